@@ -1,0 +1,245 @@
+"""From positions to distances to biases.
+
+A bias is a number added to the logit of (query i, key j) before the softmax. All forms here are computed from
+*integer* positions in float32 and cast last. The order matters: in bfloat16 the number 257 does not exist, so
+positions made in the model's dtype collide.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from alibi_viz.distance import causal_mask, grid_distance, right_aligned
+from alibi_viz.slopes import alibi_slopes
+
+__all__ = ["FORMS", "AlibiBias", "alibi_bias", "bias_from_positions", "check_slopes", "grid_bias"]
+
+FORMS = ("relative", "key", "end", "symmetric", "split")
+
+
+def alibi_bias(
+    slopes: Tensor,
+    query_length: int,
+    key_length: int | None = None,
+    *,
+    form: str = "relative",
+    future_slopes: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """The ALiBi bias of every head, query i and key j. Queries are the *last* positions of the keys.
+
+    - "relative": -m (i - j), for causal attention
+    - "key": +m j, as [heads, 1, key], for causal attention only
+    - "end": m (j - last), as [heads, 1, key], for causal attention only
+    - "symmetric": -m |i - j|, for encoders; with `future_slopes`, another slope for the keys ahead
+    - "split": -m |i - j|, and -inf on the side that a head does not look at: the first half of the heads (the larger
+      half, if odd) looks back, the rest ahead; for encoders
+
+    Under a causal mask the first three give the same attention weights, because each row differs by a constant.
+    Without the mask they do not: "relative" is then positive ahead of the query and rewards the future. No form
+    includes the causal mask; see `causal_mask`.
+
+    Args:
+        slopes: floating point [heads], as `alibi_slopes` gives them.
+        query_length: number of queries, 0 or more.
+        key_length: number of keys, at least `query_length`; the same by default.
+        form: one of the five above.
+        future_slopes: [heads], slopes for keys after the query; only with form "symmetric".
+        dtype: of the result. The arithmetic is float32, or float64 when that is asked for.
+
+    Returns:
+        [heads, query, key], or [heads, 1, key] for the two forms that do not depend on the query.
+
+    Raises:
+        TypeError: slopes are not a floating-point tensor, or a length is not an integer.
+        ValueError: a shape, a length or the form does not fit.
+
+    Source: Press et al. 2021, section 3 and figure 3; "key" is the authors' fairseq code, "end" is MPT's.
+
+    >>> alibi_bias(torch.tensor([1.0]), 3).long()
+    tensor([[[ 0,  1,  2],
+             [-1,  0,  1],
+             [-2, -1,  0]]])
+    >>> alibi_bias(torch.tensor([0.5]), 1, 4)  # one decoded token after three cached ones
+    tensor([[[-1.5000, -1.0000, -0.5000,  0.0000]]])
+    """
+    check_slopes("slopes", slopes)
+    queries, keys = right_aligned(query_length, key_length, device=slopes.device)
+    return bias_from_positions(slopes, queries, keys, form=form, future_slopes=future_slopes, dtype=dtype)
+
+
+def bias_from_positions(
+    slopes: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    form: str = "relative",
+    future_slopes: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """The bias for positions that the caller names: left padding, packed documents, holes.
+
+    Args:
+        slopes: [heads].
+        query_positions: integers [..., query]; leading axes (a batch) are kept.
+        key_positions: integers [..., key].
+        form, future_slopes, dtype: as in `alibi_bias`. "end" counts from the largest key position.
+
+    Returns:
+        [..., heads, query, key] ("key" and "end": [..., heads, 1, key]).
+
+    Raises:
+        TypeError: positions that are not integers, slopes that are not floating point.
+        ValueError: shapes or form that do not fit.
+
+    >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
+    tensor([[[-7., -2., -1.]]])
+    """
+    _check(slopes, query_positions, key_positions, form, future_slopes)
+    work = torch.float64 if dtype == torch.float64 else torch.float32
+    slope = slopes.to(work)[:, None, None]  # [heads, 1, 1] against [..., 1, query, key]
+    keys = key_positions[..., None, None, :]  # [..., 1, 1, key]
+    if form == "key":
+        return (slope * keys.to(work)).to(dtype)
+    if form == "end":
+        last = keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
+        return (slope * (keys - last).to(work)).to(dtype)
+
+    ahead = keys - query_positions[..., None, :, None]  # j - i, integers [..., 1, query, key]
+    if form == "relative":
+        return (slope * ahead.to(work)).to(dtype)
+    distance = ahead.abs().to(work)
+    if form == "symmetric" and future_slopes is not None:
+        slope = torch.where(ahead > 0, future_slopes.to(work)[:, None, None], slope)
+    bias = -slope * distance + 0.0  # the +0.0 turns -0 into 0, which prints better
+    if form == "split":
+        looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
+        bias = bias.masked_fill(torch.where(looks_back, ahead > 0, ahead < 0), float("-inf"))
+    return bias.to(dtype)
+
+
+def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan") -> Tensor:
+    """ALiBi for images: -m times the distance between patches, float32 [heads, height * width, height * width].
+
+    `slopes` is [heads]; `metric` is "manhattan" or "euclidean". Raises as `alibi_bias` and `grid_distance` do.
+
+    >>> grid_bias(torch.tensor([1.0]), 1, 3)[0, 0].tolist()
+    [0.0, -1.0, -2.0]
+    """
+    check_slopes("slopes", slopes)
+    return -slopes.float()[:, None, None] * grid_distance(height, width, metric).to(slopes.device) + 0.0
+
+
+class AlibiBias(nn.Module):
+    """The bias as a module that remembers: `bias(query_length, key_length) -> [total_heads, query, key]`.
+
+    The largest bias asked for so far is kept for each device and dtype and grows by doubling, so a run with ever
+    longer inputs builds it a handful of times. A smaller request is a slice of its *lower right* corner, where the
+    queries are the last keys; the upper left corner would be another bias whenever there are more keys than queries.
+
+    The cache is no part of the state dict, and the slopes stay float32 through `.half()` and `.to(dtype)`: a
+    rounded slope is a different head.
+
+    Args:
+        num_heads: heads with a bias.
+        total_heads: all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
+        scheme, bias_max: as in `alibi_slopes`.
+        form: as in `alibi_bias`.
+        causal: put -inf on the keys after each query, ready to be an attention mask; form "relative" only.
+        slopes: [num_heads], given instead of a scheme.
+
+    Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
+
+    >>> bias = AlibiBias(8)
+    >>> bias(3, 5).shape
+    torch.Size([8, 3, 5])
+    >>> list(bias.state_dict())
+    []
+    """
+
+    slopes: Tensor
+
+    def __init__(
+        self,
+        num_heads: int,
+        total_heads: int | None = None,
+        *,
+        scheme: str = "official",
+        bias_max: float = 8.0,
+        form: str = "relative",
+        causal: bool = False,
+        slopes: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        values = alibi_slopes(num_heads, scheme, bias_max=bias_max, total_heads=total_heads)
+        if slopes is not None:
+            check_slopes("slopes", slopes)
+            if len(slopes) != num_heads:
+                raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
+            values[:num_heads] = slopes.detach().to(values)
+        if form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+        if causal and form != "relative":
+            raise ValueError(f"causal=True needs form 'relative', got {form!r}")
+        self.form, self.causal = form, causal
+        self.register_buffer("slopes", values, persistent=False)
+        self._cache: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+
+    def forward(
+        self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        queries, keys = right_aligned(query_length, key_length)
+        slot = (self.slopes.device, dtype)
+        known = self._cache.get(slot)
+        if known is None or known.shape[-1] < len(keys):
+            size = 1 << max(len(keys) - 1, 0).bit_length()  # the next power of two
+            known = alibi_bias(self.slopes, size, form=self.form, dtype=dtype)
+            if self.causal:
+                known = known.masked_fill(~causal_mask(size, device=known.device), float("-inf"))
+            self._cache[slot] = known
+        if self.form == "key":  # counts from the first key, so its slice starts there
+            return known[:, :, : len(keys)]
+        size = known.shape[-1]
+        rows = slice(None) if self.form == "end" else slice(size - len(queries), size)
+        return known[:, rows, size - len(keys) :]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
+        """Follow a change of device but not of dtype, and drop what was cached for the old device."""
+        exact = self.slopes
+        super()._apply(fn, recurse)
+        self.slopes = exact.to(self.slopes.device)
+        self._cache.clear()
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
+
+
+def check_slopes(name: str, slopes: Tensor) -> None:
+    """Raise unless `slopes` is a floating-point tensor [heads] without NaN."""
+    if not isinstance(slopes, Tensor):
+        raise TypeError(f"{name} must be a floating-point tensor [heads], got {type(slopes).__name__}")
+    if not slopes.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor [heads], got dtype {slopes.dtype}")
+    if slopes.ndim != 1:
+        raise ValueError(f"{name} must be [heads], got shape {list(slopes.shape)}")
+
+
+def _check(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
+    check_slopes("slopes", slopes)
+    for name, positions in (("query_positions", queries), ("key_positions", keys)):
+        if not isinstance(positions, Tensor) or positions.dtype.is_floating_point or positions.dtype == torch.bool:
+            got = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
+            raise TypeError(f"{name} must be an integer tensor [..., length], got {got}")
+        if positions.ndim == 0:
+            raise ValueError(f"{name} must be [..., length], got a tensor without axes")
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    if future_slopes is not None:
+        check_slopes("future_slopes", future_slopes)
+        if form != "symmetric" or future_slopes.shape != slopes.shape:
+            raise ValueError(
+                f"future_slopes need form 'symmetric' and the shape of slopes, {list(slopes.shape)}; "
+                f"got form {form!r} and shape {list(future_slopes.shape)}"
+            )

@@ -1,0 +1,162 @@
+"""A transformer to read in one sitting: pre-norm blocks, one fused projection to q, k and v, a GELU feed-forward.
+
+Where its tokens are is the business of `positions`; nothing else here knows.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
+from alibi_viz.slopes import SCHEMES
+
+__all__ = ["LanguageModel", "Transformer", "TransformerConfig"]
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """All that a `Transformer` needs to know.
+
+    Attributes:
+        num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
+        dropout: probability, on attention weights, on what each block adds, and on the token vectors.
+        causal: True for a decoder, False for an encoder.
+        position: "alibi", "sinusoidal", "rotary", "learned" or "none".
+        scheme: slopes of alibi, as in `alibi_slopes`.
+        max_length: rows in the table of learned positions; no other method has a longest length.
+        expansion_factor: hidden width of the feed-forward layers over `d_model`.
+        vocabulary: number of token ids, for `LanguageModel` (256: bytes).
+
+    Raises ValueError when a value does not fit.
+    """
+
+    num_layers: int = 6
+    d_model: int = 256
+    num_heads: int = 8
+    dropout: float = 0.1
+    causal: bool = True
+    position: str = "alibi"
+    scheme: str = "official"
+    max_length: int = 256
+    expansion_factor: int = 4
+    vocabulary: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "d_model", "num_heads", "max_length", "expansion_factor", "vocabulary"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+        if self.d_model % self.num_heads:
+            raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
+        if self.position not in POSITIONS:
+            raise ValueError(f"position must be one of {', '.join(POSITIONS)}, got {self.position!r}")
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}")
+
+
+def make_position(config: TransformerConfig) -> Position:
+    """The position method that the configuration names."""
+    match config.position:
+        case "alibi":
+            return Alibi(config.num_heads, causal=config.causal, scheme=config.scheme)
+        case "sinusoidal":
+            return Sinusoidal(config.d_model)
+        case "rotary":
+            return Rotary(config.d_model // config.num_heads)
+        case "learned":
+            return Learned(config.d_model, config.max_length)
+    return Position()
+
+
+class SelfAttention(nn.Module):
+    """[batch, length, d_model] to the same, with a position method that all layers share."""
+
+    def __init__(self, config: TransformerConfig, position: Position) -> None:
+        super().__init__()
+        self.num_heads, self.causal, self.dropout = config.num_heads, config.causal, config.dropout
+        self.position = position
+        self.qkv = nn.Linear(config.d_model, 3 * config.d_model, bias=False)
+        self.output = nn.Linear(config.d_model, config.d_model, bias=False)
+
+    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each [batch, heads, length, head_dim]."""
+        batch, length, d_model = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.num_heads, d_model // self.num_heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, length, head_dim]
+        return query, key, value
+
+    def forward(self, x: Tensor) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        attended = self.position.attend(*self.heads(x), causal=self.causal, dropout=dropout)
+        return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(self, config: TransformerConfig, position: Position) -> None:
+        super().__init__()
+        hidden = config.expansion_factor * config.d_model
+        self.norm_attention = nn.LayerNorm(config.d_model)
+        self.attention = SelfAttention(config, position)
+        self.norm_feed_forward = nn.LayerNorm(config.d_model)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(config.d_model, hidden), nn.GELU(), nn.Linear(hidden, config.d_model)
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.dropout(self.attention(self.norm_attention(x)))
+        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+
+class Transformer(nn.Module):
+    """A stack of blocks: float [batch, length, d_model] to the same shape, at any length.
+
+    Raises ValueError when the input has another shape, or is longer than a learned table.
+
+    >>> Transformer(TransformerConfig())(torch.randn(8, 100, 256)).shape
+    torch.Size([8, 100, 256])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.position = make_position(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.num_layers))
+        self.norm = nn.LayerNorm(config.d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 3 or x.shape[-1] != self.config.d_model:
+            raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
+        x = self.dropout(self.position.embed(x))
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class LanguageModel(nn.Module):
+    """Token ids, int64 [batch, length], to the logits of the next token, [batch, length, vocabulary].
+
+    The token vectors start with variance 1, comparable to a sinusoid's 1/2, so that added positions neither
+    drown the tokens nor are drowned by them.
+
+    >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
+    >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 256])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.d_model)
+        self.transformer = Transformer(config)
+        self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
+        return self.head(self.transformer(self.embedding(tokens)))
