@@ -1,0 +1,122 @@
+"""Colours, fonts and the blank sheet that every picture starts from.
+
+JupyterLab has a light and a dark theme, and a picture must be readable in both. So the paper is transparent, lines
+are half-transparent grey, and the colours below keep their contrast on white and on near-black. Text is the one thing
+that no single colour suits: inside an app, `STYLE` lets it follow the notebook's own colour; a saved picture goes
+through `on_white`, which needs no notebook.
+"""
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+__all__ = [
+    "COLORS",
+    "DASHES",
+    "DIVERGING",
+    "INK",
+    "MASKED",
+    "SEQUENTIAL",
+    "STYLE",
+    "SYMBOLS",
+    "blank",
+    "on_white",
+    "rgb",
+]
+
+# Okabe and Ito's colours, distinct for every common kind of colour blindness; their black and yellow vanish on one
+# of the two themes and are left out. Give a series a dash or a symbol besides: colour is never the only sign.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
+
+# Blue below zero, orange above, white at zero: only ever use it over a range [-a, a]. Lightness falls evenly on both
+# sides, so the distance from zero survives a grey print.
+DIVERGING = ("#0B2A5B", "#1F5FA8", "#5B9BD0", "#AFD0E8", "#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")
+SEQUENTIAL = (
+    "#00224E",
+    "#123570",
+    "#3B496C",
+    "#575D6D",
+    "#707173",
+    "#8A8678",
+    "#A59C74",
+    "#C3B369",
+    "#E1CC55",
+    "#FEE838",
+)
+# Neither zero nor any colour of a scale: a grey through which the page shows. Say beside the picture what it is.
+MASKED = "rgba(128, 128, 128, 0.35)"
+
+INK = "#2B2B2B"
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+_LINE = "rgba(128, 128, 128, 0.30)"
+_CLEAR = "rgba(0, 0, 0, 0)"
+_AXIS = {
+    "gridcolor": _LINE,
+    "zeroline": False,
+    "linecolor": _LINE,
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": _LINE,
+}
+_TEMPLATE = go.layout.Template(
+    layout={
+        "paper_bgcolor": _CLEAR,
+        "plot_bgcolor": _CLEAR,
+        "font": {"family": _FONT, "size": 12, "color": INK},
+        "colorway": COLORS,
+        "xaxis": _AXIS | {"title": {"standoff": 8}},
+        "yaxis": _AXIS | {"title": {"standoff": 8}},
+        "margin": {"l": 60, "r": 24, "t": 40, "b": 48},
+        "hoverlabel": {"bgcolor": INK, "bordercolor": "#888888", "font": {"color": "white", "family": _FONT}},
+        "modebar": {"bgcolor": _CLEAR, "color": "#8C8C8C", "activecolor": "#5B9BD0"},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _CLEAR},
+        "dragmode": False,  # a drag that scrolls the page must not zoom the picture by accident
+    }
+)
+
+# Only the text around the data follows the notebook. Text on a coloured cell keeps the colour its picture gave it.
+_AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below"
+STYLE = f"""<style>
+.alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
+.alibi-app .js-plotly-plot :is({_AROUND}) text {{ fill: var(--alibi-ink) !important; }}
+.alibi-app .js-plotly-plot .modebar {{ opacity: 0.6; }}
+.alibi-app .alibi-caption {{ color: var(--alibi-ink); line-height: 1.5; max-width: 60em; margin: 2px 0 8px 0; }}
+.alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}
+.alibi-app .widget-html-content {{ white-space: normal; overflow-wrap: anywhere; }}
+</style>"""
+
+
+def blank(height: int, **layout: object) -> go.Figure:
+    """An empty sheet in the house style, `height` pixels high and as wide as its page.
+
+    `layout` are plotly's layout properties, on top of the style.
+
+    >>> from alibi_viz.figures import theme
+    >>> theme.blank(300, showlegend=False).layout.height
+    300
+    """
+    return go.Figure(layout={"template": _TEMPLATE, "height": height, "autosize": True, **layout})
+
+
+def on_white(figure: go.Figure) -> go.Figure:
+    """A copy for files and for notebooks without a kernel: white paper, and none of the random ids of a live figure."""
+    copy = go.Figure(figure)
+    copy.update_layout(paper_bgcolor="white", plot_bgcolor="white")
+    for trace in copy.data:
+        trace.uid = None
+    return copy
+
+
+def rgb(scale: tuple[str, ...], steps: int) -> NDArray[np.uint8]:
+    """The colours of a scale at `steps` even positions: uint8 [steps, 3], linear between its stops.
+
+    >>> from alibi_viz.figures import theme
+    >>> theme.rgb(theme.DIVERGING, 9)[4].tolist()
+    [255, 255, 255]
+    """
+    stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in scale])
+    where = np.linspace(0, len(scale) - 1, steps)
+    channels = [np.interp(where, np.arange(len(scale)), stops[:, channel]) for channel in range(3)]
+    return np.stack(channels, axis=1).round().astype(np.uint8)
