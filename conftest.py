@@ -1,9 +1,14 @@
-"""What every docstring's example may use without importing it."""
+"""What every test and every docstring's example has: the public names, and one thread a process when they share cores."""
+
+import os
 
 import pytest
 import torch
 
 import alibi_viz
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # several processes with all cores each would stand in each other's way
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
