@@ -24,6 +24,8 @@ class Position(nn.Module):
     (Kazemnejad et al. 2023).
     """
 
+    longest: int | None = None  # the longest length at which the method is defined; None for any
+
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Token vectors [batch, length, d_model] of positions start, start + 1, ..., with what is added to them."""
         return tokens
@@ -101,6 +103,7 @@ class Learned(Position):
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
+        self.longest = max_length
         self.table = nn.Embedding(max_length, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 
@@ -139,14 +142,14 @@ class Rotary(Position):
 
     def _waves(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosine and sine, float32 [length, head_dim / 2]; the angles are float64, for they grow with the position."""
-        cos, sin = self._cache.get(positions.device, (positions.new_empty(0), positions.new_empty(0)))
-        longest = int(positions[-1]) + 1 if len(positions) else 0
-        if len(cos) < longest:
+        known = self._cache.get(positions.device)
+        longest = int(positions[-1]) + 1 if len(positions) else 1
+        if known is None or len(known[0]) < longest:
             pair = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
             grown = torch.arange(1 << (longest - 1).bit_length(), device=positions.device)
             angle = grown.double()[:, None] * 10000.0 ** (-pair / self.head_dim)
-            cos, sin = self._cache[positions.device] = angle.cos().float(), angle.sin().float()
-        return cos[positions], sin[positions]
+            known = self._cache[positions.device] = angle.cos().float(), angle.sin().float()
+        return known[0][positions], known[1][positions]
 
 
 POSITIONS = ("alibi", "sinusoidal", "rotary", "learned", "none")

@@ -5,6 +5,7 @@ Where its tokens are is the business of `positions`; nothing else here knows.
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
@@ -141,8 +142,8 @@ class Transformer(nn.Module):
 class LanguageModel(nn.Module):
     """Token ids, int64 [batch, length], to the logits of the next token, [batch, length, vocabulary].
 
-    The token vectors start with variance 1, comparable to a sinusoid's 1/2, so that added positions neither
-    drown the tokens nor are drowned by them.
+    The numbers in a token vector start with standard deviation 0.5, comparable to a sinusoid's 0.7, so that added
+    positions neither drown the tokens nor are drowned by them.
 
     >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
     >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
@@ -153,10 +154,18 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.d_model)
+        nn.init.normal_(self.embedding.weight, std=0.5)
         self.transformer = Transformer(config)
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
+        if tokens.is_floating_point() or tokens.dtype == torch.bool:
+            raise TypeError(f"tokens must be integers, got {tokens.dtype}")
+        if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
+            low, high = (int(end) for end in tokens.aminmax())  # the embedding's own error does not name the id
+            if low < 0 or high >= self.config.vocabulary:
+                wrong = low if low < 0 else high
+                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {wrong}")
         return self.head(self.transformer(self.embedding(tokens)))

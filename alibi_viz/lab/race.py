@@ -1,0 +1,95 @@
+"""Several position methods trained side by side: the same weights at the start, the same batches, step by step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.text import Text
+from alibi_viz.lab.training import Step, make_model, train
+from alibi_viz.models import LanguageModel
+
+__all__ = ["Lap", "race", "test_lengths"]
+
+
+@dataclass(frozen=True)
+class Lap:
+    """One step of one model in a race.
+
+    Attributes:
+        method: the position method.
+        step: the step just taken.
+        by_length: bits per byte at each test length, when this step was a checkpoint; else None.
+        model: the model as it is now.
+    """
+
+    method: str
+    step: Step
+    by_length: dict[int, float] | None
+    model: LanguageModel
+
+
+def test_lengths(length: int, longest: int = 16) -> list[int]:
+    """The training length L doubled up to `longest` times it: L, 2L, 4L, ..., longest * L.
+
+    >>> test_lengths(32)
+    [32, 64, 128, 256, 512]
+    """
+    return [length * 2**power for power in range(longest.bit_length())]
+
+
+test_lengths.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
+
+
+def race(
+    methods: Sequence[str],
+    text: Text,
+    *,
+    length: int = 32,
+    steps: int = 300,
+    seed: int = 0,
+    lengths: Sequence[int] | None = None,
+    checkpoints: int = 10,
+    targets: int = 4096,
+    **sizes: int | float | str | bool,
+) -> Iterator[Lap]:
+    """Train one model a method, in turn, a step each, and test them at every length now and then.
+
+    Args:
+        methods: names of position methods, each at most once.
+        text, length, steps, seed: as in `train`; the seed also sets the starting weights.
+        lengths: test lengths; `test_lengths(length)` by default.
+        checkpoints: how often each model is tested, evenly spaced, the last time after its last step.
+        targets: bytes predicted at a checkpoint, the same ones at each.
+        sizes: as in `make_model`.
+
+    Raises as `train` and `loss_by_length` do, ValueError at the call for methods that are missing or doubled.
+
+    >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
+    >>> [(lap.method, lap.step.index) for lap in laps[:3]]
+    [('alibi', 1), ('none', 1), ('alibi', 2)]
+    >>> list(laps[-1].by_length)
+    [32, 64, 128, 256, 512]
+    """
+    if not methods or len(set(methods)) != len(methods):
+        raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
+    lengths = test_lengths(length) if lengths is None else list(lengths)
+    if max(lengths) >= len(text.validation):
+        raise ValueError(
+            f"{text.name} is too short to test at length {max(lengths)}: its last tenth has "
+            f"{len(text.validation):,} bytes, at least {max(lengths) + 1} are needed"
+        )
+    models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
+    streams = [train(models[method], text, length=length, steps=steps, seed=seed) for method in methods]
+    tested = {round(steps * part / checkpoints) for part in range(1, checkpoints + 1)}
+
+    def laps() -> Iterator[Lap]:
+        while streams:
+            for (method, model), stream in zip(models.items(), streams, strict=True):
+                step = next(stream, None)
+                if step is None:
+                    return
+                test = step.index in tested
+                by_length = loss_by_length(model, text, lengths, targets=targets) if test else None
+                yield Lap(method, step, by_length, model)
+
+    return laps()

@@ -1,0 +1,146 @@
+"""Training as a stream: each step is a small record, and whoever asks for the next one drives it.
+
+A widget, a test, a sweep and a command line all consume the same generator. It prints nothing, starts no thread and
+knows no screen. To stop it, stop asking.
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+
+from alibi_viz.lab.text import Text
+from alibi_viz.models import LanguageModel, TransformerConfig
+
+__all__ = ["Step", "TrainingDiverged", "make_model", "train"]
+
+
+class TrainingDiverged(ArithmeticError):
+    """The loss became NaN or infinite; the steps before it are all good."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of training.
+
+    Attributes:
+        index: 1 for the first step, up to `steps`.
+        steps: how many there will be.
+        loss: bits per byte on this step's batch, before the step.
+        tokens_per_second: bytes trained on a second, in this step.
+    """
+
+    index: int
+    steps: int
+    loss: float
+    tokens_per_second: float
+
+
+def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:
+    """A byte model small enough to train in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
+
+    Models made with equal `seed` and sizes start from the same weights, whatever their position method, so that a
+    comparison of methods is paired. `sizes` are any fields of `TransformerConfig`.
+
+    >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
+    >>> bool((alibi.head.weight == rotary.head.weight).all())
+    True
+    """
+    defaults: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 4, "dropout": 0.0}
+    settings = {**defaults, **sizes}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        common = LanguageModel(TransformerConfig(**settings, position="none"))  # type: ignore[arg-type]
+        model = LanguageModel(TransformerConfig(**settings, position=position))  # type: ignore[arg-type]
+    model.load_state_dict(common.state_dict(), strict=False)
+    return model
+
+
+def train(
+    model: LanguageModel,
+    text: Text,
+    *,
+    length: int = 32,
+    steps: int = 300,
+    batch_size: int = 32,
+    learning_rate: float = 8e-3,
+    seed: int = 0,
+) -> Iterator[Step]:
+    """Train a byte model to predict the next byte, yielding a `Step` after each step.
+
+    AdamW with weight decay 0.1, a linear warm-up over the first twentieth, then a cosine down to a tenth of the rate;
+    gradients clipped at norm 1. Equal seed, thread count and torch version give equal numbers. The batches depend on
+    `seed`, `length`, `batch_size` and the text only, never on the model: runs with equal seeds are paired.
+
+    Args:
+        model: trained in place.
+        text: its first nine tenths are used.
+        length: bytes in a training window, L.
+        steps, batch_size, learning_rate: what they say.
+        seed: of the batches.
+
+    Raises:
+        ValueError: a number out of range, or a text too short for one window (at the call, before any step).
+        TrainingDiverged: the loss became NaN or infinite (at the step where it did).
+
+    >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
+    >>> steps[-1].index, steps[-1].loss < steps[0].loss
+    (20, True)
+    """
+    for name, value in (("length", length), ("steps", steps), ("batch_size", batch_size)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+    if not (math.isfinite(learning_rate) and learning_rate > 0):
+        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
+    if len(text.train) <= length:
+        raise ValueError(
+            f"{text.name} is too short to train on windows of {length}: nine tenths of it are "
+            f"{len(text.train):,} bytes, and at least {length + 1} are needed"
+        )
+    return _steps(model, batches(text.train, length, batch_size, seed), steps, learning_rate)
+
+
+def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
+    """Random windows of `data` without end: int64 [batch, length + 1], the inputs and, one further, the targets."""
+    generator = torch.Generator().manual_seed(seed)
+    offsets = torch.arange(length + 1)
+    while True:
+        starts = torch.randint(len(data) - length, (batch_size, 1), generator=generator)
+        yield data[starts + offsets].long()
+
+
+def _steps(model: LanguageModel, windows: Iterator[Tensor], steps: int, learning_rate: float) -> Iterator[Step]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    warm_up = max(1, steps // 20)
+    model.train()
+    for index in range(1, steps + 1):
+        started = time.perf_counter()
+        window = next(windows)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * _schedule(index, steps, warm_up)
+        logits = model(window[:, :-1])
+        loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+        bits = loss.item() / math.log(2)
+        if not math.isfinite(bits):
+            raise TrainingDiverged(
+                f"the loss became {bits} at step {index} of {steps}; try a learning rate below {learning_rate:g}"
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        seconds = time.perf_counter() - started
+        yield Step(index, steps, bits, window[:, 1:].numel() / seconds)
+
+
+def _schedule(index: int, steps: int, warm_up: int) -> float:
+    """Share of the full learning rate at step `index`."""
+    if index <= warm_up:
+        return index / warm_up
+    progress = (index - warm_up) / max(1, steps - warm_up)
+    return 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2

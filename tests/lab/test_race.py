@@ -1,0 +1,52 @@
+"""Floor 3: the race is the paper's claim in small, so the claim itself is tested here, on fixed steps and seeds."""
+
+import pytest
+import torch
+
+from alibi_viz import lab
+
+
+@pytest.fixture(scope="module")
+def text():
+    return lab.load_text()
+
+
+def test_alibi_does_not_break_beyond_its_training_length_and_the_others_do(text):
+    last = {lap.method: lap for lap in lab.race(["alibi", "sinusoidal", "rotary"], text, steps=150, checkpoints=1)}
+    by_length = {method: lap.by_length for method, lap in last.items()}
+    assert max(by_length["alibi"].values()) < by_length["alibi"][32] + 0.1
+    assert by_length["sinusoidal"][128] > by_length["alibi"][128] + 0.5
+    assert by_length["rotary"][512] > by_length["alibi"][512] + 0.5
+
+
+def test_models_advance_together_and_are_tested_at_the_checkpoints(text):
+    laps = list(lab.race(["alibi", "none"], text, steps=10, checkpoints=2, lengths=[32, 64], targets=128))
+    assert [(lap.method, lap.step.index) for lap in laps] == [
+        (method, index) for index in range(1, 11) for method in ("alibi", "none")
+    ]
+    assert [lap.step.index for lap in laps if lap.by_length] == [5, 5, 10, 10]
+    assert list(laps[-1].by_length) == [32, 64]
+
+
+def test_a_race_is_what_each_model_would_do_alone(text):
+    raced = [lap for lap in lab.race(["rotary", "alibi"], text, steps=6, checkpoints=1) if lap.method == "alibi"]
+    alone = lab.make_model("alibi")
+    assert [lap.step.loss for lap in raced] == [step.loss for step in lab.train(alone, text, steps=6)]
+    for name, value in alone.state_dict().items():
+        assert torch.equal(value, raced[-1].model.state_dict()[name])
+
+
+@pytest.mark.parametrize("methods", [[], ["alibi", "alibi"]])
+def test_methods_must_be_different_names(text, methods):
+    with pytest.raises(ValueError, match="one or more different names"):
+        lab.race(methods, text)
+
+
+def test_a_text_too_short_for_the_longest_test_is_refused_at_the_call():
+    with pytest.raises(ValueError, match=r"too short to test at length 512: its last tenth has 100 bytes"):
+        lab.race(["alibi"], lab.load_text("y" * 1000))
+
+
+def test_unknown_method_is_named(text):
+    with pytest.raises(ValueError, match="got 'alibbi'"):
+        lab.race(["alibbi"], text)
