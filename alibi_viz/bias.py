@@ -217,13 +217,16 @@ class AlibiBias(nn.Module):
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Raise unless `slopes` is a floating-point tensor [heads] without NaN."""
+    """Raise unless `slopes` is a floating-point tensor [heads] of finite numbers."""
     if not isinstance(slopes, Tensor):
         raise TypeError(f"{name} must be a floating-point tensor [heads], got {type(slopes).__name__}")
     if not slopes.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor [heads], got dtype {slopes.dtype}")
     if slopes.ndim != 1:
         raise ValueError(f"{name} must be [heads], got shape {list(slopes.shape)}")
+    if slopes.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(slopes.isfinite().all()):
+        # a look at the values would hold up a GPU, and break a compiled graph
+        raise ValueError(f"{name} must be finite, got {slopes.tolist()}")
 
 
 def _check(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:

@@ -1,0 +1,178 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, bias_from_positions, causal_mask, grid_bias
+from alibi_viz.bias import FORMS
+from alibi_viz.distance import grid_distance
+from tests.literal import literal_bias
+
+LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
+
+
+@given(LENGTHS, st.integers(1, 7), st.sampled_from(FORMS))
+def test_every_form_is_its_literal_double_loop(lengths: list[int], heads: int, form: str) -> None:
+    rows, columns = lengths
+    slopes = alibi_slopes(heads)
+    expected = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
+    found = alibi_bias(slopes, rows, columns, form=form)
+    assert found.dtype == torch.float32
+    assert found.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
+    assert torch.equal(found.double().expand_as(expected), expected)
+
+
+@given(st.sampled_from(FORMS), st.lists(st.integers(0, 500), max_size=5), st.lists(st.integers(0, 500), max_size=5))
+def test_explicit_positions_are_the_literal_double_loop(form: str, queries: list[int], keys: list[int]) -> None:
+    slopes = alibi_slopes(6)
+    expected = literal_bias(slopes, queries, keys, form)
+    positions = (torch.tensor(queries, dtype=torch.long), torch.tensor(keys, dtype=torch.long))
+    found = bias_from_positions(slopes, *positions, form=form, dtype=torch.float64)
+    assert torch.equal(found.expand_as(expected), expected)
+
+
+def test_positions_may_have_a_batch_axis() -> None:
+    slopes = alibi_slopes(3)
+    queries, keys = torch.tensor([[4, 9], [1, 2]]), torch.tensor([[0, 4, 9], [0, 1, 2]])
+    found = bias_from_positions(slopes, queries, keys)
+    assert found.shape == (2, 3, 2, 3)
+    for row in range(2):
+        expected = literal_bias(slopes, queries[row].tolist(), keys[row].tolist(), "relative")
+        assert torch.equal(found[row].double(), expected)
+
+
+def test_slopes_of_their_own_for_the_future() -> None:
+    past, future = torch.tensor([0.5, 0.25]), torch.tensor([1.0, 0.0])
+    bias = alibi_bias(past, 4, form="symmetric", future_slopes=future)
+    for h in range(2):
+        for i in range(4):
+            for j in range(4):
+                slope = future[h] if j > i else past[h]
+                assert float(bias[h, i, j]) == -float(slope) * abs(i - j)
+
+
+def test_causal_softmax_cannot_tell_relative_key_and_end_apart() -> None:
+    slopes, length = alibi_slopes(6), 40
+    hidden = ~causal_mask(length)
+    relative, key, end = (
+        alibi_bias(slopes, length, form=form, dtype=torch.float64)
+        .expand(6, length, length)
+        .masked_fill(hidden, -math.inf)
+        for form in ("relative", "key", "end")
+    )
+    assert torch.allclose(relative.softmax(-1), key.softmax(-1), atol=1e-12)
+    assert torch.allclose(relative.softmax(-1), end.softmax(-1), atol=1e-12)
+    # ... because each row differs by the constant m i
+    constant = slopes.double()[:, None] * torch.arange(length)
+    assert torch.allclose(key.logsumexp(-1) - relative.logsumexp(-1), constant, atol=1e-12)
+
+
+def test_without_the_mask_relative_rewards_the_future_and_symmetric_does_not() -> None:
+    slopes = torch.tensor([0.5])
+    assert int(alibi_bias(slopes, 8)[0, 0].argmax()) == 7
+    assert int(alibi_bias(slopes, 8, form="symmetric")[0, 3].argmax()) == 3
+
+
+def test_two_dimensional_grids() -> None:
+    slopes = alibi_slopes(4)
+    for metric in ("manhattan", "euclidean"):
+        distance = grid_distance(3, 5, metric)
+        bias = grid_bias(slopes, 3, 5, metric)
+        for h in range(4):
+            assert torch.equal(bias[h], -slopes[h] * distance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_rounded_once_and_late(dtype: torch.dtype) -> None:
+    """Near the query every distance is its own number, whatever the position; in the key form they collide."""
+    slopes, length = alibi_slopes(8), 2048
+    exact = alibi_bias(slopes, length, dtype=torch.float64)
+    assert torch.equal(alibi_bias(slopes, length, dtype=dtype), exact.to(torch.float32).to(dtype))
+
+    near = alibi_bias(slopes, 1, length, dtype=dtype)[0, 0, -64:]
+    assert len(near.unique()) == 64
+    keys = alibi_bias(slopes, 1, length, form="key", dtype=torch.bfloat16)[0, 0, -64:]
+    shared = sum(int((keys == key).sum()) > 1 for key in keys)
+    assert shared >= 56  # REFERENCE: 56 of the 64 nearest keys share a bias with a neighbour
+
+
+@given(
+    st.lists(LENGTHS, min_size=1, max_size=6), st.sampled_from(FORMS), st.sampled_from([torch.float32, torch.float16])
+)
+def test_the_cached_module_equals_a_fresh_bias_in_any_order_of_lengths(
+    requests: list[list[int]], form: str, dtype: torch.dtype
+) -> None:
+    cached = AlibiBias(3, form=form)
+    for rows, columns in requests:
+        fresh = alibi_bias(alibi_slopes(3), rows, columns, form=form, dtype=dtype)
+        assert torch.equal(cached(rows, columns, dtype=dtype).expand_as(fresh), fresh)
+
+
+def test_the_cache_is_reused_and_grows_by_doubling() -> None:
+    bias = AlibiBias(2)
+    storages = [bias(length).untyped_storage().data_ptr() for length in range(1, 130)]
+    changes = sum(first != second for first, second in pairwise(storages))
+    assert changes == 8  # at 2, 3, 5, 9, 17, 33, 65, 129
+    assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
+
+
+def test_the_causal_module_holds_its_mask() -> None:
+    bias = AlibiBias(2, causal=True)(3, 5)
+    assert torch.equal(bias == -math.inf, ~causal_mask(3, 5).expand(2, 3, 5))
+
+
+def test_the_module_keeps_exact_slopes_and_saves_nothing() -> None:
+    module = AlibiBias(12, total_heads=14)
+    module(4)
+    assert list(module.state_dict()) == []
+    for moved in (module.half(), module.to(torch.bfloat16), module.double()):
+        assert moved.slopes.dtype == torch.float32
+        assert torch.equal(moved.slopes, alibi_slopes(12, total_heads=14))
+        assert moved(5).dtype == torch.float32
+    assert bool((module(5)[12:] == 0).all())
+    on_meta = module.to("meta")
+    assert on_meta(4).device.type == "meta"
+
+
+def test_slopes_of_your_own() -> None:
+    own = torch.tensor([0.3, 0.1])
+    assert torch.equal(AlibiBias(2, slopes=own)(4), alibi_bias(own, 4))
+    with pytest.raises(ValueError, match=r"slopes must be \[num_heads\] = \[3\]"):
+        AlibiBias(3, slopes=own)
+
+
+@pytest.mark.parametrize("length", [0, 1])
+@pytest.mark.parametrize("form", FORMS)
+def test_empty_and_single_lengths(form: str, length: int) -> None:
+    bias = alibi_bias(alibi_slopes(2), length, form=form)
+    assert bias.shape[-1] == length
+    assert bool((bias == 0).all())
+
+
+def test_bad_input_is_named() -> None:
+    slopes = alibi_slopes(4)
+    with pytest.raises(ValueError, match=r"form must be one of relative, .*, got 'absolute'"):
+        alibi_bias(slopes, 3, form="absolute")
+    with pytest.raises(TypeError, match=r"slopes must be a floating-point tensor \[heads\], got list"):
+        alibi_bias([0.5], 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"got dtype torch\.int64"):
+        alibi_bias(torch.tensor([1]), 3)
+    with pytest.raises(ValueError, match=r"slopes must be \[heads\], got shape \[2, 2\]"):
+        alibi_bias(torch.ones(2, 2), 3)
+    with pytest.raises(ValueError, match=r"slopes must be finite, got \[0\.5, nan\]"):
+        alibi_bias(torch.tensor([0.5, math.nan]), 3)
+    with pytest.raises(ValueError, match="future_slopes need form 'symmetric'"):
+        alibi_bias(slopes, 3, future_slopes=slopes)
+    with pytest.raises(
+        TypeError, match=r"key_positions must be an integer tensor \[\.\.\., length\], got torch\.float32"
+    ):
+        bias_from_positions(slopes, torch.arange(3), torch.arange(3.0))
+    with pytest.raises(ValueError, match="without axes"):
+        bias_from_positions(slopes, torch.tensor(3), torch.arange(3))
+    with pytest.raises(ValueError, match="causal=True needs form 'relative', got 'symmetric'"):
+        AlibiBias(4, form="symmetric", causal=True)
+    with pytest.raises(ValueError, match="query_length must be at most key_length=2"):
+        AlibiBias(4)(3, 2)

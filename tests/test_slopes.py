@@ -1,0 +1,120 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alibi_viz.slopes import MAX_HEADS, SCHEMES, LearnedSlopes, alibi_slopes, e_fold, half_life, reach
+
+HALVES = [2.0**-k for k in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("num_heads", "scheme", "expected"),
+    [
+        (8, "official", HALVES),
+        (8, "geometric", HALVES),
+        (6, "official", [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]),
+        (12, "official", [*HALVES, 0.70711, 0.35355, 0.17678, 0.08839]),
+        (6, "geometric", [0.39685, 0.15749, 0.0625, 0.02480, 0.00984, 0.00391]),
+        (
+            12,
+            "geometric",
+            [0.62996, 0.39685, 0.25, 0.15749, 0.09921, 0.0625, 0.03937, 0.02480, 0.01563, 0.00984, 0.00620, 0.00391],
+        ),
+        (6, "halving", [2.0**-k for k in range(1, 7)]),
+        (12, "halving", [2.0**-k for k in range(1, 13)]),
+        (1, "official", [2.0**-8]),
+    ],
+)
+def test_values_of_the_literature(num_heads: int, scheme: str, expected: list[float]) -> None:
+    assert alibi_slopes(num_heads, scheme).tolist() == pytest.approx(expected, abs=5.1e-6)
+
+
+def literal_official(num_heads: int) -> list[float]:
+    """The rule as the paper states it in words, recursively and in float64."""
+
+    def of_power(count: int) -> list[float]:
+        return [2 ** (-8 * head / count) for head in range(1, count + 1)]
+
+    if math.log2(num_heads).is_integer():
+        return of_power(num_heads)
+    closest = 2 ** math.floor(math.log2(num_heads))
+    return of_power(closest) + literal_official(2 * closest)[0::2][: num_heads - closest]
+
+
+@given(st.integers(1, 300))
+def test_official_is_the_recursive_rule_for_every_head_count(num_heads: int) -> None:
+    expected = torch.tensor(literal_official(num_heads), dtype=torch.float64).float()
+    assert torch.equal(alibi_slopes(num_heads), expected)
+
+
+@given(st.integers(1, 300))
+def test_official_and_geometric_agree_exactly_at_powers_of_two_and_only_there(num_heads: int) -> None:
+    official, geometric = alibi_slopes(num_heads), alibi_slopes(num_heads, "geometric")
+    is_power = num_heads & (num_heads - 1) == 0
+    assert torch.equal(official, geometric) == is_power
+    assert bool((geometric.diff() < 0).all())
+    assert bool((official.diff() < 0).all()) == is_power
+
+
+@given(st.integers(1, 300), st.sampled_from(["official", "geometric"]), st.floats(0.5, 16))
+def test_every_slope_lies_between_the_flattest_and_one(num_heads: int, scheme: str, bias_max: float) -> None:
+    slopes = alibi_slopes(num_heads, scheme, bias_max=bias_max)
+    assert slopes.dtype == torch.float32
+    assert bool((slopes < 1).all())
+    assert float(slopes.min()) == pytest.approx(2**-bias_max, rel=1e-6)
+
+
+def test_partial_heads_leave_the_rest_without_bias() -> None:
+    assert alibi_slopes(4, total_heads=6).tolist() == [*alibi_slopes(4).tolist(), 0.0, 0.0]
+
+
+def test_half_life_e_fold_and_reach() -> None:
+    slopes = torch.tensor([0.5, 1 / 256, 0.0])
+    assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
+    assert e_fold(slopes).tolist() == [2, 256, math.inf]
+    assert reach(slopes).tolist() == [8, 1024, math.inf]
+    distance = half_life(slopes[:2])
+    assert torch.allclose(torch.exp(-slopes[:2] * distance), torch.tensor(0.5))
+
+
+def test_learned_slopes_start_where_they_are_told_and_stay_positive() -> None:
+    module = LearnedSlopes(alibi_slopes(8))
+    assert torch.allclose(module(), alibi_slopes(8), rtol=1e-6)
+    optimizer = torch.optim.SGD(module.parameters(), lr=100.0)
+    module().sum().backward()
+    optimizer.step()
+    assert bool((module() > 0).all())
+    assert bool((module() < alibi_slopes(8)).all())
+
+
+@pytest.mark.parametrize("value", [0, -1, MAX_HEADS + 1])
+def test_a_head_count_out_of_range_is_named_with_what_is_allowed(value: int) -> None:
+    with pytest.raises(ValueError, match=rf"num_heads must be between 1 and {MAX_HEADS}, got {value}"):
+        alibi_slopes(value)
+
+
+@pytest.mark.parametrize("value", [8.0, "8", None, True, 2.5])
+def test_a_head_count_that_is_no_integer_is_a_type_error(value: object) -> None:
+    with pytest.raises(TypeError, match="num_heads must be an integer"):
+        alibi_slopes(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bias_max", [0.0, -8.0, math.nan, math.inf])
+def test_bias_max_must_be_positive(bias_max: float) -> None:
+    with pytest.raises(ValueError, match="bias_max must be a positive number"):
+        alibi_slopes(8, bias_max=bias_max)
+
+
+def test_other_bad_input() -> None:
+    with pytest.raises(ValueError, match=r"scheme must be one of official, geometric, halving, got 'offical'"):
+        alibi_slopes(8, "offical")
+    with pytest.raises(ValueError, match="total_heads must be at least num_heads=8, got 4"):
+        alibi_slopes(8, total_heads=4)
+    with pytest.raises(ValueError, match="takes no bias_max"):
+        alibi_slopes(8, "halving", bias_max=4.0)
+    with pytest.raises(ValueError, match="must start above zero"):
+        LearnedSlopes(torch.tensor([0.5, 0.0]))
+    assert set(SCHEMES) == {"official", "geometric", "halving"}
