@@ -15,7 +15,7 @@ _HOMES = {
     "SlopeExplorer": "slope_explorer",
 }
 
-__all__ = ["App", "AttentionExplorer", "BiasExplorer", "LengthLab", "SlopeExplorer"]  # noqa: F822  # found lazily
+__all__ = ["App", "AttentionExplorer", "BiasExplorer", "LengthLab", "SlopeExplorer"]  # found lazily
 
 
 def __getattr__(name: str) -> Any:

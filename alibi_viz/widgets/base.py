@@ -28,6 +28,7 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 - `app.say(text)` fills the message line, `app.say("")` empties it. Messages and captions are escaped: they are text.
 - `self.link(widget, "trait")` is the one way to tie a control to a trait. `slider`, `menu`, `checkbox` make the usual
   controls and link them; each control carries a CSS class ("s-count") by which browser tests find it.
+- Where a picture or a trait names a head, heads count from 1, as in the paper: head h has slope 2^(-8h/H).
 - `repr(app)` is `Doubling(count=8)`, the same in every run.
 - `app.save("x.html")`, `app.save("x.png")`, `app.snapshot()` (a plain figure on white, for a notebook without kernel).
 """
