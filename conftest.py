@@ -1,4 +1,4 @@
-"""What every test and every docstring's example has: the public names, and one thread a process when they share cores."""
+"""What every test and docstring example has: the public names, and one thread a process when several share cores."""
 
 import os
 
@@ -13,5 +13,5 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # several processes with all cores each
 
 @pytest.fixture(autouse=True)
 def _names_in_docstrings(doctest_namespace: dict[str, object]) -> None:
-    doctest_namespace.update(torch=torch, av=alibi_viz)
+    doctest_namespace.update(torch=torch, av=alibi_viz, lab=alibi_viz.lab)
     doctest_namespace.update({name: getattr(alibi_viz, name) for name in alibi_viz.__all__})

@@ -1,4 +1,4 @@
-"""The three lists of dependencies say the same: ranges in pyproject.toml, versions in constraints.txt, environment.yml."""
+"""The lists of dependencies say the same: pyproject.toml (ranges), constraints.txt (versions), environment.yml."""
 
 import re
 import subprocess
