@@ -5,7 +5,7 @@ that a target sees, differs. Without this, a longer length would also be a diffe
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["loss_by_length", "loss_by_position", "token_losses"]
+__all__ = ["length_losses", "loss_by_length", "loss_by_position", "token_losses"]
 
 TOKENS_A_BATCH = 4096  # bounds the memory of one forward pass
 
@@ -68,11 +68,19 @@ def loss_by_length(
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
+    return dict(length_losses(model, text, lengths, targets=targets))
+
+
+def length_losses(
+    model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = 8192
+) -> Iterator[tuple[int, float]]:
+    """`loss_by_length` as a stream of (length, bits per byte), for who may want to stop between two lengths."""
     lengths = list(lengths)
     available = min(targets, len(text.validation) - 1)
     whole = math.lcm(*lengths) if all(isinstance(length, int) and length > 0 for length in lengths) else 1
     frozen = available // whole * whole or available
-    return {length: float(token_losses(model, text, length, targets=frozen).mean()) for length in lengths}
+    for length in lengths:
+        yield length, float(token_losses(model, text, length, targets=frozen).mean())
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.evaluation import length_losses
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import Step, make_model, train
+from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel
 
 __all__ = ["Lap", "race", "test_lengths"]
@@ -13,12 +13,15 @@ __all__ = ["Lap", "race", "test_lengths"]
 
 @dataclass(frozen=True)
 class Lap:
-    """One step of one model in a race.
+    """One step of one model in a race; or, at a checkpoint, one test of it after that step.
+
+    A lap is short, so that whoever stops asking has stopped soon: a test at one length is a lap of its own.
 
     Attributes:
         method: the position method.
-        step: the step just taken.
-        by_length: bits per byte at each test length, when this step was a checkpoint; else None.
+        step: the step taken last.
+        by_length: None for a step. For a test, bits per byte at the test lengths so far, in a dict that grows from
+            lap to lap until it holds every length.
         model: the model as it is now.
     """
 
@@ -50,19 +53,22 @@ def race(
     lengths: Sequence[int] | None = None,
     checkpoints: int = 10,
     targets: int = 4096,
+    batch_size: int = 32,
+    learning_rate: float = 8e-3,
     **sizes: int | float | str | bool,
 ) -> Iterator[Lap]:
     """Train one model a method, in turn, a step each, and test them at every length now and then.
 
     Args:
         methods: names of position methods, each at most once.
-        text, length, steps, seed: as in `train`; the seed also sets the starting weights.
+        text, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
         lengths: test lengths; `test_lengths(length)` by default.
         checkpoints: how often each model is tested, evenly spaced, the last time after its last step.
         targets: bytes predicted at a checkpoint, the same ones at each.
         sizes: as in `make_model`.
 
     Raises as `train` and `loss_by_length` do, ValueError at the call for methods that are missing or doubled.
+    A model that diverges ends the race, and the error names its method.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -79,17 +85,21 @@ def race(
             f"{len(text.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
     models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
-    streams = [train(models[method], text, length=length, steps=steps, seed=seed) for method in methods]
-    tested = {round(steps * part / checkpoints) for part in range(1, checkpoints + 1)}
+    same = {"length": length, "steps": steps, "seed": seed, "batch_size": batch_size}
+    streams = [train(models[method], text, learning_rate=learning_rate, **same) for method in methods]
+    marks = {round(steps * part / checkpoints) for part in range(1, checkpoints + 1)}
 
     def laps() -> Iterator[Lap]:
-        while streams:
+        for _ in range(steps):
             for (method, model), stream in zip(models.items(), streams, strict=True):
-                step = next(stream, None)
-                if step is None:
-                    return
-                test = step.index in tested
-                by_length = loss_by_length(model, text, lengths, targets=targets) if test else None
-                yield Lap(method, step, by_length, model)
+                try:
+                    step = next(stream)
+                except TrainingDiverged as error:
+                    raise TrainingDiverged(f"{method}: {error}") from None
+                yield Lap(method, step, None, model)
+                by_length: dict[int, float] = {}
+                for tested, bits in length_losses(model, text, lengths, targets=targets) if step.index in marks else ():
+                    by_length = {**by_length, tested: bits}
+                    yield Lap(method, step, by_length, model)
 
     return laps()

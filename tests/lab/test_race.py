@@ -21,15 +21,23 @@ def test_alibi_does_not_break_beyond_its_training_length_and_the_others_do(text)
 
 def test_models_advance_together_and_are_tested_at_the_checkpoints(text):
     laps = list(lab.race(["alibi", "none"], text, steps=10, checkpoints=2, lengths=[32, 64], targets=128))
-    assert [(lap.method, lap.step.index) for lap in laps] == [
+    assert [(lap.method, lap.step.index) for lap in laps if lap.by_length is None] == [
         (method, index) for index in range(1, 11) for method in ("alibi", "none")
     ]
-    assert [lap.step.index for lap in laps if lap.by_length] == [5, 5, 10, 10]
-    assert list(laps[-1].by_length) == [32, 64]
+    tests = [(lap.method, lap.step.index, list(lap.by_length)) for lap in laps if lap.by_length is not None]
+    assert tests == [
+        (method, index, lengths) for index in (5, 10) for method in ("alibi", "none") for lengths in ([32], [32, 64])
+    ]
+
+
+def test_a_test_lap_says_what_loss_by_length_says(text):
+    *_, last = lab.race(["rotary"], text, steps=3, checkpoints=1, targets=1024)
+    assert last.by_length == lab.loss_by_length(last.model, text, lab.test_lengths(32), targets=1024)
 
 
 def test_a_race_is_what_each_model_would_do_alone(text):
-    raced = [lap for lap in lab.race(["rotary", "alibi"], text, steps=6, checkpoints=1) if lap.method == "alibi"]
+    laps = lab.race(["rotary", "alibi"], text, steps=6, checkpoints=1)
+    raced = [lap for lap in laps if lap.method == "alibi" and lap.by_length is None]
     alone = lab.make_model("alibi")
     assert [lap.step.loss for lap in raced] == [step.loss for step in lab.train(alone, text, steps=6)]
     for name, value in alone.state_dict().items():
@@ -50,3 +58,8 @@ def test_a_text_too_short_for_the_longest_test_is_refused_at_the_call():
 def test_unknown_method_is_named(text):
     with pytest.raises(ValueError, match="got 'alibbi'"):
         lab.race(["alibbi"], text)
+
+
+def test_a_model_that_diverges_is_named(text):
+    with pytest.raises(lab.TrainingDiverged, match=r"^none: the loss became .* at step \d+ of 50; try a learning rate"):
+        list(lab.race(["none"], text, steps=50, learning_rate=1e30))
