@@ -15,8 +15,8 @@ PIP_INSTALL = $(PY) -m pip install --disable-pip-version-check --constraint cons
 NBVAL := --nbval --nbval-current-env
 # Files run side by side, in few processes: each of them imports torch.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
-LAB := --ip=127.0.0.1 --port=$(PORT) --LabApp.news_url=None \
-	--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
+# Without this, JupyterLab asks at its first start whether it may fetch news, and looks for newer versions of itself.
+SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # In a container one is often root, where Jupyter refuses to start unless told; it still listens on 127.0.0.1 only.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -29,7 +29,7 @@ help: ## list the targets
 install: $(VENV)/.installed ## .venv with everything but what only tests need
 
 lab: install ## JupyterLab on notebooks/ (PORT=8888, more options in ARGS="--no-browser")
-	$(PY) -m jupyterlab notebooks $(LAB) $(ROOT) $(ARGS)
+	$(PY) -m jupyterlab notebooks --ip=127.0.0.1 --port=$(PORT) $(ROOT) $(ARGS)
 
 test: units notebook-tests browser-tests ## everything below, set-up included
 
@@ -68,8 +68,10 @@ $(PY):
 # The stamps make a second call quick, and a changed dependency felt.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable .
+	@$(SILENCE)
 	@touch $@
 
 $(VENV)/.installed-tests: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable '.[test]'
+	@$(SILENCE)
 	@touch $@ $(VENV)/.installed

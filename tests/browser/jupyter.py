@@ -51,6 +51,7 @@ def serve() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="alibi-viz-", ignore_cleanup_errors=True) as folder:
         home, log = Path(folder), Path(folder) / "server.log"
         notebooks = home / "notebooks"
+        silence(home / "config" / "labconfig")
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns("*.py", "__pycache__", ".*"))
         with log.open("w") as output:
             process = subprocess.Popen(command(notebooks), env=environment(home), stdout=output, stderr=output)
@@ -65,9 +66,15 @@ def serve() -> Iterator[Server]:
                 process.kill()
 
 
+def silence(config: Path) -> None:
+    """No pop-up that asks for Jupyter news, and no look-up of newer versions; `make install` does the same."""
+    config.mkdir(parents=True)
+    disabled = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    (config / "page_config.json").write_text(json.dumps(disabled))
+
+
 def command(notebooks: Path) -> list[str]:
-    options = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--LabApp.news_url=None"]
-    options += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    options = ["--no-browser", "--ip=127.0.0.1", "--port=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
     return [sys.executable, "-m", "jupyterlab", str(notebooks), *options]

@@ -72,7 +72,7 @@ class NotebookPage:
         return found + self.page.get_by_text("Error displaying widget").all_inner_texts()
 
     def app(self, number: int = 0) -> Locator:
-        """An app in the notebook, counted from the top; scrolled to."""
+        """An app in the notebook, counted from the top, -1 the last; scrolled to."""
         app = self.page.locator(".alibi-app").nth(number)
         app.wait_for(timeout=60 * SECOND)
         app.scroll_into_view_if_needed()
@@ -80,12 +80,11 @@ class NotebookPage:
 
     def caption(self, number: int = 0) -> str:
         """What an app says it shows."""
-        return self.app(number).locator(".alibi-caption").inner_text()
+        return str(self.app(number).locator(".alibi-caption").text_content())
 
     def picture(self, number: int = 0) -> bytes:
         """An app's plot as the screen shows it, PNG; two of them differ when the picture has changed."""
-        self.settle()
-        return self.app(number).locator(".js-plotly-plot").first.screenshot()
+        return self.settle(number).locator(".js-plotly-plot").first.screenshot()
 
     def press_slider(self, css: str, key: str = "ArrowRight", times: int = 1, number: int = 0) -> None:
         """Focus the slider with this CSS class in an app and press a key on it."""
@@ -110,9 +109,19 @@ class NotebookPage:
             assert time.monotonic() < end, f"the picture has not changed in {timeout} s"
         return picture
 
-    def settle(self) -> None:
-        """Let the browser paint what it knows: two frames."""
-        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    def settle(self, number: int = 0) -> Locator:
+        """Scroll to an app and let the browser paint it: plots as wide as their place, and two frames."""
+        app = self.app(number)
+        app.evaluate(
+            """async app => {
+                const frame = () => new Promise(requestAnimationFrame);
+                const fits = plot => Math.abs(plot.offsetWidth - plot.querySelector('.main-svg').clientWidth) < 2;
+                const plots = [...app.querySelectorAll('.js-plotly-plot')];
+                for (let n = 0; n < 600 && !plots.every(fits); n++) await frame();
+                await frame(), await frame();
+            }"""
+        )
+        return app
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not HARMLESS.search(f"{message.text} {message.location}"):

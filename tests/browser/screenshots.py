@@ -1,15 +1,19 @@
 """Photograph the apps of the lessons in a running JupyterLab, for the README and for readers without a kernel.
 
-    make screenshots                 every lesson's app, into notebooks/images/LESSON.png
-    make screenshots ONLY=01_slopes  one of them
+    make screenshots                 every picture of every lesson, into notebooks/images/
+    make screenshots ONLY=01_slopes  those of one of them
 
-A lesson that trains is photographed twice: half-way, as LESSON-live.png, and at its end.
+A lesson asks for a picture by showing it: for ![...](images/NAME.png) the cells above it are run, and the app shown
+last is photographed. For a name that ends in -live that happens while it trains, half-way.
 """
 
 import io
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 from PIL import Image
 from playwright.sync_api import Browser, Locator
 
@@ -20,32 +24,39 @@ from tests.browser.notebook_page import NotebookPage
 IMAGES = NOTEBOOKS / "images"
 WIDTH, HEIGHT = 1400, 1200  # the app and its caption fit on the screen, beside JupyterLab's file browser
 COLOURS = 256  # a palette makes a plot a third of its size; the eye sees no difference
-LIVE = "04_train_short_test_long"
+ASKED = re.compile(r"!\[[^\]]*\]\(images/([^)\s]+)\.png\)")
 
 
-def photograph(name: str, browser: Browser, server: Server) -> None:
-    """Run one lesson and write its picture or pictures."""
+def pictures(lesson: str) -> Iterator[tuple[str, list[str]]]:
+    """What a lesson asks for: the name of each picture, and the code above it."""
+    code: list[str] = []
+    for cell in nbformat.read(NOTEBOOKS / f"{lesson}.ipynb", as_version=4).cells:
+        if cell.cell_type == "code":
+            code.append(cell.source)
+        for name in ASKED.findall(cell.source):
+            yield name, list(code)
+
+
+def photograph(name: str, code: list[str], browser: Browser, server: Server) -> None:
+    """Run the code in JupyterLab and write the picture of the app it shows last."""
+    server.write(f"photograph of {name}", *code)
     context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
     notebook = NotebookPage(context.new_page(), server)
-    notebook.open(name)
-    if name == LIVE:
+    notebook.open(f"photograph of {name}")
+    if name.endswith("-live"):
         notebook.start_all()
         halfway(notebook)
-        save(notebook.app(), IMAGES / f"{name}-live.png")
-        notebook.wait_until_run()
     else:
         notebook.run_all()
     if errors := notebook.errors():
         sys.exit(f"{name} shows errors:\n{errors[0]}")
-    notebook.settle()
-    save(notebook.app(), IMAGES / f"{name}.png")
+    save(notebook.settle(-1), IMAGES / f"{name}.png")
     context.close()
     server.stop_kernels()
 
 
 def halfway(notebook: NotebookPage) -> None:
-    """Wait until a progress bar of the first app has passed its middle."""
-    notebook.app()
+    """Wait until some progress bar has passed its middle."""
     notebook.page.wait_for_function(
         """() => [...document.querySelectorAll('.alibi-app .progress-bar')]
             .some(bar => bar.offsetWidth > 0.5 * bar.parentElement.offsetWidth)""",
@@ -67,8 +78,9 @@ def main(names: list[str]) -> None:
         sys.exit(f"no notebook {', '.join(unknown)}; there are: {', '.join(known)}")
     IMAGES.mkdir(exist_ok=True)
     with chromium.launch() as browser, jupyter.serve() as server:
-        for name in names or known:
-            photograph(name, browser, server)
+        for lesson in names or known:
+            for name, code in pictures(lesson):
+                photograph(name, code, browser, server)
 
 
 if __name__ == "__main__":
