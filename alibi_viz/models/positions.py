@@ -34,15 +34,28 @@ class Position(nn.Module):
         """Queries and keys [batch, heads, length, head_dim]; the queries are the last positions of the keys."""
         return query, key
 
-    def bias(self, query_length: int, key_length: int) -> Tensor | None:
-        """What is added to the logits, float32 [heads, query, key], or None for nothing. Without a causal mask."""
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
+        """What is added to the logits, float32 [heads, query, key], or None for nothing. Without a causal mask.
+
+        `x` is what the layer reads, [batch, key, d_model]. Only a bias that depends on the data looks at it, and is
+        then [batch, heads, query, key].
+        """
         return None
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
-        """Attention with this method: [batch, heads, query, head_dim]."""
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        causal: bool,
+        dropout: float = 0.0,
+        x: Tensor | None = None,
+    ) -> Tensor:
+        """Attention with this method: [batch, heads, query, head_dim]. `x` is as in `bias`."""
         query, key = self.transform(query, key)
         query_length, key_length = query.shape[-2], key.shape[-2]
-        mask = self.bias(query_length, key_length)
+        mask = self.bias(query_length, key_length, x)
         plain = mask is None and query_length == key_length  # torch aligns is_causal left, so lengths must agree
         if causal and not plain:
             visible = causal_mask(query_length, key_length, device=query.device)
@@ -66,10 +79,19 @@ class Alibi(Position):
         """float32 [heads]"""
         return self.cached.slopes
 
-    def bias(self, query_length: int, key_length: int) -> Tensor:
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         return self.cached(query_length, key_length)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool, dropout: float = 0.0) -> Tensor:
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        causal: bool,
+        dropout: float = 0.0,
+        x: Tensor | None = None,
+    ) -> Tensor:
         mask = self.cached(query.shape[-2], key.shape[-2], dtype=query.dtype)  # holds the causal mask already
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
@@ -119,14 +141,15 @@ class Learned(Position):
 class Rotary(Position):
     """Turns pair k of each query and key by the angle i * 10000^(-2k / head_dim) (Su et al. 2021).
 
-    q_i . k_j then depends on i - j only. The pairs are (k, k + head_dim / 2), as in GPT-NeoX and LLaMA.
+    q_i . k_j then depends on i - j only. The pairs are (k, k + head_dim / 2), as in GPT-NeoX and LLaMA. `base` is the
+    10000, and positions are divided by `stretch`; `rotary_rules` changes them for longer texts.
     """
 
-    def __init__(self, head_dim: int) -> None:
+    def __init__(self, head_dim: int, *, base: float = 10000.0, stretch: float = 1.0) -> None:
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions turn pairs of channels, so head_dim must be even, got {head_dim}")
-        self.head_dim = head_dim
+        self.head_dim, self.base, self.stretch = head_dim, base, stretch
         self._cache: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
@@ -147,7 +170,7 @@ class Rotary(Position):
         if known is None or len(known[0]) < longest:
             pair = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
             grown = torch.arange(1 << (longest - 1).bit_length(), device=positions.device)
-            angle = grown.double()[:, None] * 10000.0 ** (-pair / self.head_dim)
+            angle = grown.double()[:, None] / self.stretch * self.base ** (-pair / self.head_dim)
             known = self._cache[positions.device] = angle.cos().float(), angle.sin().float()
         return known[0][positions], known[1][positions]
 

@@ -90,7 +90,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        attended = self.position.attend(*self.heads(x), causal=self.causal, dropout=dropout)
+        attended = self.position.attend(*self.heads(x), causal=self.causal, dropout=dropout, x=x)
         return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
 
 
