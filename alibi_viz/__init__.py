@@ -8,7 +8,7 @@ of the first two are here. `alibi_viz.lab`, `.figures` and `.widgets` are loaded
 from importlib import import_module
 from types import ModuleType
 
-from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace
+from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend
 from alibi_viz.bias import AlibiBias, alibi_bias, bias_from_positions, grid_bias
 from alibi_viz.distance import causal_mask
 from alibi_viz.models import LanguageModel, Transformer, TransformerConfig
@@ -28,6 +28,7 @@ __all__ = [
     "attention_trace",
     "bias_from_positions",
     "causal_mask",
+    "choose_backend",
     "e_fold",
     "grid_bias",
     "half_life",

@@ -6,19 +6,17 @@ The bias is *not* divided by sqrt(head_dim). `attention_trace` computes these fo
 at; `alibi_attention` computes the output only, and faster.
 """
 
-import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import dropout as drop
 
-from alibi_viz.bias import alibi_bias, check_slopes
-from alibi_viz.distance import causal_mask
+from alibi_viz.backends import BACKENDS, Choice, choose, mask_attention, obstacle
+from alibi_viz.flex import flex
+from alibi_viz.folded import folded_attention
+from alibi_viz.inputs import Inputs
 
-__all__ = ["BACKENDS", "AttentionTrace", "alibi_attention", "attention_trace"]
-
-BACKENDS = ("auto", "eager", "mask")
+__all__ = ["BACKENDS", "AttentionTrace", "alibi_attention", "attention_trace", "choose_backend"]
 
 
 @dataclass(frozen=True)
@@ -45,16 +43,22 @@ def attention_trace(
     *,
     causal: bool = True,
     key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
     scale: float | None = None,
 ) -> AttentionTrace:
     """Every step from content to weights, to be looked at.
 
     Args:
         query: [batch, heads, query, head_dim].
-        key: [batch, heads, key, head_dim], key >= query; the queries are the last positions.
+        key: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. Fewer key heads than
+            heads are shared by groups of neighbouring heads (grouped-query attention).
         slopes: [heads], or None for no bias.
         causal: hide the keys after each query. Without it the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
+        attn_mask: bool, broadcast to [batch, heads, query, key], True where a query may look; packed documents.
+        positions: integers [key] or [batch, key], 0, 1, 2, ... by default; for texts with holes. Padding on the left
+            needs none: only differences count. `causal` goes by the order of the keys, not by these.
         scale: multiplies q . k; 1 / sqrt(head_dim) by default.
 
     Raises TypeError and ValueError that name the tensor, its shape and the expected axes.
@@ -65,14 +69,14 @@ def attention_trace(
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
-    _check(query, key, key, slopes, key_padding_mask)
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    content = (query * scale) @ key.transpose(-2, -1)
-    bias = _bias(query, key, slopes, causal).expand_as(content)
-    visible = _visible(query, key, causal, key_padding_mask)
-    logits = content + bias
-    if visible is not None:
-        logits = logits.masked_fill(~visible, float("-inf"))
+    return _trace(Inputs(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions, scale).check())
+
+
+def _trace(inputs: Inputs) -> AttentionTrace:
+    key = inputs.key.repeat_interleave(inputs.group, dim=1)  # [batch, heads, key, head_dim]
+    content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
+    bias = inputs.bias().expand_as(content)
+    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
     return AttentionTrace(content, bias, logits, _softmax(logits))
 
 
@@ -84,95 +88,71 @@ def alibi_attention(
     *,
     causal: bool = True,
     key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
     scale: float | None = None,
+    dropout: float = 0.0,
     backend: str = "auto",
 ) -> Tensor:
     """Attention with linear biases: [batch, heads, query, head_dim].
 
     Args:
         query: [batch, heads, query, head_dim].
-        key, value: [batch, heads, key, head_dim], key >= query; the queries are the last positions.
+        key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions.
         slopes: [heads], or None for no bias. Gradients flow to them.
-        causal, key_padding_mask, scale: as in `attention_trace`.
-        backend: "eager" writes softmax(QK + B)V out; "mask" gives torch's fused attention the bias as a float mask;
-            "auto" takes the faster of them that fits.
+        causal, key_padding_mask, attn_mask, positions, scale: as in `attention_trace`.
+        dropout: probability with which a weight is dropped.
+        backend: "auto" takes the fastest that is exact for the call, and `choose_backend` tells which and why;
+            "eager", "mask", "folded" and "flex" are described in `backends`.
 
     A query that sees no key gives zeros, never NaN.
-    Raises TypeError and ValueError that name the tensor, its shape and the expected axes.
+    Raises TypeError and ValueError that name the tensor, its shape and the expected axes, and ValueError when a
+    backend that was asked for cannot compute the call.
 
     >>> q, k, v = torch.randn(3, 2, 8, 16, 32)
     >>> alibi_attention(q, k, v, alibi_slopes(8)).shape
     torch.Size([2, 8, 16, 32])
     """
+    inputs = Inputs(query, key, value, slopes, causal, key_padding_mask, attn_mask, positions, scale, dropout).check()
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
-    _check(query, key, value, slopes, key_padding_mask)
-    if backend == "eager":
-        trace = attention_trace(query, key, slopes, causal=causal, key_padding_mask=key_padding_mask, scale=scale)
-        return trace.weights @ value
-    mask = _bias(query, key, slopes, causal)
-    visible = _visible(query, key, causal, key_padding_mask)
-    if visible is not None:
-        mask = mask.masked_fill(~visible, float("-inf"))
-    output = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    if visible is not None:  # a row without keys: the fused kernels disagree on it, so say what it is
-        output = output.masked_fill(~visible.any(-1, keepdim=True), 0.0)
-    return output
+    if backend == "auto":
+        backend = choose(inputs).name
+    against = obstacle(backend, inputs)
+    if against is not None:
+        raise ValueError(f"backend {backend!r} cannot compute this: {against}")
+    if backend == "folded":
+        return folded_attention(inputs)
+    if backend == "flex":
+        return flex(inputs)
+    if backend == "mask":
+        return mask_attention(inputs)
+    weights = drop(_trace(inputs).weights, dropout)
+    return weights @ value.repeat_interleave(inputs.group, dim=1)
 
 
-def _bias(query: Tensor, key: Tensor, slopes: Tensor | None, causal: bool) -> Tensor:
-    """[1, heads, query, key] in the dtype of the query; computed in float32 from integers, cast last."""
-    shape = query.shape[-2], key.shape[-2]
-    if slopes is None:
-        return query.new_zeros(1, 1, *shape)
-    return alibi_bias(slopes, *shape, form="relative" if causal else "symmetric", dtype=query.dtype)[None]
+def choose_backend(
+    query: Tensor,
+    key: Tensor,
+    slopes: Tensor | None,
+    *,
+    causal: bool = True,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
+) -> Choice:
+    """Which backend "auto" takes for these arguments of `alibi_attention`, and why.
 
-
-def _visible(query: Tensor, key: Tensor, causal: bool, key_padding_mask: Tensor | None) -> Tensor | None:
-    """Which keys a query may see: bool, broadcast to [batch, heads, query, key]; None when all."""
-    visible = causal_mask(query.shape[-2], key.shape[-2], device=query.device) if causal else None
-    if key_padding_mask is not None:
-        real = key_padding_mask[:, None, None, :]
-        visible = real if visible is None else visible & real
-    return visible
+    >>> q = k = torch.zeros(1, 8, 1024, 32)
+    >>> choose_backend(q, k, alibi_slopes(8))
+    Choice(name='folded', reason='causal attention from 768 tokens on needs no [query, key] tensor')
+    >>> choose_backend(q[:, :, :1], k, alibi_slopes(8)).name
+    'mask'
+    """
+    return choose(Inputs(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions).check())
 
 
 def _softmax(logits: Tensor) -> Tensor:
     """Softmax over the keys, zeros for a row of -inf only (a plain softmax gives NaN there)."""
     empty = (logits == float("-inf")).all(-1, keepdim=True)
     return logits.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
-
-
-def _check(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor | None, key_padding_mask: Tensor | None) -> None:
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-            raise TypeError(f"{name} must be a floating-point tensor [batch, heads, length, head_dim], got {got}")
-        if tensor.ndim != 4:
-            raise ValueError(f"{name} must be [batch, heads, length, head_dim], got shape {list(tensor.shape)}")
-        if tensor.dtype != query.dtype or tensor.device != query.device:
-            raise TypeError(
-                f"{name} must have the dtype and device of query, {query.dtype} on {query.device}, "
-                f"got {tensor.dtype} on {tensor.device}"
-            )
-    batch, heads, query_length, head_dim = query.shape
-    expected = [batch, heads, key.shape[2], head_dim]
-    if list(key.shape) != expected:
-        raise ValueError(f"key must be [batch, heads, key, head_dim] = {expected} to fit query, got {list(key.shape)}")
-    if list(value.shape[:3]) != expected[:3]:
-        raise ValueError(
-            f"value must be [batch, heads, key, head_dim] = {expected} to fit key, got {list(value.shape)}"
-        )
-    if query_length > key.shape[2]:
-        raise ValueError(f"query length {query_length} must be at most the key length {key.shape[2]}")
-    if slopes is not None:
-        check_slopes("slopes", slopes)
-        if len(slopes) != heads:
-            raise ValueError(f"slopes must be [heads] = [{heads}] to fit query, got shape {list(slopes.shape)}")
-    if key_padding_mask is not None:
-        if key_padding_mask.dtype != torch.bool:
-            raise TypeError(f"key_padding_mask must be bool, True for a real token, got {key_padding_mask.dtype}")
-        if list(key_padding_mask.shape) != [batch, key.shape[2]]:
-            raise ValueError(
-                f"key_padding_mask must be [batch, key] = {[batch, key.shape[2]]}, got {list(key_padding_mask.shape)}"
-            )

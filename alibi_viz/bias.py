@@ -194,9 +194,10 @@ class AlibiBias(nn.Module):
         known = self._cache.get(slot)
         if known is None or known.shape[-1] < len(keys):
             size = 1 << max(len(keys) - 1, 0).bit_length()  # the next power of two
-            known = alibi_bias(self.slopes, size, form=self.form, dtype=dtype)
-            if self.causal:
-                known = known.masked_fill(~causal_mask(size, device=known.device), float("-inf"))
+            with torch.inference_mode(False):  # what is kept must serve a later call that trains
+                known = alibi_bias(self.slopes, size, form=self.form, dtype=dtype)
+                if self.causal:
+                    known = known.masked_fill(~causal_mask(size, device=known.device), float("-inf"))
             self._cache[slot] = known
         if self.form == "key":  # counts from the first key, so its slice starts there
             return known[:, :, : len(keys)]

@@ -100,7 +100,7 @@ def test_bad_input_is_named() -> None:
     slopes = alibi_slopes(4)
     with pytest.raises(ValueError, match=r"query must be \[batch, heads, length, head_dim\], got shape \[4, 3, 8\]"):
         alibi_attention(q[0], k, v, slopes)
-    with pytest.raises(ValueError, match=r"key must be .* = \[2, 4, 3, 8\] to fit query, got \[2, 4, 3, 7\]"):
+    with pytest.raises(ValueError, match=r"key must be .* = \[2, 4 or a divisor of it, 3, 8\].*got \[2, 4, 3, 7\]"):
         alibi_attention(q, k[..., :7], v, slopes)
     with pytest.raises(ValueError, match=r"value must be .*got \[2, 4, 2, 8\]"):
         alibi_attention(q, k, v[:, :, :2], slopes)

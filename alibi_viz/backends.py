@@ -1,0 +1,120 @@
+"""Which way through attention is the fastest that is exact for a call, and why.
+
+eager    softmax(QK + B) V written out; the reference, and the only one that makes every step visible
+mask     torch's fused attention with the bias as a float mask
+folded   two more coordinates of q and k, no [query, key] tensor (see `folded`)
+flex     FlexAttention, compiled (see `flex`)
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from alibi_viz.bias import AlibiBias
+from alibi_viz.folded import HALF_LIMIT
+from alibi_viz.inputs import Inputs
+
+__all__ = ["BACKENDS", "FOLD_FROM", "Choice", "choose", "mask_attention", "obstacle"]
+
+BACKENDS = ("auto", "eager", "mask", "folded", "flex")
+FOLD_FROM = 768  # length from which folding is faster than a remembered mask, measured on CPU (benchmarks/attention.py)
+
+
+class Choice(NamedTuple):
+    """What `auto` takes: the name of a backend and the reason in words."""
+
+    name: str
+    reason: str
+
+
+def choose(inputs: Inputs) -> Choice:
+    """The backend that `auto` takes. FlexAttention is never taken unasked: its first call compiles for seconds."""
+    against = obstacle("folded", inputs)
+    if against is not None:
+        return Choice("mask", f"folding does not fit: {against}")
+    half = inputs.query.dtype in (torch.float16, torch.bfloat16)
+    if half and inputs.needs_gradients and inputs.slopes is not None and inputs.slopes.requires_grad:
+        return Choice("mask", "folding would round the gradient of the slopes to half precision")
+    if inputs.query_length == 1:
+        return Choice("mask", "for a single query the bias is a single row")
+    if inputs.query_length < FOLD_FROM:
+        return Choice("mask", f"below {FOLD_FROM} tokens a remembered mask is faster than folding")
+    return Choice("folded", f"causal attention from {FOLD_FROM} tokens on needs no [query, key] tensor")
+
+
+def obstacle(backend: str, inputs: Inputs) -> str | None:
+    """Why a backend cannot compute these inputs; None when it can."""
+    if backend == "folded":
+        return _folded_obstacle(inputs)
+    if backend == "flex":
+        return _flex_obstacle(inputs)
+    return None
+
+
+def mask_attention(inputs: Inputs) -> Tensor:
+    """torch's fused attention with the bias, and the hiding, as one float mask."""
+    output = scaled_dot_product_attention(
+        inputs.query,
+        inputs.key,
+        inputs.value,
+        attn_mask=_mask(inputs),
+        dropout_p=inputs.dropout,
+        scale=inputs.scaling,
+        enable_gqa=inputs.group > 1,
+    )
+    if inputs.hides:  # a row without keys: the kernels disagree on what it is, so say it
+        output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)
+    return output
+
+
+def _mask(inputs: Inputs) -> Tensor:
+    slopes = inputs.slopes
+    if slopes is None or not _can_be_remembered(slopes, inputs):
+        return inputs.bias().masked_fill(~inputs.visible(), float("-inf"))
+    bias = _remembered(tuple(slopes.tolist()), inputs.causal)
+    mask = bias(inputs.query_length, inputs.key_length, dtype=inputs.query.dtype)[None]
+    if not inputs.hides:
+        return mask
+    return mask.masked_fill(~inputs.visible(), float("-inf"))
+
+
+def _can_be_remembered(slopes: Tensor, inputs: Inputs) -> bool:
+    """Short, and with slopes whose values can be looked at without holding up a GPU or breaking a graph."""
+    if inputs.positions is not None or inputs.key_length >= FOLD_FROM or torch.compiler.is_compiling():
+        return False
+    return slopes.dtype == torch.float32 and slopes.device.type == "cpu" and not slopes.requires_grad
+
+
+@lru_cache(maxsize=4)
+def _remembered(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
+    """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 2.4 MB a head."""
+    form = "relative" if causal else "symmetric"
+    return AlibiBias(len(slopes), slopes=torch.tensor(slopes), form=form, causal=causal)
+
+
+def _folded_obstacle(inputs: Inputs) -> str | None:
+    if not inputs.causal:
+        return "without a causal mask the bias is -m |i - j|, which is no dot product of a few coordinates"
+    if inputs.attn_mask is not None:
+        return "an attn_mask needs a [query, key] tensor anyway"
+    if inputs.query_length != inputs.key_length:
+        return "torch's is_causal aligns the first query with the first key, so their numbers must agree"
+    if inputs.query.dtype in (torch.float16, torch.bfloat16):
+        if inputs.positions is not None:
+            return "positions of your own might not fit into half precision"
+        if inputs.key_length > HALF_LIMIT:
+            return f"half precision holds positions below {HALF_LIMIT} only"
+    return None
+
+
+def _flex_obstacle(inputs: Inputs) -> str | None:
+    if inputs.query.device.type == "cpu" and inputs.needs_gradients:
+        return "FlexAttention has no backward pass on the CPU"
+    if inputs.dropout:
+        return "FlexAttention has no dropout"
+    if inputs.attn_mask is not None or inputs.positions is not None:
+        return "attn_mask and positions are not passed on to FlexAttention"
+    return None

@@ -1,0 +1,91 @@
+"""ALiBi through FlexAttention: the bias as a small function that torch compiles into its own kernel.
+
+The first call compiles for several seconds. Compiled, the CPU has a forward pass only; a GPU has both.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from alibi_viz.inputs import Inputs
+
+__all__ = ["alibi_score_mod", "flex", "flex_reference"]
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def alibi_score_mod(slopes: Tensor, *, offset: int = 0, symmetric: bool = False) -> ScoreMod:
+    """The bias as FlexAttention's `score_mod(score, batch, head, query, key)`.
+
+    Args:
+        slopes: float32 [heads], on the device of the attention.
+        offset: position of the first query among the keys, key length - query length when decoding.
+        symmetric: -m |i - j|, for encoders, instead of -m (i - j).
+
+    >>> score_mod = alibi_score_mod(alibi_slopes(8))
+    >>> score_mod(torch.tensor(0.0), *torch.tensor([0, 0, 7, 4]))  # batch 0, head 0, query 7, key 4
+    tensor(-1.5000)
+    """
+
+    def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        distance = query + offset - key
+        return score - slopes[head] * (distance.abs() if symmetric else distance)
+
+    return score_mod
+
+
+def flex(inputs: Inputs) -> Tensor:
+    """[batch, heads, query, head_dim] by the compiled kernel."""
+    return _run(inputs, _compiled())
+
+
+def flex_reference(inputs: Inputs) -> Tensor:
+    """The same by FlexAttention's slow reference, which needs no compiler."""
+    return _run(inputs, flex_attention)
+
+
+def _run(inputs: Inputs, attend: Callable[..., Tensor]) -> Tensor:
+    offset = inputs.key_length - inputs.query_length
+    score_mod = None
+    if inputs.slopes is not None:
+        score_mod = alibi_score_mod(inputs.slopes.to(torch.float32), offset=offset, symmetric=not inputs.causal)
+    return attend(
+        inputs.query,
+        inputs.key,
+        inputs.value,
+        score_mod=score_mod,
+        block_mask=_block_mask(inputs, offset),
+        scale=inputs.scaling,
+        enable_gqa=inputs.group > 1,
+    )
+
+
+def _block_mask(inputs: Inputs, offset: int) -> BlockMask | None:
+    real = inputs.key_padding_mask
+    if real is None:
+        size = (inputs.query_length, inputs.key_length)
+        return _causal_block_mask(*size, str(inputs.query.device)) if inputs.causal else None
+
+    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return real[batch, key] & (key <= query + offset) if inputs.causal else real[batch, key]
+
+    shape = (inputs.query.shape[0], None, inputs.query_length, inputs.key_length)
+    return create_block_mask(visible, *shape, device=str(inputs.query.device))
+
+
+@lru_cache(maxsize=8)
+def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
+    offset = key_length - query_length
+
+    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return key <= query + offset
+
+    return create_block_mask(visible, None, None, query_length, key_length, device=device)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Callable[..., Tensor]:
+    return torch.compile(flex_attention)
