@@ -4,7 +4,7 @@ A method may act in three places, and most use only one:
 
     embed      adds to the token vectors, once, before the first layer      sinusoidal, learned
     transform  changes the queries and keys of every layer                  rotary
-    bias       adds to the logits of every layer                            alibi
+    bias       adds to the logits of every layer                            alibi; `relative`, `fire`, `forget`
 """
 
 import torch
@@ -25,6 +25,10 @@ class Position(nn.Module):
     """
 
     longest: int | None = None  # the longest length at which the method is defined; None for any
+
+    def for_layer(self, layer: int) -> "Position":
+        """The module that layer 0, 1, ... uses: this one, shared, unless each layer needs parameters of its own."""
+        return self
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Token vectors [batch, length, d_model] of positions start, start + 1, ..., with what is added to them."""
@@ -68,11 +72,17 @@ class Position(nn.Module):
 
 
 class Alibi(Position):
-    """-m (i - j) on the logits, and nothing anywhere else (Press et al. 2021). An encoder gets -m |i - j|."""
+    """-m (i - j) on the logits, and nothing anywhere else (Press et al. 2021). An encoder gets -m |i - j|.
 
-    def __init__(self, num_heads: int, *, causal: bool = True, scheme: str = "official") -> None:
+    The slopes m, [heads], are those of the scheme, or given.
+    """
+
+    def __init__(
+        self, num_heads: int, *, causal: bool = True, scheme: str = "official", slopes: Tensor | None = None
+    ) -> None:
         super().__init__()
-        self.cached = AlibiBias(num_heads, scheme=scheme, form="relative" if causal else "symmetric", causal=causal)
+        form = "relative" if causal else "symmetric"
+        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, causal=causal, slopes=slopes)
 
     @property
     def slopes(self) -> Tensor:
@@ -175,4 +185,7 @@ class Rotary(Position):
         return known[0][positions], known[1][positions]
 
 
-POSITIONS = ("alibi", "sinusoidal", "rotary", "learned", "none")
+POSITIONS = (
+    *("alibi", "sinusoidal", "rotary", "learned", "none"),
+    *("t5", "kerple-log", "sandwich", "fire", "decay", "forget"),
+)

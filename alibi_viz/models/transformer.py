@@ -3,13 +3,17 @@
 Where its tokens are is the business of `positions`; nothing else here knows.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.models.fire import Fire
+from alibi_viz.models.forget import Forget
 from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
-from alibi_viz.slopes import SCHEMES
+from alibi_viz.models.relative import Decay, KerpleLog, LearnedAlibi, Sandwich, T5Buckets
+from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 __all__ = ["LanguageModel", "Transformer", "TransformerConfig"]
 
@@ -22,9 +26,13 @@ class TransformerConfig:
         num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
         dropout: probability, on attention weights, on what each block adds, and on the token vectors.
         causal: True for a decoder, False for an encoder.
-        position: "alibi", "sinusoidal", "rotary", "learned" or "none".
-        scheme: slopes of alibi, as in `alibi_slopes`.
-        max_length: rows in the table of learned positions; no other method has a longest length.
+        position: one of `POSITIONS`: "alibi", "sinusoidal", "rotary", "learned", "none", "t5", "kerple-log",
+            "sandwich", "fire", "decay" or "forget".
+        scheme: slopes of alibi, as in `alibi_slopes`; a forget gate starts at them.
+        slope_scale: multiplies these slopes.
+        learned_slopes: let training change the slopes of alibi.
+        max_length: the training length. Learned positions have that many rows and end there; the buckets of t5 and the
+            threshold of fire are sized by it; no other method looks at it.
         expansion_factor: hidden width of the feed-forward layers over `d_model`.
         vocabulary: number of token ids, for `LanguageModel` (256: bytes).
 
@@ -38,6 +46,8 @@ class TransformerConfig:
     causal: bool = True
     position: str = "alibi"
     scheme: str = "official"
+    slope_scale: float = 1.0
+    learned_slopes: bool = False
     max_length: int = 256
     expansion_factor: int = 4
     vocabulary: int = 256
@@ -53,21 +63,36 @@ class TransformerConfig:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if self.position not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, got {self.position!r}")
+        if not (math.isfinite(self.slope_scale) and self.slope_scale > 0):
+            raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
         if self.scheme not in SCHEMES:
             raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {self.scheme!r}")
 
 
-def make_position(config: TransformerConfig) -> Position:
+def make_position(config: TransformerConfig) -> Position:  # noqa: PLR0911 - one line a method is the clearest
     """The position method that the configuration names."""
+    heads, slopes = config.num_heads, config.slope_scale * alibi_slopes(config.num_heads, config.scheme)
     match config.position:
         case "alibi":
-            return Alibi(config.num_heads, causal=config.causal, scheme=config.scheme)
+            return LearnedAlibi(slopes) if config.learned_slopes else Alibi(heads, causal=config.causal, slopes=slopes)
         case "sinusoidal":
             return Sinusoidal(config.d_model)
         case "rotary":
-            return Rotary(config.d_model // config.num_heads)
+            return Rotary(config.d_model // heads)
         case "learned":
             return Learned(config.d_model, config.max_length)
+        case "t5":
+            return T5Buckets(heads, config.max_length)
+        case "kerple-log":
+            return KerpleLog(heads)
+        case "sandwich":
+            return Sandwich(heads)
+        case "fire":
+            return Fire(heads, threshold=config.max_length)
+        case "decay":
+            return Decay(heads)
+        case "forget":
+            return Forget(config.d_model, slopes)
     return Position()
 
 
@@ -127,7 +152,7 @@ class Transformer(nn.Module):
         self.config = config
         self.position = make_position(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers))
         self.norm = nn.LayerNorm(config.d_model)
 
     def forward(self, x: Tensor) -> Tensor:

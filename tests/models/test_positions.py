@@ -113,8 +113,11 @@ def test_the_bias_that_is_shown_is_the_bias_that_is_used(name: str) -> None:
     """`bias` feeds the pictures and `attend` the models; they must be the same thing."""
     position = make_position(TransformerConfig(d_model=HEADS * DIM, num_heads=HEADS, position=name))
     q, k, v = (t.float() for t in inputs(4, 6))
-    shown = position.bias(4, 6)
+    x = torch.randn(2, 6, HEADS * DIM)
+    shown = position.bias(4, 6, x)
     turned = position.transform(q, k)
     bias = no_bias(4, 6) if shown is None else shown.double()
-    expected, _ = literal_attention(*turned, v, bias)
-    assert torch.allclose(position.attend(q, k, v, causal=True).double(), expected, atol=1e-6)
+    each = bias if bias.ndim == 4 else bias[None].expand(2, -1, -1, -1)  # one bias a text, when it reads the text
+    pairs = zip(*(t.split(1) for t in (*turned, v)), each, strict=True)
+    expected = torch.cat([literal_attention(*one, its)[0] for *one, its in pairs])
+    assert torch.allclose(position.attend(q, k, v, causal=True, x=x).double(), expected, atol=1e-6)
