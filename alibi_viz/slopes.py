@@ -79,8 +79,8 @@ def alibi_slopes(
 class LearnedSlopes(nn.Module):
     """Slopes that training may change, one number a head, kept positive by storing their logarithm.
 
-    The paper tried this and found it no better than fixed slopes and 3% slower (section 3); it is here so that the
-    claim can be tried. Calling the module gives the slopes, float32 [heads]. Raises ValueError when a starting slope
+    The paper reports that trainable slopes "did not yield strong extrapolation results" and slowed training by 3%
+    (section 3); they are here so that this can be tried. Calling the module gives the slopes, float32 [heads]. Raises ValueError when a starting slope
     is not positive, since zero has no logarithm.
 
     >>> LearnedSlopes(alibi_slopes(4))()
