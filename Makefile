@@ -34,7 +34,7 @@ lab: install ## JupyterLab on notebooks/ (PORT=8888, more options in ARGS="--no-
 test: units notebook-tests browser-tests ## everything below, set-up included
 
 units: $(VENV)/.installed-tests ## unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest alibi_viz tests --ignore tests/browser $(PARALLEL) $(ARGS)
+	$(PY) -m pytest alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
 	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) $(ARGS)

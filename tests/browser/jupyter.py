@@ -89,7 +89,7 @@ def environment(home: Path) -> dict[str, str]:
     )
 
 
-def address(process: subprocess.Popen, runtime: Path, log: Path) -> tuple[str, str]:
+def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str]:
     """The server's URL and token, which it writes down when it listens."""
     for _ in range(START * 10):
         for path in runtime.glob("jpserver-*.json"):
