@@ -68,10 +68,10 @@ $(PY):
 # The stamps make a second call quick, and a changed dependency felt.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable .
-	@$(SILENCE)
+	@$(SILENCE) >/dev/null 2>&1
 	@touch $@
 
 $(VENV)/.installed-tests: pyproject.toml constraints.txt | $(PY)
 	$(PIP_INSTALL) --editable '.[test]'
-	@$(SILENCE)
+	@$(SILENCE) >/dev/null 2>&1
 	@touch $@ $(VENV)/.installed
