@@ -46,6 +46,7 @@ SEQUENTIAL = (
     "#FEE838",
 )
 # Neither zero nor any colour of a scale: a grey through which the page shows. Say beside the picture what it is.
+MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
 
 INK = "#2B2B2B"
@@ -70,7 +71,6 @@ _TEMPLATE = go.layout.Template(
         "yaxis": _AXIS | {"title": {"standoff": 8}},
         "margin": {"l": 60, "r": 24, "t": 40, "b": 48},
         "hoverlabel": {"bgcolor": INK, "bordercolor": "#888888", "font": {"color": "white", "family": _FONT}},
-        "modebar": {"bgcolor": _CLEAR, "color": "#8C8C8C", "activecolor": "#5B9BD0"},
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _CLEAR},
         "dragmode": False,  # a drag that scrolls the page must not zoom the picture by accident
     }
@@ -81,7 +81,7 @@ _AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, 
 STYLE = f"""<style>
 .alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
 .alibi-app .js-plotly-plot :is({_AROUND}) text {{ fill: var(--alibi-ink) !important; }}
-.alibi-app .js-plotly-plot .modebar {{ opacity: 0.6; }}
+.alibi-titles .js-plotly-plot .scatterlayer .textpoint text {{ fill: var(--alibi-ink) !important; }}
 .alibi-app .alibi-caption {{ color: var(--alibi-ink); line-height: 1.5; max-width: 60em; margin: 2px 0 8px 0; }}
 .alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}
 .alibi-app .widget-html-content {{ white-space: normal; overflow-wrap: anywhere; }}

@@ -24,8 +24,11 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
   control is answered in the app's message line, and the control goes back to what holds.
 - If `draw` raises ValueError or TypeError, the trait goes back to its old value, the app is as before, and the error
   is raised (in code) or shown (from a control). So a check that needs several traits may live in `draw`.
-- `app.figure` is one FigureWidget for the app's whole life. `app.refresh()` draws again, for data that is no trait.
+- `app.figure` is one FigureWidget for the app's whole life. The very first `draw` meets it as a plain figure, and
+  `controls` comes before both; tie clicks on it after `super().__init__`.
+- `app.refresh()` draws again, for data that is no trait.
 - `app.say(text)` fills the message line, `app.say("")` empties it. Messages and captions are escaped: they are text.
+- The page tells the app its width through `fit`; a picture whose *height* depends on it overrides that to draw again.
 - `self.link(widget, "trait")` is the one way to tie a control to a trait. `slider`, `menu`, `checkbox` make the usual
   controls and link them; each control carries a CSS class ("s-count") by which browser tests find it.
 - Where a picture or a trait names a head, heads count from 1, as in the paper: head h has slope 2^(-8h/H).
@@ -44,6 +47,7 @@ from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Label, Layout,
 from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
+from alibi_viz.widgets.live_figure import LiveFigure, PageWidth
 from alibi_viz.widgets.traits import BadValue, Count
 
 __all__ = ["App"]
@@ -67,19 +71,23 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     caption = Unicode(help="what is now seen, in words").tag(sync=False)
+    page_width = 880  # pixels, until a page says otherwise
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
-        self.figure = go.FigureWidget(self.blank())
         self._message, self._words = HTML(), HTML()
-        self._drawn: dict[str, Any] = {}  # the state that the figure shows
         controls = HBox(self.controls(), layout=Layout(**_ROW))
-        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, self._words]
-        self.add_class("alibi-app")
+        self.figure = self.blank()
+        self._drawn: dict[str, Any] = {}  # the state that the figure shows
         self.refresh()
+        self.figure = LiveFigure(self.figure)  # goes to the page once, complete
+        page = PageWidth()
+        page.observe(lambda change: self.fit(change.new), names="width")
+        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, self._words, page]
+        self.add_class("alibi-app")
         self.observe(self._changed, names=self._names())
 
     # What a subclass says.
@@ -104,6 +112,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._words.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
         self._drawn = self._state()
 
+    def fit(self, width: int) -> None:
+        """Make the picture as wide as the page has become, in pixels; the page calls it."""
+        self.page_width = width
+        self.figure.layout.width = width
+
     def say(self, message: str) -> None:
         """Show a message in the app, as text; an empty one clears the line."""
         self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
@@ -124,7 +137,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             page = _PAGE.format(title=title, ink=theme.INK, figure=figure, caption=html.escape(self.caption))
             path.write_text(page, encoding="utf-8")
         elif path.suffix.lower() == ".png":
-            from choreographer.browsers.chromium import ChromeNotFoundError  # noqa: PLC0415  # slow, seldom needed
+            from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow, seldom needed
 
             try:
                 self.snapshot().write_image(path, width=1000, height=self.figure.layout.height, scale=2)

@@ -1,0 +1,227 @@
+"""The bias of every head as small multiples: one colour scale, masked cells grey, true values under the pointer.
+
+Four traces on one pair of axes, made once: the image (see atlas.py), the titles, an invisible heatmap that answers the
+pointer, and a marker that is never seen but carries the colour bar.
+"""
+
+import math
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from alibi_viz.figures import theme
+from alibi_viz.figures.atlas import COLORS, Atlas
+
+__all__ = ["SCALES", "bias_figure", "blank", "draw", "head_at", "to_colors"]
+
+SCALES = ("linear", "logarithmic")
+HOVER_MANY, HOVER_ONE = 4096, 65536  # cells that answer the pointer: with all heads in view, and with one
+_LINEAR_BELOW = 1 / 16  # where the logarithmic scale bends into a straight line through zero
+_IMAGE, _TITLES, _HOVER = range(3)
+_TEMPLATE = (
+    "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
+    "<br>bias %{customdata[4]}<extra></extra>"
+)
+_TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 16  # margins, in pixels
+_BAR_LENGTH = 280
+
+
+def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Figure:
+    """The picture as a plain figure; the arguments are those of `draw`.
+
+    >>> from alibi_viz.figures.bias import bias_figure
+    >>> figure = bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4))
+    >>> figure.data[2].customdata[3][0]  # the first cell of the last row: head, query, key, distance, bias
+    [1, 3, 0, 3, -0.1875]
+    """
+    figure = blank()
+    draw(figure, bias, masked, **options)  # type: ignore[arg-type]
+    return figure
+
+
+def blank() -> go.Figure:
+    """The sheet with its four traces."""
+    margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
+    figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
+    figure.add_image(colormodel="rgba", hoverinfo="skip")
+    figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, hoverinfo="skip", cliponaxis=False)
+    figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
+    figure.add_scatter(
+        x=[None], y=[None], mode="markers", marker={"color": [0], "coloraxis": "coloraxis"}, hoverinfo="skip"
+    )
+    bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
+    bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
+    figure.update_layout(coloraxis_colorbar={**bar, "ticks": "outside", "ticklen": 3})
+    axis = {"showgrid": False, "showline": False, "tickangle": 0, "fixedrange": True}
+    figure.update_xaxes(**axis, title_text="key position j")
+    # The tiles are square because width and height are chosen so; plotly's own way goes astray when a page is resized.
+    figure.update_yaxes(**axis, title_text="query position i", scaleanchor=False)
+    place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "middle"}
+    figure.add_annotation(place, showarrow=False, xshift=_BAR_LENGTH + 20, yshift=_TOP - 12)
+    return figure
+
+
+def draw(
+    figure: go.Figure,
+    bias: ArrayLike,
+    masked: ArrayLike,
+    *,
+    heads: ArrayLike | None = None,
+    titles: list[str] | None = None,
+    scale: str = "linear",
+    limits: tuple[float, float] | None = None,
+    page_width: int = 880,
+) -> None:
+    """Put the biases into the sheet, one tile a head.
+
+    Args:
+        figure: what `blank` made, plain or live.
+        bias: [heads, length, length] or broadcastable to it, finite where not masked.
+        masked: bool, likewise; these cells are grey.
+        heads: [heads], the number of each head; 1, 2, ... by default.
+        titles: [heads], shown above the tiles; "head 1" and so on by default.
+        scale: "linear" or "logarithmic" (linear up to 1/16, logarithmic beyond).
+        limits: the smallest and largest bias of the colour scale, for a picture of one head out of several; by default
+            those of the cells shown. The scale is widened until zero is its middle or its end.
+        page_width: pixels that the picture may take.
+    """
+    values = np.asarray(bias, dtype=np.float32)
+    hidden = np.broadcast_to(np.asarray(masked, dtype=bool), values.shape)
+    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
+    atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
+    low, high = _range(values, hidden) if limits is None else _around_zero(*limits)
+    colors = to_colors(values, low, high, scale)
+    palette = _palette(low, high)
+    png = atlas.png(colors, hidden, palette)
+    hover = _hover(atlas, values, hidden, numbers)
+    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])
+    width, height = atlas.extent
+    with figure.batch_update():
+        pixels = atlas.tile_pixels / atlas.length
+        figure.layout.update(
+            width=round(width * pixels) + _LEFT + _RIGHT, height=round(height * pixels) + _TOP + _BOTTOM
+        )
+        figure.layout.xaxis.update(range=[0, width], **_ticks(atlas, atlas.columns, 0))
+        figure.layout.yaxis.update(range=[height, 0], **_ticks(atlas, atlas.rows, 1))
+        step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
+        figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)
+        figure.data[_IMAGE].zsmooth = "fast" if atlas.tile_pixels < atlas.length * atlas.zoom else False
+        names = [f"head {number}" for number in numbers] if titles is None else titles
+        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=names)
+        figure.data[_HOVER].update(hover)
+        figure.layout.coloraxis.update(_color_bar(low, high, palette, scale))
+        figure.layout.annotations[0].text = f'{scale} scale &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
+
+
+def head_at(figure: go.Figure, row: int, column: int) -> int:
+    """The number of the head under a cell of the invisible heatmap, as a click event gives it."""
+    return int(figure.data[_HOVER].customdata[row][column][0])
+
+
+def to_colors(values: NDArray[np.float32], low: float, high: float, scale: str) -> NDArray[np.intp]:
+    """Which of the COLORS a bias gets, 0 for `low` to COLORS - 1 for `high`.
+
+    >>> from alibi_viz.figures.bias import to_colors
+    >>> to_colors(np.array([-8.0, -4.0, 0.0]), -8.0, 0.0, "linear").tolist()
+    [0, 126, 252]
+    """
+    bottom, top = _bend(np.array([low, high]), scale)
+    share = (_bend(values, scale) - bottom) / (top - bottom)
+    return (np.clip(np.nan_to_num(share), 0, 1) * (COLORS - 1)).round().astype(np.intp)
+
+
+def _bend(values: ArrayLike, scale: str) -> NDArray[np.floating]:
+    """The bias on the axis of the colour bar: itself, or its logarithm with its sign."""
+    value = np.asarray(values)
+    if scale == "linear":
+        return value
+    return np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
+
+
+def _range(values: NDArray[np.float32], hidden: NDArray[np.bool_]) -> tuple[float, float]:
+    low = np.min(values, initial=0, where=~hidden)
+    high = np.max(values, initial=0, where=~hidden)
+    return _around_zero(float(low), float(high))
+
+
+def _around_zero(low: float, high: float) -> tuple[float, float]:
+    """One end at zero if all biases are on one side, else zero in the middle: the colours always mean the same."""
+    size = max(-low, high) or 1.0
+    return (-size if low < 0 or high <= 0 else 0.0), (size if high > 0 else 0.0)
+
+
+def _palette(low: float, high: float) -> NDArray[np.uint8]:
+    middle = len(theme.DIVERGING) // 2
+    scale = theme.DIVERGING[0 if low < 0 else middle : None if high > 0 else middle + 1]
+    return theme.rgb(scale, COLORS)
+
+
+def _color_bar(low: float, high: float, palette: NDArray[np.uint8], scale: str) -> dict[str, object]:
+    shown = palette[:: (COLORS - 1) // 36]
+    stops = [[at / (len(shown) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(shown.tolist())]
+    bottom, top = _bend([low, high], scale).tolist()
+    ticks = _tick_values(low, high, scale)
+    return {
+        "cmin": bottom,
+        "cmax": top,
+        "colorscale": stops,
+        "colorbar.tickvals": _bend(ticks, scale).tolist(),
+        "colorbar.ticktext": [f"{tick:.3g}".replace("-", "\N{MINUS SIGN}") for tick in ticks],
+    }
+
+
+def _tick_values(low: float, high: float, scale: str) -> list[float]:
+    """Both ends and round values between them, mirrored at zero, that do not crowd one another."""
+    size = max(-low, high)
+    if scale == "linear":
+        positive = [size, size / 2]
+    else:
+        positive = [size] + [10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5]
+    if low < 0 < high:
+        positive = positive[::2]
+    sides = ([-value for value in positive] if low < 0 else []) + [0.0] + (positive[::-1] if high > 0 else [])
+    return sides
+
+
+def _ticks(atlas: Atlas, tiles: int, axis: int) -> dict[str, object]:
+    """The first and the last position of every tile along an axis, and the middle one where there is room.
+
+    Where there is little, a 0 would run into the last position of the tile to its left, and only the first is written.
+    """
+    last, roomy = atlas.length - 1, atlas.tile_pixels >= 160
+    positions = sorted({0, last // 2, last} if roomy else {0, last})
+    places = [tile * atlas.pitch[axis] + at + 0.5 for tile in range(tiles) for at in positions]
+    words = [str(at) if roomy or at or not tile or axis else "" for tile in range(tiles) for at in positions]
+    return {"tickvals": places, "ticktext": words}
+
+
+def _hover(
+    atlas: Atlas, values: NDArray[np.float32], hidden: NDArray[np.bool_], heads: NDArray[np.integer]
+) -> dict[str, object]:
+    """The invisible heatmap: its cell edges, and for every cell [head, query, key, distance, bias].
+
+    z is 0 on a cell and None in a gap, where there is nothing to say.
+    """
+    picked = atlas.hover_cells(HOVER_ONE if atlas.tiles == 1 else HOVER_MANY)
+    side = len(picked)
+    rows, columns = atlas.rows * (side + 1) - 1, atlas.columns * (side + 1) - 1
+    z = np.full((rows, columns), None, dtype=object)
+    custom = np.full((rows, columns, 5), None, dtype=object)
+    query, key = np.meshgrid(picked, picked, indexing="ij")
+    # A float32 in its own shortest digits: converted to Python's float it would drag 9 false digits along.
+    exact = values[:, query, key].astype(str).astype(np.float64).astype(object)
+    exact[hidden[:, query, key]] = "masked"
+    for tile in range(atlas.tiles):
+        row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
+        here = slice(row, row + side), slice(column, column + side)
+        z[here] = 0
+        custom[here] = np.stack(
+            [np.full_like(query, heads[tile]), query, key, np.abs(query - key), exact[tile]], axis=-1, dtype=object
+        )
+    edges = np.append(np.arange(0, atlas.length, math.ceil(atlas.length / side)), atlas.length)
+    x, y = (
+        np.concatenate([edges + tile * pitch for tile in range(tiles)])
+        for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
+    )
+    return {"x": x, "y": y, "z": z.tolist(), "customdata": custom.tolist()}
