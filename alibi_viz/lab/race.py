@@ -85,8 +85,10 @@ def race(
             f"{len(text.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
     models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
-    same = {"length": length, "steps": steps, "seed": seed, "batch_size": batch_size}
-    streams = [train(models[method], text, learning_rate=learning_rate, **same) for method in methods]
+    streams = [
+        train(model, text, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate, seed=seed)
+        for model in models.values()
+    ]
     marks = {round(steps * part / checkpoints) for part in range(1, checkpoints + 1)}
 
     def laps() -> Iterator[Lap]:

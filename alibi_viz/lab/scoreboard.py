@@ -60,14 +60,13 @@ class Scoreboard:
         """How many steps the method has taken."""
         return len(self.losses[method])
 
-    def by_length(self, method: str) -> dict[int, float]:
-        """Bits per byte at each test length, from the method's last complete checkpoint; empty before the first."""
-        tests = self.tests[method]
-        return tests[max(tests)] if tests else {}
-
     def tested(self) -> int:
         """The step of the last checkpoint that every method has completed; 0 before the first."""
         return min((max(tests, default=0) for tests in self.tests.values()), default=0)
+
+    def by_length(self, method: str) -> dict[int, float]:
+        """Bits per byte at each test length at that checkpoint, so after equal training; empty before the first."""
+        return self.tests[method].get(self.tested(), {})
 
     def tokens_per_second(self, method: str) -> float:
         """Speed of training over the last steps, the tests and the other models' steps not counted; 0 at first."""

@@ -20,19 +20,25 @@ def board(*methods, clock=None):
     return lab.Scoreboard(methods, steps=10, lengths=[32, 64], clock=clock or Clock())
 
 
-def test_steps_become_curves_and_only_whole_tests_count():
+def test_steps_become_curves():
     seen = board("alibi", "none")
     seen.add(lap(loss=4.0))
     seen.add(lap(by_length={32: 5.0}))
-    assert seen.by_length("alibi") == {}
-    seen.add(lap(by_length={32: 5.0, 64: 6.0}))
     seen.add(lap(index=2, loss=3.0))
-    seen.add(lap(index=2, by_length={32: 4.0}))
     assert seen.losses == {"alibi": [4.0, 3.0], "none": []}
-    assert seen.by_length("alibi") == {32: 5.0, 64: 6.0}  # the test after step 2 is not complete
-    assert seen.tested() == 0  # none has not been tested
-    seen.add(lap("none", by_length={32: 7.0, 64: 7.0}))
-    assert seen.tested() == 1
+    assert (seen.step("alibi"), seen.step("none")) == (2, 0)
+    assert list(seen.models) == ["alibi"]
+
+
+def test_only_whole_tests_that_all_have_done_count():
+    seen = board("alibi", "none")
+    seen.add(lap(by_length={32: 5.0}))
+    seen.add(lap(by_length={32: 5.0, 64: 6.0}))
+    assert (seen.tested(), seen.by_length("alibi")) == (0, {})  # none has not been tested
+    seen.add(lap("none", by_length={32: 7.0, 64: 8.0}))
+    seen.add(lap(index=2, by_length={32: 4.0}))
+    assert seen.tested() == 1  # the test of alibi after step 2 is not complete
+    assert (seen.by_length("alibi"), seen.by_length("none")) == ({32: 5.0, 64: 6.0}, {32: 7.0, 64: 8.0})
 
 
 def test_speed_is_that_of_the_recent_steps():

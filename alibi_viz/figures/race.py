@@ -1,0 +1,183 @@
+"""A race of position methods: the loss while they train, and the loss at other lengths.
+
+Two panels with the same lines in them. On the left time runs, on the right nothing but the length of the test windows
+changes: the dotted line is the length trained on, and the shaded part are lengths that no model has ever seen.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from alibi_viz.figures import theme
+
+__all__ = ["MOST_POINTS", "blank", "draw", "race_figure", "thinned"]
+
+MOST_POINTS = 80  # of one curve: the noise of single batches is averaged away, and an update stays small
+_LEFT, _RIGHT = (0.0, 0.46), (0.54, 1.0)  # shares of the width
+_WHILE = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits per byte<extra></extra>"
+_AFTER = "%{fullData.name}, windows of %{x} bytes<br>%{y:.2f} bits per byte<extra></extra>"
+_TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 1e3, 1e4, 1e5, 1e6, 1e9, 1e12)
+_UNSEEN = "rgba(128, 128, 128, 0.10)"
+
+
+def race_figure(methods: Sequence[str], **arrays: object) -> go.Figure:
+    """The picture as a plain figure; the arguments are those of `blank` and `draw`.
+
+    >>> from alibi_viz.figures.race import race_figure
+    >>> figure = race_figure(["alibi"], length=32, steps=2, losses={"alibi": [8, 4]}, by_length={"alibi": {32: 4.0}})
+    >>> figure.data[0].y, figure.data[1].x
+    (array([8., 4.]), array([32.]))
+    """
+    figure = blank(methods)
+    draw(figure, methods, **arrays)  # type: ignore[arg-type]
+    return figure
+
+
+def blank(methods: Sequence[str]) -> go.Figure:
+    """The sheet for races among these methods, at most seven, each with a colour, a dash and a symbol."""
+    figure = theme.blank(400, hovermode="closest", margin={"l": 56, "r": 16, "t": 62, "b": 70})
+    for number, name in enumerate(methods):
+        line = {"color": theme.COLORS[number], "dash": theme.DASHES[number], "width": 2}
+        both = {"name": name, "legendgroup": name, "visible": False}
+        figure.add_scatter(mode="lines", line=line, hovertemplate=_WHILE, showlegend=False, **both)
+        marker = {"color": theme.COLORS[number], "symbol": theme.SYMBOLS[number], "size": 8}
+        figure.add_scatter(
+            mode="lines+markers",
+            line=line,
+            marker=marker,
+            hovertemplate=_AFTER,
+            xaxis="x2",
+            yaxis="y2",
+            cliponaxis=False,
+            **both,
+        )
+    seen = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
+    figure.add_shape(type="rect", fillcolor=_UNSEEN, line_width=0, **seen)
+    figure.add_shape(type="line", line={"color": "#8C8C8C", "width": 1.5, "dash": "dot"}, **seen)
+    for left, title in ((_LEFT[0], "While training: loss on the windows trained on"), (_RIGHT[0], "")):
+        place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
+        figure.add_annotation(text=title, showarrow=False, yshift=4, font_size=13, **place)
+    figure.update_layout(
+        showlegend=True,
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
+        xaxis={"domain": _LEFT, "title": {"text": "step"}},
+        yaxis={"title": {"text": "bits per byte"}, "type": "log", "tickvals": _TICKS},
+        xaxis2={
+            "domain": _RIGHT,
+            "anchor": "y2",
+            "title": {"text": "length of the test windows, bytes", "standoff": 14},
+            "type": "log",
+        },
+        yaxis2={"anchor": "x2"},
+    )
+    return figure
+
+
+def draw(
+    figure: go.Figure,
+    methods: Sequence[str],
+    *,
+    length: int,
+    steps: int,
+    losses: Mapping[str, Sequence[float]],
+    by_length: Mapping[str, Mapping[int, float]],
+    lengths: Sequence[int] = (),
+) -> None:
+    """Put the state of a race into the sheet.
+
+    Args:
+        figure: what `blank` made, plain or live.
+        methods: those that `blank` was given, in that order.
+        length: bytes in a training window.
+        steps: how many training steps there will be.
+        losses: bits per byte of each step so far; only methods that take part are keys.
+        by_length: bits per byte at each test length; NaN where a method is not defined.
+        lengths: the test lengths, for the axis; those in `by_length` by default.
+    """
+    lengths = sorted({length, *lengths, *(tested for bits in by_length.values() for tested in bits)})
+    curves = {name: thinned(values) for name, values in losses.items()}
+    tests = {name: _defined(bits) for name, bits in by_length.items()}
+    with figure.batch_update():
+        for number, name in enumerate(methods):
+            takes_part = name in losses
+            at, bits = curves.get(name, _NOTHING)
+            figure.data[2 * number].update(x=at, y=bits, visible=takes_part)
+            at, bits = tests.get(name, _NOTHING)
+            figure.data[2 * number + 1].update(
+                x=at, y=bits, visible=takes_part, name=_title(name, by_length.get(name, {}))
+            )
+        figure.layout.shapes[0].update(x0=length, x1=lengths[-1] * _ROOM)
+        figure.layout.shapes[1].update(x0=length, x1=length)
+        figure.layout.annotations[1].text = f"Trained on windows of {length}: loss on longer ones"
+        figure.layout.xaxis.range = [0, steps]
+        figure.layout.yaxis.range = _log_range([bits for _, bits in curves.values()])
+        figure.layout.xaxis2.update(
+            range=[math.log10(lengths[0] / _ROOM), math.log10(lengths[-1] * _ROOM)],
+            tickvals=lengths,
+            ticktext=[f"{tested:,}<br>{_times(tested / length)}" for tested in lengths],
+        )
+        figure.layout.yaxis2.range = _range([bits for _, bits in tests.values()], 2.5, 5)
+
+
+_NOTHING = (np.empty(0), np.empty(0))
+_ROOM = 1.12  # factor between the outermost test lengths and the frame
+
+
+def thinned(values: ArrayLike, most: int = MOST_POINTS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Steps (the middle of each group, counted from 1) and mean losses of at most `most` equal groups of steps.
+
+    A rest that fills no whole group waits for the steps to come, so that no point ever moves or jumps; the groups
+    double in size when there would be too many.
+
+    >>> from alibi_viz.figures.race import thinned
+    >>> thinned([8, 6, 4, 2, 1], most=3)
+    (array([1.5, 3.5]), array([7., 3.]))
+    """
+    losses = np.asarray(values, dtype=np.float64)
+    group = 1
+    while len(losses) // group > most:
+        group *= 2
+    count = len(losses) // group
+    middles = np.arange(count, dtype=np.float64) * group + (group + 1) / 2
+    return middles, np.asarray(losses[: count * group].reshape(count, group).mean(1))
+
+
+def _defined(bits: Mapping[int, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lengths and losses without the lengths at which a method is not defined."""
+    at, losses = np.array(list(bits), dtype=np.float64), np.array(list(bits.values()), dtype=np.float64)
+    return at[np.isfinite(losses)], losses[np.isfinite(losses)]
+
+
+def _title(name: str, bits: Mapping[int, float]) -> str:
+    """A method's name, with the length beyond which it is not defined: a line that ends needs a reason."""
+    if all(np.isfinite(list(bits.values()))):
+        return name
+    defined = [length for length, loss in bits.items() if np.isfinite(loss)]
+    return f"{name} (not defined beyond {max(defined):,})" if defined else f"{name} (not defined)"
+
+
+def _times(ratio: float) -> str:
+    """A test length in training lengths.
+
+    >>> _times(1), _times(4)
+    ('L', '4 L')
+    """
+    return "L" if ratio == 1 else f"{ratio:g} L"
+
+
+def _range(curves: Sequence[NDArray[np.float64]], low: float, high: float) -> list[float]:
+    """An axis that holds every point, in halves of a bit, so that it seldom moves while the points come in."""
+    points = np.concatenate([np.empty(0), *curves])
+    if not len(points):
+        return [low, high]
+    return [float(np.floor(points.min() * 2 - 0.2) / 2), float(np.ceil(points.max() * 2 + 0.2) / 2)]
+
+
+def _log_range(curves: Sequence[NDArray[np.float64]]) -> list[float]:
+    """The same for a logarithmic axis, in steps of a quarter of an octave; as plotly wants it, powers of ten."""
+    points = np.concatenate([np.array([2.1, 8.5]), *curves])
+    octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" is learned to zero bits, which such an axis has not
+    return [float(np.floor(octaves.min()) / 4 * np.log10(2)), float(np.ceil(octaves.max()) / 4 * np.log10(2))]

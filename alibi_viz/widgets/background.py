@@ -1,0 +1,128 @@
+"""A stream consumed on a thread of its own, so that the kernel stays free for everything else on the page."""
+
+import asyncio
+import atexit
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Background"]
+
+T = TypeVar("T")
+
+
+class Background(Future[None], Generic[T]):
+    """Takes everything out of a stream on a thread, and shows what came in now and then.
+
+    It is a future: `await it` in a notebook, `it.result()` in a script. Both return when the stream has ended or was
+    stopped, raise what the stream raised, and stop the stream when they are interrupted.
+
+    All three functions are called on the thread, never two at a time.
+
+    Args:
+        stream: what to consume. To stop, one item more is waited for, so let items be short.
+        take: called with each item.
+        show: called at most every `every` seconds, and so seldom that it costs at most `share` of the time.
+        end: called once, with None or with what the stream raised, before the future is done.
+        every: seconds.
+        share: of the thread's time.
+
+    >>> from alibi_viz.widgets.background import Background
+    >>> seen = []
+    >>> Background(range(3), seen.append, show=print, end=lambda error: seen.append(error)).start().result()
+    >>> seen
+    [0, 1, 2, None]
+    """
+
+    def __init__(
+        self,
+        stream: Iterable[T],
+        take: Callable[[T], None],
+        show: Callable[[], None],
+        end: Callable[[BaseException | None], None],
+        *,
+        every: float = 0.2,
+        share: float = 0.04,
+    ) -> None:
+        super().__init__()
+        self._stream, self._take, self._show, self._end = stream, take, show, end
+        self._every, self._share = every, share
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="alibi_viz", daemon=True)
+
+    def start(self) -> "Background[T]":
+        """Begin. Once."""
+        self.set_running_or_notify_cancel()
+        _running.add(self)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Ask for the end; it comes after the item that is being made now. Stopping twice does no harm."""
+        self._stopping.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an end was asked for."""
+        return self._stopping.is_set()
+
+    def cancel(self) -> bool:
+        """What asyncio calls when an awaiting cell is interrupted: stop. False, since the future will be done."""
+        self.stop()
+        return False
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait, at most `timeout` seconds; raise what the stream raised, or TimeoutError."""
+        try:
+            return super().result(timeout)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.wrap_future(self).__await__()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread is gone, whatever came of it."""
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            self._consume()
+        except BaseException as error:
+            failure = error
+        try:
+            self._end(failure)
+        except BaseException as error:
+            failure = failure or error
+        _running.discard(self)
+        if failure is None:
+            self.set_result(None)
+        else:
+            self.set_exception(failure)
+
+    def _consume(self) -> None:
+        due = time.monotonic() + self._every
+        for item in self._stream:
+            self._take(item)
+            if self._stopping.is_set():
+                return
+            if (before := time.monotonic()) >= due:
+                self._show()
+                after = time.monotonic()
+                due = after + max(self._every, (after - before) / self._share)
+
+
+_running: "weakref.WeakSet[Background[Any]]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Let no thread be in the middle of torch while the interpreter is taken down."""
+    for background in list(_running):
+        background.stop()
+        background.join(timeout=5)

@@ -1,0 +1,73 @@
+"""The kinds of state that only a race has: who takes part, how fast they learn, and what they read."""
+
+import math
+import numbers
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from traitlets import HasTraits, TraitType
+
+from alibi_viz.lab import Text, load_text
+from alibi_viz.widgets.traits import BadValue, shown
+
+__all__ = ["METHODS", "Methods", "Rate", "Source", "read_source"]
+
+METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")
+
+
+class Methods(TraitType[Any, Any]):
+    """Names of position methods, each at most once, kept in the order of `METHODS`; there may be none yet."""
+
+    def __init__(self, default: tuple[str, ...], **options: Any) -> None:
+        super().__init__(default, **options)
+        self.tag(state=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> tuple[str, ...]:
+        names = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
+        if not all(isinstance(name, str) and name in METHODS for name in names) or len(set(names)) < len(names):
+            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
+        return tuple(name for name in METHODS if name in names)
+
+    def info(self) -> str:
+        """What is allowed, in words."""
+        return f"different names among {', '.join(METHODS)}"
+
+
+class Rate(TraitType[Any, Any]):
+    """A finite number above 0 and at most `high`."""
+
+    def __init__(self, default: float, high: float, **options: Any) -> None:
+        super().__init__(default, **options)
+        self.high = high
+        self.tag(state=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> float:
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not 0 < value <= self.high:
+            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
+        return float(value)
+
+    def info(self) -> str:
+        """What is allowed, in words."""
+        return f"a number above 0 and at most {self.high:g}"
+
+
+class Source(TraitType[Any, Any]):
+    """What is read: None for the built-in text, a string, bytes in UTF-8 (kept as a string), or a `pathlib.Path`."""
+
+    def __init__(self, default: str | None, **options: Any) -> None:
+        super().__init__(default, allow_none=True, **options)
+        self.tag(state=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> str | Path | None:
+        read_source(value)
+        return bytes(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def read_source(value: Any) -> Text:
+    """The text itself. Raises BadValue, also where a file is missing or cannot be read."""
+    try:
+        return load_text(value)
+    except (OSError, TypeError, ValueError) as error:
+        raise BadValue(str(error)) from error
