@@ -111,6 +111,10 @@ def _folded_obstacle(inputs: Inputs) -> str | None:
 
 
 def _flex_obstacle(inputs: Inputs) -> str | None:
+    if inputs.query.numel() == 0:
+        return "FlexAttention takes no empty tensors"
+    if inputs.query.dtype == torch.float64:
+        return "FlexAttention computes in float32 at most"
     if inputs.query.device.type == "cpu" and inputs.needs_gradients:
         return "FlexAttention has no backward pass on the CPU"
     if inputs.dropout:

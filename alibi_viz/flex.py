@@ -12,12 +12,12 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 
 from alibi_viz.inputs import Inputs
 
-__all__ = ["alibi_score_mod", "flex", "flex_reference"]
+__all__ = ["alibi_score_mod", "flex"]
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def alibi_score_mod(slopes: Tensor, *, offset: int = 0, symmetric: bool = False) -> ScoreMod:
+def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool = False) -> ScoreMod:
     """The bias as FlexAttention's `score_mod(score, batch, head, query, key)`.
 
     Args:
@@ -39,20 +39,12 @@ def alibi_score_mod(slopes: Tensor, *, offset: int = 0, symmetric: bool = False)
 
 def flex(inputs: Inputs) -> Tensor:
     """[batch, heads, query, head_dim] by the compiled kernel."""
-    return _run(inputs, _compiled())
-
-
-def flex_reference(inputs: Inputs) -> Tensor:
-    """The same by FlexAttention's slow reference, which needs no compiler."""
-    return _run(inputs, flex_attention)
-
-
-def _run(inputs: Inputs, attend: Callable[..., Tensor]) -> Tensor:
     offset = inputs.key_length - inputs.query_length
     score_mod = None
     if inputs.slopes is not None:
-        score_mod = alibi_score_mod(inputs.slopes.to(torch.float32), offset=offset, symmetric=not inputs.causal)
-    return attend(
+        slopes = inputs.slopes.to(torch.float32)
+        score_mod = alibi_score_mod(slopes, offset=_constant(offset, slopes), symmetric=not inputs.causal)
+    return _compiled()(
         inputs.query,
         inputs.key,
         inputs.value,
@@ -64,26 +56,30 @@ def _run(inputs: Inputs, attend: Callable[..., Tensor]) -> Tensor:
 
 
 def _block_mask(inputs: Inputs, offset: int) -> BlockMask | None:
-    real = inputs.key_padding_mask
+    real, device = inputs.key_padding_mask, str(inputs.query.device)
     if real is None:
-        size = (inputs.query_length, inputs.key_length)
-        return _causal_block_mask(*size, str(inputs.query.device)) if inputs.causal else None
+        return _causal_block_mask(inputs.query_length, inputs.key_length, device) if inputs.causal else None
+    first = _constant(offset, real)
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return real[batch, key] & (key <= query + offset) if inputs.causal else real[batch, key]
+        return real[batch, key] & (key <= query + first) if inputs.causal else real[batch, key]
 
-    shape = (inputs.query.shape[0], None, inputs.query_length, inputs.key_length)
-    return create_block_mask(visible, *shape, device=str(inputs.query.device))
+    return create_block_mask(visible, len(real), None, inputs.query_length, inputs.key_length, device=device)
 
 
 @lru_cache(maxsize=8)
 def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
-    offset = key_length - query_length
+    first = _constant(key_length - query_length, torch.empty(0, device=device))
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return key <= query + offset
+        return key <= query + first
 
     return create_block_mask(visible, None, None, query_length, key_length, device=device)
+
+
+def _constant(offset: int, like: Tensor) -> Tensor | int:
+    """A tensor, since torch 2.13 writes C++ that does not compile when such a number is an int and changes."""
+    return torch.tensor(offset, device=like.device) if offset else 0
 
 
 @lru_cache(maxsize=1)

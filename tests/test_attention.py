@@ -6,10 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alibi_viz import alibi_attention, alibi_slopes, attention_trace
+from alibi_viz import alibi_attention, alibi_slopes, attention_trace, causal_mask
 from tests.literal import literal_attention, literal_bias
 
-BACKENDS = ("eager", "mask", "auto")
+BACKENDS = ("eager", "mask", "folded", "auto")
+
+
+def those_for(rows: int, columns: int, causal: bool) -> list[str]:
+    """Folding needs a causal mask and as many queries as keys."""
+    return [name for name in BACKENDS if name != "folded" or (causal and rows == columns)]
 
 
 def unit_normal(
@@ -49,10 +54,95 @@ def test_trace_and_backends_equal_the_literal_double_loop(
 
     trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=real)
     assert torch.allclose(trace.weights, weights, atol=1e-12)
-    for backend in BACKENDS:
+    for backend in those_for(rows, columns, causal):
         output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=real, backend=backend)
         assert output.shape == (batch, heads, rows, 4)
         assert torch.allclose(output, expected, atol=1e-12), backend
+
+
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+@pytest.mark.parametrize("causal", [True, False])
+def test_grouped_query_heads(key_heads: int, causal: bool) -> None:
+    q, k, v = unit_normal(2, 4, 6, 6, 8)
+    k, v, slopes = k[:, :key_heads], v[:, :key_heads], alibi_slopes(4)
+    expected, weights = literal(q, k, v, slopes, causal=causal, real=None)
+    assert torch.allclose(attention_trace(q, k, slopes, causal=causal).weights, weights, atol=1e-12)
+    for backend in those_for(6, 6, causal):
+        assert torch.allclose(alibi_attention(q, k, v, slopes, causal=causal, backend=backend), expected, atol=1e-12)
+
+
+def test_holes_count_as_distance() -> None:
+    """Keys dropped from the middle leave the others where they were: the same as hiding them in the whole text."""
+    q, k, v = unit_normal(1, 2, 9, 9, 8)
+    slopes, kept = alibi_slopes(2), torch.tensor([0, 3, 4, 8])
+    real = torch.zeros(1, 9, dtype=torch.bool)
+    real[0, kept] = True
+    whole = alibi_attention(q, k, v, slopes, key_padding_mask=real)[:, :, kept]
+    for backend in BACKENDS:
+        few = (t[:, :, kept] for t in (q, k, v))
+        assert torch.allclose(alibi_attention(*few, slopes, positions=kept, backend=backend), whole, atol=1e-12)
+
+
+def test_left_padding_changes_nothing_for_the_real_tokens() -> None:
+    q, k, v = unit_normal(1, 2, 5, 5, 8)
+    slopes = alibi_slopes(2)
+    alone = alibi_attention(q, k, v, slopes)
+    left = [torch.cat((torch.randn(1, 2, 3, 8, dtype=torch.float64), t), dim=2) for t in (q, k, v)]
+    real = torch.tensor([[False] * 3 + [True] * 5])
+    for backend in BACKENDS:
+        padded = alibi_attention(*left, slopes, key_padding_mask=real, backend=backend)
+        assert torch.allclose(padded[:, :, 3:], alone, atol=1e-12)
+        assert bool((padded[:, :, :3] == 0).all())
+
+
+def test_packed_documents_do_not_see_each_other() -> None:
+    q, k, v = unit_normal(1, 2, 7, 7, 8)
+    slopes = alibi_slopes(2)
+    document = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    same = (document[:, None] == document[None, :])[None, None]
+    packed = alibi_attention(q, k, v, slopes, attn_mask=same)
+    for part in (slice(0, 3), slice(3, 7)):
+        alone = alibi_attention(*(t[:, :, part] for t in (q, k, v)), slopes)
+        assert torch.allclose(packed[:, :, part], alone, atol=1e-12)
+
+
+def test_without_slopes_it_is_plain_attention() -> None:
+    q, k, v = unit_normal(2, 2, 6, 6, 8)
+    plain = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    for backend in BACKENDS:
+        assert torch.allclose(alibi_attention(q, k, v, None, backend=backend), plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_dtype_gives_its_own_back(dtype: torch.dtype) -> None:
+    q, k, v = (t.to(dtype) for t in unit_normal(2, 4, 40, 40, 16))
+    slopes = alibi_slopes(4)
+    exact = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager")
+    tolerance = {torch.float16: 3e-3, torch.bfloat16: 3e-2, torch.float32: 2e-6, torch.float64: 1e-12}[dtype]
+    for backend in BACKENDS:
+        output = alibi_attention(q, k, v, slopes, backend=backend)
+        assert output.dtype == dtype
+        assert torch.allclose(output.double(), exact, atol=tolerance), backend
+
+
+def test_dropout_drops_weights_and_keeps_their_mean() -> None:
+    q, k, _ = unit_normal(1, 1, 8, 8, 4)
+    v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
+    torch.manual_seed(0)
+    for backend in BACKENDS:
+        runs = [alibi_attention(q, k, v, alibi_slopes(1), dropout=0.5, backend=backend) for _ in range(100)]
+        mean = torch.stack(runs).mean(0)
+        assert bool((torch.stack(runs) == 0).any())
+        assert torch.allclose(mean, alibi_attention(q, k, v, alibi_slopes(1)), atol=0.3), backend
+
+
+def test_what_is_remembered_in_inference_serves_training() -> None:
+    q, k, v = (t.float() for t in unit_normal(1, 3, 5, 5, 4))
+    slopes = torch.tensor([0.31, 0.17, 0.05])
+    with torch.inference_mode():
+        alibi_attention(q, k, v, slopes)
+    alibi_attention(q.requires_grad_(), k, v, slopes).sum().backward()
+    assert q.grad is not None
 
 
 def test_the_trace_adds_up() -> None:
@@ -88,10 +178,11 @@ def test_a_query_that_sees_nothing_gives_zeros_and_finite_gradients(backend: str
 def test_the_slopes_get_the_gradient_of_finite_differences(causal: bool) -> None:
     q, k, v = unit_normal(1, 2, 5, 5, 4)
     slopes = torch.tensor([0.5, 0.1], dtype=torch.float64, requires_grad=True)
-    for backend in BACKENDS:
+    for backend in those_for(5, 5, causal):
         assert torch.autograd.gradcheck(
             lambda *tensors, backend=backend: alibi_attention(*tensors, causal=causal, backend=backend),
             (q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), slopes),
+            fast_mode=True,
         )
 
 
@@ -120,5 +211,25 @@ def test_bad_input_is_named() -> None:
         alibi_attention(q, k, v, slopes, key_padding_mask=torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"key_padding_mask must be \[batch, key\] = \[2, 3\], got \[2, 4\]"):
         alibi_attention(q, k, v, slopes, key_padding_mask=torch.ones(2, 4, dtype=torch.bool))
+    with pytest.raises(TypeError, match=r"key_padding_mask must be a tensor of bool, .* got list"):
+        alibi_attention(q, k, v, slopes, key_padding_mask=[[True] * 3] * 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"attn_mask must be bool, .* got torch\.int64"):
+        alibi_attention(q, k, v, slopes, attn_mask=torch.ones(1, 1, 3, 3, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"attn_mask must broadcast to .* = \[2, 4, 3, 3\], got \[3, 3\]"):
+        alibi_attention(q, k, v, slopes, attn_mask=causal_mask(3))
+    with pytest.raises(TypeError, match=r"positions must be integers, got torch\.float32"):
+        alibi_attention(q, k, v, slopes, positions=torch.arange(3.0))
+    with pytest.raises(ValueError, match=r"positions must be \[key\] = \[3\] or \[batch, key\] = \[2, 3\], got \[4\]"):
+        alibi_attention(q, k, v, slopes, positions=torch.arange(4))
+    with pytest.raises(ValueError, match=r"slopes must be on the device of query, cpu, got meta"):
+        alibi_attention(q, k, v, slopes.to("meta"))
+    with pytest.raises(ValueError, match=r"dropout must be at least 0 and below 1, got 1\.5"):
+        alibi_attention(q, k, v, slopes, dropout=1.5)
+    with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
+        alibi_attention(q, k, v, slopes, scale=math.nan)
+    with pytest.raises(ValueError, match="at least one head and one channel"):
+        alibi_attention(q[..., :0], k[..., :0], v[..., :0], slopes)
+    with pytest.raises(ValueError, match=r"backend 'flex' cannot compute this: FlexAttention has no backward pass"):
+        alibi_attention(q.requires_grad_(), k, v, slopes, backend="flex")
     with pytest.raises(ValueError, match=r"backend must be one of .*, got 'flash'"):
         alibi_attention(q, k, v, slopes, backend="flash")
