@@ -1,21 +1,38 @@
 """Floor 3, the laboratory: text -> batches -> model -> steps -> curves."""
 
+from alibi_viz.lab.context import loss_by_context
+from alibi_viz.lab.cost import Cost, cost_by_length
 from alibi_viz.lab.evaluation import loss_by_length, loss_by_position, token_losses
+from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
 from alibi_viz.lab.race import Lap, race, test_lengths
+from alibi_viz.lab.reach import Reach, attention_reach
 from alibi_viz.lab.scoreboard import Scoreboard
+from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 
 __all__ = [
+    "TASKS",
+    "Cost",
     "Lap",
+    "Reach",
     "Scoreboard",
     "Step",
+    "Task",
     "Text",
     "TrainingDiverged",
+    "accuracy",
+    "attention_reach",
+    "change_rotary_rule",
+    "cost_by_length",
+    "drop_bias",
+    "impose_window",
     "load_text",
+    "loss_by_context",
     "loss_by_length",
     "loss_by_position",
     "make_model",
+    "multiply_slopes",
     "race",
     "test_lengths",
     "token_losses",

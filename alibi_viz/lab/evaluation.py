@@ -6,6 +6,7 @@ that a target sees, differs. Without this, a longer length would also be a diffe
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -42,16 +43,25 @@ def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int 
         return torch.full((windows, length), math.nan)
     data = data[: windows * length + 1].long()
     inputs, following = data[:-1].view(windows, length), data[1:].view(windows, length)
-    was_training = model.training
-    model.eval()
     batch = max(1, TOKENS_A_BATCH // length)
-    with torch.inference_mode():
+    with evaluating(model) as device:
         losses = [
-            cross_entropy(model(some).transpose(1, 2), then, reduction="none")  # [batch, length]
+            cross_entropy(model(some.to(device)).transpose(1, 2), then.to(device), reduction="none")  # [batch, length]
             for some, then in zip(inputs.split(batch), following.split(batch), strict=True)
         ]
-    model.train(was_training)
-    return torch.cat(losses) / math.log(2)
+    return torch.cat(losses).cpu() / math.log(2)
+
+
+@contextmanager
+def evaluating(model: LanguageModel) -> Iterator[torch.device]:
+    """Dropout off and no gradients for a while; gives the device of the model."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield model.head.weight.device
+    finally:
+        model.train(was_training)
 
 
 def loss_by_length(

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
+from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, TransformerConfig
 
@@ -31,8 +32,8 @@ class Step:
     Attributes:
         index: 1 for the first step, up to `steps`.
         steps: how many there will be.
-        loss: bits per byte on this step's batch, before the step.
-        tokens_per_second: bytes trained on a second, in this step.
+        loss: bits per byte (or per answer of a task) on this step's batch, before the step.
+        tokens_per_second: bytes, or tokens of a task, read in this step, a second.
     """
 
     index: int
@@ -63,15 +64,16 @@ def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float |
 
 def train(
     model: LanguageModel,
-    text: Text,
+    text: Text | Task,
     *,
     length: int = 32,
     steps: int = 300,
     batch_size: int = 32,
     learning_rate: float = 8e-3,
     seed: int = 0,
+    device: str = "auto",
 ) -> Iterator[Step]:
-    """Train a byte model to predict the next byte, yielding a `Step` after each step.
+    """Train a model to predict the next byte of a text, or the answers of a task, yielding a `Step` after each step.
 
     AdamW with weight decay 0.1, a linear warm-up over the first twentieth, then a cosine down to a tenth of the rate;
     gradients clipped at norm 1. Equal seed, thread count and torch version give equal numbers. The batches depend on
@@ -79,10 +81,11 @@ def train(
 
     Args:
         model: trained in place.
-        text: its first nine tenths are used.
+        text: its first nine tenths are used. Or a `Task`, whose model needs `vocabulary=task.vocabulary`.
         length: bytes in a training window, L.
         steps, batch_size, learning_rate: what they say.
         seed: of the batches.
+        device: where the model is moved to, as in `choose_device`. On CUDA the arithmetic is bfloat16 (autocast).
 
     Raises:
         ValueError: a number out of range, or a text too short for one window (at the call, before any step).
@@ -97,12 +100,25 @@ def train(
             raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
     if not (math.isfinite(learning_rate) and learning_rate > 0):
         raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
-    if len(text.train) <= length:
+    if isinstance(text, Task):
+        pairs = text.batches(length, batch_size, seed)
+    elif len(text.train) > length:
+        pairs = ((window[:, :-1], window[:, 1:]) for window in batches(text.train, length, batch_size, seed))
+    else:
         raise ValueError(
             f"{text.name} is too short to train on windows of {length}: nine tenths of it are "
             f"{len(text.train):,} bytes, and at least {length + 1} are needed"
         )
-    return _steps(model, batches(text.train, length, batch_size, seed), steps, learning_rate)
+    if next(model.parameters()).device != (chosen := choose_device(device)):
+        model.to(chosen)
+    return _steps(model, pairs, steps, learning_rate)
+
+
+def choose_device(device: str = "auto") -> torch.device:
+    """The CUDA device for "auto" where there is one, else the CPU; any other name is torch's."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
@@ -114,17 +130,21 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
         yield data[starts + offsets].long()
 
 
-def _steps(model: LanguageModel, windows: Iterator[Tensor], steps: int, learning_rate: float) -> Iterator[Step]:
+def _steps(
+    model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], steps: int, learning_rate: float
+) -> Iterator[Step]:
+    device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     warm_up = max(1, steps // 20)
     model.train()
     for index in range(1, steps + 1):
         started = time.perf_counter()
-        window = next(windows)
+        inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps, warm_up)
-        logits = model(window[:, :-1])
-        loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            logits = model(inputs)
+            loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
         if not math.isfinite(bits):
             raise TrainingDiverged(
@@ -135,7 +155,7 @@ def _steps(model: LanguageModel, windows: Iterator[Tensor], steps: int, learning
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         seconds = time.perf_counter() - started
-        yield Step(index, steps, bits, window[:, 1:].numel() / seconds)
+        yield Step(index, steps, bits, inputs.numel() / seconds)
 
 
 def _schedule(index: int, steps: int, warm_up: int) -> float:
