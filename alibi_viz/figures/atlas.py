@@ -84,16 +84,16 @@ class Atlas:
         inside = x - column * self.pitch[0] < self.length and y - row * self.pitch[1] < self.length
         return tile if inside and 0 <= column < self.columns and 0 <= tile < self.tiles else None
 
-    def png(self, colors: NDArray[np.integer], masked: NDArray[np.bool_], palette: NDArray[np.uint8]) -> str:
+    def png(self, colors: NDArray[np.uint8], masked: NDArray[np.bool_], palette: NDArray[np.uint8]) -> str:
         """The image, as a data URI.
 
         Args:
-            colors: [tiles, length, length] or what broadcasts to it, 0 to COLORS - 1; any value where masked.
+            colors: uint8 [tiles, length, length] or what broadcasts to it, 0 to COLORS - 1; any value where masked.
             masked: bool, likewise.
             palette: uint8 [COLORS, 3].
         """
         shape = (self.tiles, self.length, self.length)
-        cells = np.where(masked, _MASKED, colors + _FIRST).astype(np.uint8)
+        cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST))
         cells = np.broadcast_to(cells, shape).repeat(self.zoom, axis=1).repeat(self.zoom, axis=2)
         width, height = (round(side * self.zoom) for side in self.extent)
         sheet = np.full((height, width), _GAP, dtype=np.uint8)

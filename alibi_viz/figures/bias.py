@@ -5,6 +5,8 @@ pointer, and a marker that is never seen but carries the colour bar.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from alibi_viz.figures import theme
 from alibi_viz.figures.atlas import COLORS, Atlas
 
-__all__ = ["SCALES", "bias_figure", "blank", "draw", "head_at", "to_colors"]
+__all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click", "to_colors"]
 
 SCALES = ("linear", "logarithmic")
 HOVER_MANY, HOVER_ONE = 4096, 65536  # cells that answer the pointer: with all heads in view, and with one
@@ -24,7 +26,7 @@ _TEMPLATE = (
     "<br>bias %{customdata[4]}<extra></extra>"
 )
 _TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 16  # margins, in pixels
-_BAR_LENGTH = 280
+_BAR_LENGTH, _LETTER = 280, 6.2  # pixels: of the colour bar, and of a title's average letter
 
 
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Figure:
@@ -32,7 +34,7 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Fig
 
     >>> from alibi_viz.figures.bias import bias_figure
     >>> figure = bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4))
-    >>> figure.data[2].customdata[3][0]  # the first cell of the last row: head, query, key, distance, bias
+    >>> figure.data[2].customdata[3, 0].tolist()  # the first cell of the last row: head, query, key, distance, bias
     [1, 3, 0, 3, -0.1875]
     """
     figure = blank()
@@ -68,9 +70,8 @@ def draw(
     masked: ArrayLike,
     *,
     heads: ArrayLike | None = None,
-    titles: list[str] | None = None,
+    slopes: list[str] | None = None,
     scale: str = "linear",
-    limits: tuple[float, float] | None = None,
     page_width: int = 880,
 ) -> None:
     """Put the biases into the sheet, one tile a head.
@@ -80,20 +81,19 @@ def draw(
         bias: [heads, length, length] or broadcastable to it, finite where not masked.
         masked: bool, likewise; these cells are grey.
         heads: [heads], the number of each head; 1, 2, ... by default.
-        titles: [heads], shown above the tiles; "head 1" and so on by default.
-        scale: "linear" or "logarithmic" (linear up to 1/16, logarithmic beyond).
-        limits: the smallest and largest bias of the colour scale, for a picture of one head out of several; by default
-            those of the cells shown. The scale is widened until zero is its middle or its end.
+        slopes: [heads], each slope as it is written above its tile where there is room; none by default.
+        scale: "linear" or "logarithmic" (linear up to 1/16, logarithmic beyond), over all that is shown. Zero is always
+            the middle of the colour scale or its end.
         page_width: pixels that the picture may take.
     """
     values = np.asarray(bias, dtype=np.float32)
-    hidden = np.broadcast_to(np.asarray(masked, dtype=bool), values.shape)
+    hidden = np.asarray(masked, dtype=bool)
     numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
     atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
-    low, high = _range(values, hidden) if limits is None else _around_zero(*limits)
-    colors = to_colors(values, low, high, scale)
+    visible = np.where(hidden, np.float32(0), values)
+    low, high = _around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)))
     palette = _palette(low, high)
-    png = atlas.png(colors, hidden, palette)
+    png = atlas.png(to_colors(visible, low, high, scale), hidden, palette)
     hover = _hover(atlas, values, hidden, numbers)
     corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])
     width, height = atlas.extent
@@ -107,28 +107,33 @@ def draw(
         step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
         figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)
         figure.data[_IMAGE].zsmooth = "fast" if atlas.tile_pixels < atlas.length * atlas.zoom else False
-        names = [f"head {number}" for number in numbers] if titles is None else titles
-        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=names)
+        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=_titles(atlas, numbers, slopes))
         figure.data[_HOVER].update(hover)
         figure.layout.coloraxis.update(_color_bar(low, high, palette, scale))
         figure.layout.annotations[0].text = f'{scale} scale &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
 
 
-def head_at(figure: go.Figure, row: int, column: int) -> int:
-    """The number of the head under a cell of the invisible heatmap, as a click event gives it."""
-    return int(figure.data[_HOVER].customdata[row][column][0])
+def on_click(figure: go.FigureWidget, answer: Callable[[int], None]) -> None:
+    """Call `answer(head)`, with the head's number, when the user clicks into a tile of a live figure."""
+
+    def clicked(trace: go.Heatmap, points: Any, _: Any) -> None:
+        for row, column in points.point_inds:
+            if trace.z[row][column] is not None:  # not a gap
+                answer(int(trace.customdata[row][column][0]))
+
+    figure.data[_HOVER].on_click(clicked)
 
 
-def to_colors(values: NDArray[np.float32], low: float, high: float, scale: str) -> NDArray[np.intp]:
+def to_colors(values: NDArray[np.float32], low: float, high: float, scale: str) -> NDArray[np.uint8]:
     """Which of the COLORS a bias gets, 0 for `low` to COLORS - 1 for `high`.
 
     >>> from alibi_viz.figures.bias import to_colors
     >>> to_colors(np.array([-8.0, -4.0, 0.0]), -8.0, 0.0, "linear").tolist()
     [0, 126, 252]
     """
-    bottom, top = _bend(np.array([low, high]), scale)
-    share = (_bend(values, scale) - bottom) / (top - bottom)
-    return (np.clip(np.nan_to_num(share), 0, 1) * (COLORS - 1)).round().astype(np.intp)
+    bottom, top = _bend([low, high], scale).tolist()
+    share = (_bend(values, scale) - bottom) * ((COLORS - 1) / (top - bottom))
+    return share.clip(0, COLORS - 1).round().astype(np.uint8)
 
 
 def _bend(values: ArrayLike, scale: str) -> NDArray[np.floating]:
@@ -139,10 +144,13 @@ def _bend(values: ArrayLike, scale: str) -> NDArray[np.floating]:
     return np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
 
 
-def _range(values: NDArray[np.float32], hidden: NDArray[np.bool_]) -> tuple[float, float]:
-    low = np.min(values, initial=0, where=~hidden)
-    high = np.max(values, initial=0, where=~hidden)
-    return _around_zero(float(low), float(high))
+def _titles(atlas: Atlas, numbers: NDArray[np.integer], slopes: list[str] | None) -> list[str]:
+    """The number of each head, and its slope where all tiles have room for it."""
+    short = [f"head {number}" for number in numbers]
+    if slopes is None:
+        return short
+    long = [f"{name}, m = {slope}" for name, slope in zip(short, slopes, strict=True)]
+    return long if max(map(len, long)) * _LETTER <= atlas.tile_pixels else short
 
 
 def _around_zero(low: float, high: float) -> tuple[float, float]:
@@ -211,7 +219,7 @@ def _hover(
     query, key = np.meshgrid(picked, picked, indexing="ij")
     # A float32 in its own shortest digits: converted to Python's float it would drag 9 false digits along.
     exact = values[:, query, key].astype(str).astype(np.float64).astype(object)
-    exact[hidden[:, query, key]] = "masked"
+    exact[np.broadcast_to(hidden, values.shape)[:, query, key]] = "masked"
     for tile in range(atlas.tiles):
         row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
         here = slice(row, row + side), slice(column, column + side)
@@ -224,4 +232,4 @@ def _hover(
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z.tolist(), "customdata": custom.tolist()}
+    return {"x": x, "y": y, "z": z, "customdata": custom}

@@ -1,7 +1,5 @@
 """SlopeExplorer: how many heads, which scheme, and how fast each head forgets."""
 
-import math
-
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
@@ -9,6 +7,7 @@ from torch import Tensor
 
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
+from alibi_viz.widgets import words
 from alibi_viz.widgets.base import App
 from alibi_viz.widgets.traits import Choice, Count
 
@@ -49,24 +48,26 @@ class SlopeExplorer(App):
         slopes = alibi_slopes(self.num_heads, self.scheme)
         other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
         picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        words = [_heads(self.num_heads, self.scheme, slopes)]
+        said = [_heads(self.num_heads, self.scheme, slopes)]
         if other is not None and self.compare != self.scheme:
-            words.append(_difference(self.scheme, slopes, self.compare, other))
-        return " ".join(words)
+            said.append(_difference(self.scheme, slopes, self.compare, other))
+        return " ".join(said)
 
 
 def _heads(count: int, scheme: str, slopes: Tensor) -> str:
     lives, reaches = half_life(slopes), reach(slopes)
 
     def forgets(head: int) -> str:
-        return f"halves every {_tokens(lives[head])} tokens, practically blind beyond {_tokens(reaches[head])}"
+        return (
+            f"halves every {words.tokens(lives[head])} tokens, practically blind beyond {words.tokens(reaches[head])}"
+        )
 
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
     if count == 1:
-        return f"1 head, {scheme} slope {_slope(slopes[0])}: its weight {forgets(0)}."
+        return f"1 head, {scheme} slope {words.slope(slopes[0])}: its weight {forgets(0)}."
     return (
-        f"{count} heads, {scheme} slopes. Steepest: head {steep + 1}, slope {_slope(slopes[steep])}; its weight "
-        f"{forgets(steep)}. Flattest: head {flat + 1}, slope {_slope(slopes[flat])}; {forgets(flat)}."
+        f"{count} heads, {scheme} slopes. Steepest: head {steep + 1}, slope {words.slope(slopes[steep])}; its weight "
+        f"{forgets(steep)}. Flattest: head {flat + 1}, slope {words.slope(slopes[flat])}; {forgets(flat)}."
     )
 
 
@@ -77,29 +78,12 @@ def _difference(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str
     ratio = slopes.double() / other.double()
     differ = int((ratio != 1).sum())
     factor = float(torch.maximum(ratio, 1 / ratio).max())
-    words = (
-        f"Head by head, {scheme} and {compare} differ in {differ} of {heads}, by up to a factor of {_tokens(factor)}."
-    )
+    most = words.tokens(factor)
+    said = f"Head by head, {scheme} and {compare} differ in {differ} of {heads}, by up to a factor of {most}."
     if "official" in (scheme, compare) and heads & (heads - 1):
         power = 1 << (heads.bit_length() - 1)
-        words += (
+        said += (
             f" {heads} is no power of two: the official rule takes the slopes of {power} heads, then "
             f"{heads - power} from halfway between, so slopes no longer fall from head to head."
         )
-    return words
-
-
-def _slope(value: Tensor) -> str:
-    """A power of two as a fraction, as the paper writes it; four digits otherwise."""
-    mantissa, exponent = math.frexp(float(value))
-    if mantissa == 0.5 and exponent <= 0:
-        return f"1/{2 ** (1 - exponent):,}" if exponent > -20 else f"2^{exponent - 1}"
-    return f"{float(value):.4g}"
-
-
-def _tokens(value: Tensor | float) -> str:
-    """Three digits, which is all that a count of tokens in an exponential deserves."""
-    number = float(value)
-    if number < 1000:
-        return f"{number:.3g}"
-    return f"{number:,.0f}" if number < 1e9 else f"{number:.2e}"
+    return said

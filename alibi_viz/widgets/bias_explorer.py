@@ -1,0 +1,183 @@
+"""BiasExplorer: what ALiBi adds to the logit of every head, query and key."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+import torch
+from ipywidgets import Dropdown, HBox, Label, Layout, Widget
+from torch import Tensor
+from traitlets import observe, validate
+
+from alibi_viz.bias import FORMS, alibi_bias
+from alibi_viz.distance import causal_mask
+from alibi_viz.figures import bias as picture
+from alibi_viz.slopes import SCHEMES, alibi_slopes
+from alibi_viz.widgets import words
+from alibi_viz.widgets.base import App
+from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
+
+__all__ = ["BiasExplorer"]
+
+_FORMULAS = {
+    "relative": "-m (i - j)",
+    "key": "+m j",
+    "end": "m (j - last)",
+    "symmetric": "-m |i - j|",
+    "split": "-m |i - j|, half of the heads looking back, half ahead",
+}
+_ALL_FLAT = 0.04  # of the colour scale: a head that spans less of it looks like one colour
+
+
+class BiasExplorer(App):
+    """The bias of `num_heads` heads for `length` queries and keys, one tile a head, all on one colour scale.
+
+    A click on a head, or the menu, enlarges it; another click, or "all heads", goes back.
+
+    Traits:
+        num_heads: 1 to 32.
+        length: 1 to 256 tokens.
+        form: "relative", "key", "end", "symmetric" or "split"; see `alibi_bias`.
+        causal: whether keys after their query are masked.
+        scheme: "official", "geometric" or "halving"; see `alibi_slopes`.
+        scale: of the colours, "linear" or "logarithmic".
+        head: the enlarged one, 1 to num_heads, or None. It goes back to None when `num_heads` falls below it.
+
+    >>> from alibi_viz.widgets import BiasExplorer
+    >>> app = BiasExplorer(num_heads=2, length=4)
+    >>> app
+    BiasExplorer(num_heads=2, length=4, form='relative', causal=True, scheme='official', scale='linear', head=None)
+    >>> app.head = 3
+    Traceback (most recent call last):
+    alibi_viz.widgets.traits.BadValue: head must be None or a whole number from 1 to num_heads=2, got 3
+    """
+
+    num_heads = Count(8, 1, 32)
+    length = Count(64, 1, 256)
+    form = Choice("relative", FORMS)
+    causal = Flag(True)
+    scheme = Choice("official", SCHEMES)
+    scale = Choice("linear", picture.SCALES)
+    head = Count(None, 1, 32, allow_none=True)
+
+    def __init__(self, **state: Any) -> None:
+        super().__init__(**state)
+        self.add_class("alibi-titles")
+        picture.on_click(self.figure, self._clicked)
+
+    def blank(self) -> go.Figure:
+        return picture.blank()
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.slider("num_heads", "heads", "s-heads", "How many attention heads share the slopes"),
+            self.slider("length", "length", "s-length", "How many tokens, as queries and as keys"),
+            self.menu("form", "form", "s-form", "How the bias is written; see the caption"),
+            self.checkbox("causal", "causal mask", "s-causal", "Hide the keys after each query"),
+            self.menu("scheme", "slopes", "s-scheme", "The rule that gives each head its slope"),
+            self.menu("scale", "colours", "s-scale", "Logarithmic colours show steep and flat heads at once"),
+            self._head_menu(),
+        ]
+
+    def draw(self) -> str:
+        slopes = alibi_slopes(self.num_heads, self.scheme)
+        bias = alibi_bias(slopes, self.length, form=self.form).expand(-1, self.length, -1)  # [heads, query, key]
+        masked = ~causal_mask(self.length) if self.causal else torch.zeros(self.length, self.length, dtype=torch.bool)
+        if self.form == "split":  # the side that a head does not look at
+            masked = masked | bias.isinf()
+        shown = slice(None) if self.head is None else slice(self.head - 1, self.head)
+        picture.draw(
+            self.figure,
+            bias[shown],
+            masked[shown] if masked.ndim == 3 else masked,
+            heads=torch.arange(1, self.num_heads + 1)[shown],
+            slopes=[words.slope(slope) for slope in slopes[shown]],
+            scale=self.scale,
+            page_width=self.page_width,
+        )
+        visible = bias.masked_fill(masked, 0.0)
+        return " ".join([self._what(slopes), _extremes(visible, self.head), *self._notes(), self._colours(visible)])
+
+    def fit(self, width: int) -> None:
+        self.page_width = width
+        self.refresh()
+
+    @validate("head")
+    def _head_exists(self, proposal: Any) -> int | None:
+        if proposal.value is not None and proposal.value > self.num_heads:
+            allowed = f"None or a whole number from 1 to num_heads={self.num_heads}"
+            raise BadValue(f"head must be {allowed}, got {proposal.value}")
+        return proposal.value
+
+    @observe("num_heads")
+    def _head_is_gone(self, change: Any) -> None:
+        if self.head is not None and self.head > self.num_heads:
+            self.head = None
+
+    def _clicked(self, head: int) -> None:
+        self.head = head if self.head is None else None
+
+    def _head_menu(self) -> HBox:
+        menu = Dropdown(tooltip="Look at one head closely; a click on it does the same", layout=Layout(width="120px"))
+
+        def offer(_: Any = None) -> None:
+            with menu.hold_trait_notifications():  # else new options would first choose "all heads"
+                heads = range(1, self.num_heads + 1)
+                menu.options = [("all heads", None), *((f"head {head}", head) for head in heads)]
+                menu.value = self.head
+
+        offer()
+        self.observe(offer, names="num_heads")
+        self.link(menu.add_class("s-head"), "head")
+        return HBox([Label("show"), menu], layout=Layout(align_items="center", overflow="visible"))
+
+    def _what(self, slopes: Tensor) -> str:
+        form = f"{self.form} form, {_FORMULAS[self.form]}"
+        size = f"{self.length} x {self.length}"
+        if self.head is not None:
+            return f"Head {self.head} of {self.num_heads}, slope {words.slope(slopes[self.head - 1])}: {size}, {form}."
+        return f"{self.num_heads} {'head' if self.num_heads == 1 else 'heads'}, {size}, {form}."
+
+    def _notes(self) -> list[str]:
+        """What this form means with or without the mask."""
+        if self.causal:
+            notes = ["Grey is masked: the keys after each query."]
+            if self.form in ("key", "end"):
+                notes.append("Each row differs from the relative form by a constant, which the softmax does not see.")
+            if self.form == "split":
+                notes.append("Under a causal mask the heads that look ahead see only their own token.")
+            return notes
+        return {
+            "relative": ["Without a mask the keys ahead get a positive bias: the future is rewarded."],
+            "key": ["Without a mask every query favours the last keys, wherever it stands itself."],
+            "end": ["Without a mask every query favours the last keys, wherever it stands itself."],
+            "symmetric": ["Keys before and after a query are treated alike, as an encoder needs it."],
+            "split": ["Grey is masked: the side that a head does not look at."],
+        }[self.form]
+
+    def _colours(self, visible: Tensor) -> str:
+        """How far the colours can be trusted, and how to see more."""
+        if self.head is not None:
+            return "The colour scale is this head's own. Click it to see all heads."
+        spans = visible.abs().amax((1, 2))  # [heads]
+        flat = int((spans <= _ALL_FLAT * spans.max()).sum()) if self.scale == "linear" else 0
+        hint = "Click a head to enlarge it."
+        if not flat or not spans.max():
+            return hint
+        least = int(spans.argmin())
+        return (
+            f"On one linear scale {flat} {'looks' if flat == 1 else 'look'} almost flat (head {least + 1} never goes "
+            f"beyond {words.bias(spans[least])} in size); logarithmic colours show them. {hint}"
+        )
+
+
+def _extremes(visible: Tensor, head: int | None) -> str:
+    """The smallest and the largest bias in view, and where: `visible` is [heads, query, key], 0 where masked."""
+    heads = range(len(visible)) if head is None else [head - 1]
+    low, high = (extreme((1, 2)) for extreme in (visible.amin, visible.amax))  # [heads]
+    lowest, highest = min(heads, key=low.__getitem__), max(heads, key=high.__getitem__)
+    where = (f" (head {lowest + 1})", f" (head {highest + 1})") if head is None and len(visible) > 1 else ("", "")
+    ends = [
+        words.bias(value) + (place if value else "")
+        for value, place in ((low[lowest], where[0]), (high[highest], where[1]))
+    ]
+    return f"The bias goes from {ends[0]} to {ends[1]}." if ends[0] != ends[1] else f"The bias is {ends[0]}."
