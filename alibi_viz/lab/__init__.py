@@ -3,10 +3,12 @@
 from alibi_viz.lab.context import loss_by_context
 from alibi_viz.lab.cost import Cost, cost_by_length
 from alibi_viz.lab.evaluation import loss_by_length, loss_by_position, token_losses
+from alibi_viz.lab.experiment import Record, Run, measure
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
 from alibi_viz.lab.race import Lap, race, test_lengths
 from alibi_viz.lab.reach import Reach, attention_reach
 from alibi_viz.lab.scoreboard import Scoreboard
+from alibi_viz.lab.sweep import read_results, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
@@ -16,6 +18,8 @@ __all__ = [
     "Cost",
     "Lap",
     "Reach",
+    "Record",
+    "Run",
     "Scoreboard",
     "Step",
     "Task",
@@ -32,8 +36,11 @@ __all__ = [
     "loss_by_length",
     "loss_by_position",
     "make_model",
+    "measure",
     "multiply_slopes",
     "race",
+    "read_results",
+    "sweep",
     "test_lengths",
     "token_losses",
     "train",

@@ -37,7 +37,7 @@ class Changed(Position):
         bias = self.original.bias(query_length, key_length, x)
         if bias is not None and self.factors is not None:
             factors = self.factors.to(bias.device)[:, None, None]
-            bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # what is hidden stays hidden: 0 times -inf is NaN
+            bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
         if self.window is not None:
             device = bias.device if bias is not None else x.device if x is not None else None
             queries, keys = right_aligned(query_length, key_length, device=device)

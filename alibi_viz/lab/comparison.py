@@ -1,0 +1,57 @@
+"""The default comparison: which runs `make reproduce` does, and where its published results are.
+
+Everything is paired: for one seed all methods start from the same weights and read the same batches. Steps are fixed,
+not time; tokens are equal where training lengths differ.
+"""
+
+from functools import partial
+from importlib.resources import files
+
+from alibi_viz.lab.experiment import Record, Run
+from alibi_viz.lab.sweep import read_results
+from alibi_viz.models import POSITIONS
+
+__all__ = ["COMPARISON_LENGTH", "default_comparison", "published_results"]
+
+COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
+PUBLISHED = "published/comparison.jsonl"
+
+
+def default_comparison(seeds: int = 3) -> list[Run]:
+    """The runs, seed by seed, so that what is done first is already a comparison. Raises ValueError below 1 seed.
+
+    >>> runs = default_comparison()
+    >>> len(runs), len({run.label for run in runs if run.task == "text"})
+    (93, 14)
+    """
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise ValueError(f"seeds must be a whole number from 1 up, got {seeds!r}")
+    return [run for seed in range(seeds) for run in (*_texts(seed), *_needles(seed), *_copies(seed))]
+
+
+def published_results() -> list[Record]:
+    """The records that ship with the package, made by `make reproduce` on one machine: "published seeds", not yours."""
+    return read_results(str(files("alibi_viz.lab") / PUBLISHED))
+
+
+def _texts(seed: int) -> list[Run]:
+    length = COMPARISON_LENGTH
+    return [
+        *(Run(position, length=length, seed=seed) for position in POSITIONS),
+        Run("alibi", length=length, seed=seed, model={"learned_slopes": True}, label="alibi, learned slopes"),
+        # Equal tokens: twice the length, half the batch. And an oracle that was trained where the others are tested.
+        Run("sinusoidal", length=2 * length, batch_size=16, longest=8, seed=seed, label="sinusoidal trained at 2L"),
+        Run("rotary", length=16 * length, batch_size=2, longest=1, seed=seed, label="rotary trained at 16L"),
+    ]
+
+
+def _needles(seed: int) -> list[Run]:
+    methods = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire", "decay", "forget")
+    needle = partial(Run, task="needle", length=COMPARISON_LENGTH, steps=300, learning_rate=4e-3, longest=32, seed=seed)
+    return [needle(method) for method in methods]
+
+
+def _copies(seed: int) -> list[Run]:
+    methods = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire", "forget")
+    copy = partial(Run, task="copy", length=COMPARISON_LENGTH, steps=1500, learning_rate=4e-3, longest=16, seed=seed)
+    return [copy(method) for method in methods]
