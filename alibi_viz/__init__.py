@@ -11,13 +11,15 @@ from types import ModuleType
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend
 from alibi_viz.bias import AlibiBias, alibi_bias, bias_from_positions, grid_bias
 from alibi_viz.distance import causal_mask
-from alibi_viz.models import LanguageModel, Transformer, TransformerConfig
+from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
 from alibi_viz.slopes import LearnedSlopes, alibi_slopes, e_fold, half_life, reach
 
 __version__ = "0.1.0"
 __all__ = [
     "AlibiBias",
+    "AlibiSelfAttention",
     "AttentionTrace",
+    "KeyValueCache",
     "LanguageModel",
     "LearnedSlopes",
     "Transformer",

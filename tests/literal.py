@@ -57,7 +57,7 @@ def literal_attention(
                     if real is not None and not bool(real[b, j]):
                         continue
                     dot = sum(x * y for x, y in zip(q[b, h, i].tolist(), k[b, h // group, j].tolist(), strict=True))
-                    logits[j] = dot * scale + float(bias[h, i, j])
+                    logits[j] = dot * scale + bias[h, i, j].item()
                 logits = {j: logit for j, logit in logits.items() if logit > -math.inf}
                 if not logits:
                     continue

@@ -19,6 +19,8 @@ class Forget(Position):
     An encoder gets the same sum over the tokens between, whichever comes first.
     """
 
+    reads_input = True
+
     def __init__(self, d_model: int, slopes: Tensor) -> None:
         super().__init__()
         self.gate = nn.Linear(d_model, len(slopes))

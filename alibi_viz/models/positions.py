@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import AlibiBias
 from alibi_viz.distance import causal_mask, right_aligned
 
@@ -25,6 +26,7 @@ class Position(nn.Module):
     """
 
     longest: int | None = None  # the longest length at which the method is defined; None for any
+    reads_input = False  # whether `bias` looks at x, which a cache must then keep too
 
     def for_layer(self, layer: int) -> "Position":
         """The module that layer 0, 1, ... uses: this one, shared, unless each layer needs parameters of its own."""
@@ -82,7 +84,7 @@ class Alibi(Position):
     ) -> None:
         super().__init__()
         form = "relative" if causal else "symmetric"
-        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, causal=causal, slopes=slopes)
+        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
 
     @property
     def slopes(self) -> Tensor:
@@ -102,8 +104,7 @@ class Alibi(Position):
         dropout: float = 0.0,
         x: Tensor | None = None,
     ) -> Tensor:
-        mask = self.cached(query.shape[-2], key.shape[-2], dtype=query.dtype)  # holds the causal mask already
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return alibi_attention(query, key, value, self.slopes, causal=causal, dropout=dropout)
 
 
 class Sinusoidal(Position):

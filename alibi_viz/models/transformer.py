@@ -6,16 +6,16 @@ Where its tokens are is the business of `positions`; nothing else here knows.
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
+from alibi_viz.models.cache import KeyValueCache
 from alibi_viz.models.fire import Fire
 from alibi_viz.models.forget import Forget
 from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
 from alibi_viz.models.relative import Decay, KerpleLog, LearnedAlibi, Sandwich, T5Buckets
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
-__all__ = ["LanguageModel", "Transformer", "TransformerConfig"]
+__all__ = ["Transformer", "TransformerConfig", "make_position"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TransformerConfig:
         max_length: the training length. Learned positions have that many rows and end there; the buckets of t5 and the
             threshold of fire are sized by it; no other method looks at it.
         expansion_factor: hidden width of the feed-forward layers over `d_model`.
-        vocabulary: number of token ids, for `LanguageModel` (256: bytes).
+        vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
     Raises ValueError when a value does not fit.
     """
@@ -113,9 +113,14 @@ class SelfAttention(nn.Module):
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each [batch, heads, length, head_dim]
         return query, key, value
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        attended = self.position.attend(*self.heads(x), causal=self.causal, dropout=dropout, x=x)
+        query, key, value = self.heads(x)
+        if cache is not None:
+            # keys are kept before `transform`: what a rotation does to them depends on nothing but their position
+            key, value, *seen = cache.append(key, value, *([x] if self.position.reads_input else []))
+            x = seen[0] if seen else x
+        attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x)
         return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
 
 
@@ -133,8 +138,8 @@ class Block(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(self.norm_attention(x)))
+    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        x = x + self.dropout(self.attention(self.norm_attention(x), cache))
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
 
 
@@ -155,42 +160,17 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers))
         self.norm = nn.LayerNorm(config.d_model)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def new_cache(self) -> list[KeyValueCache]:
+        """An empty cache, one part a layer, to give to every call of one decoding."""
+        if not self.config.causal:
+            raise ValueError("an encoder has no cache: each new token changes what all others see")
+        return [KeyValueCache() for _ in self.blocks]
+
+    def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
         if x.ndim != 3 or x.shape[-1] != self.config.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
-        x = self.dropout(self.position.embed(x))
-        for block in self.blocks:
-            x = block(x)
+        layers = [None] * len(self.blocks) if cache is None else cache
+        x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
+        for block, layer in zip(self.blocks, layers, strict=True):
+            x = block(x, layer)
         return self.norm(x)
-
-
-class LanguageModel(nn.Module):
-    """Token ids, int64 [batch, length], to the logits of the next token, [batch, length, vocabulary].
-
-    The numbers in a token vector start with standard deviation 0.5, comparable to a sinusoid's 0.7, so that added
-    positions neither drown the tokens nor are drowned by them.
-
-    >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
-    >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
-    torch.Size([2, 5, 256])
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.d_model)
-        nn.init.normal_(self.embedding.weight, std=0.5)
-        self.transformer = Transformer(config)
-        self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
-        if tokens.is_floating_point() or tokens.dtype == torch.bool:
-            raise TypeError(f"tokens must be integers, got {tokens.dtype}")
-        if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
-            low, high = (int(end) for end in tokens.aminmax())  # the embedding's own error does not name the id
-            if low < 0 or high >= self.config.vocabulary:
-                wrong = low if low < 0 else high
-                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {wrong}")
-        return self.head(self.transformer(self.embedding(tokens)))

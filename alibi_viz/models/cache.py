@@ -1,0 +1,55 @@
+"""What attention keeps of the tokens it has seen, so that the next token costs one row instead of all of them."""
+
+import torch
+from torch import Tensor
+
+__all__ = ["KeyValueCache"]
+
+
+class KeyValueCache:
+    """Keys and values of one layer, [..., length, channels]; room for them doubles, so appending is cheap.
+
+    `append` takes the tensors of the new tokens and gives those of all tokens so far. ALiBi needs nothing else: the
+    bias counts back from the last key, and what is cached never changes.
+
+    Raises ValueError when other shapes than before are appended, or when a gradient would have to flow through it.
+
+    >>> cache = KeyValueCache()
+    >>> for _ in range(3):
+    ...     keys, values = cache.append(torch.zeros(1, 8, 1, 32), torch.zeros(1, 8, 1, 32))
+    >>> keys.shape, cache.length
+    (torch.Size([1, 8, 3, 32]), 3)
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._room: tuple[Tensor, ...] = ()
+
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """All so far, views into the cache, one for each tensor given."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
+            raise ValueError("a cache keeps no gradients: decode under torch.no_grad() or torch.inference_mode()")
+        if not self._room:
+            self._room = tuple(_empty(tensor, 0) for tensor in new)
+        for room, tensor in zip(self._room, new, strict=True):
+            if _without_length(room) != _without_length(tensor):
+                raise ValueError(f"the cache holds {list(room.shape)}, so {list(tensor.shape)} cannot be appended")
+        end = self.length + new[0].shape[-2]
+        if end > self._room[0].shape[-2]:
+            size = 1 << (end - 1).bit_length()  # the next power of two
+            grown = tuple(_empty(tensor, size) for tensor in new)
+            for wide, room in zip(grown, self._room, strict=True):
+                wide[..., : self.length, :] = room[..., : self.length, :]
+            self._room = grown
+        for room, tensor in zip(self._room, new, strict=True):
+            room[..., self.length : end, :] = tensor
+        self.length = end
+        return tuple(room[..., :end, :] for room in self._room)
+
+
+def _empty(like: Tensor, length: int) -> Tensor:
+    return like.new_empty(*like.shape[:-2], length, like.shape[-1])
+
+
+def _without_length(tensor: Tensor) -> tuple[object, ...]:
+    return (*tensor.shape[:-2], tensor.shape[-1], tensor.dtype, tensor.device)
