@@ -1,7 +1,7 @@
 """The bias of every head as small multiples: one colour scale, masked cells grey, true values under the pointer.
 
-Four traces on one pair of axes, made once: the image (see atlas.py), the titles, an invisible heatmap that answers the
-pointer, and a marker that is never seen but carries the colour bar.
+Four traces on one pair of axes, made once: the image (see atlas.py), frames with titles, an invisible heatmap that
+answers the pointer, and a marker that is never seen but carries the colour bar.
 """
 
 import math
@@ -20,13 +20,13 @@ __all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click", "to_colors"]
 SCALES = ("linear", "logarithmic")
 HOVER_MANY, HOVER_ONE = 4096, 65536  # cells that answer the pointer: with all heads in view, and with one
 _LINEAR_BELOW = 1 / 16  # where the logarithmic scale bends into a straight line through zero
-_IMAGE, _TITLES, _HOVER = range(3)
+_IMAGE, _FRAMES, _HOVER = range(3)
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
     "<br>bias %{customdata[4]}<extra></extra>"
 )
 _TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 16  # margins, in pixels
-_BAR_LENGTH, _LETTER = 280, 6.2  # pixels: of the colour bar, and of a title's average letter
+_BAR_LENGTH, _LEGEND, _LETTER = 280, 480, 6.2  # pixels: the colour bar, with its words, and a title's average letter
 
 
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Figure:
@@ -47,7 +47,8 @@ def blank() -> go.Figure:
     margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
     figure.add_image(colormodel="rgba", hoverinfo="skip")
-    figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, hoverinfo="skip", cliponaxis=False)
+    frames = {"mode": "lines+text", "line": {"color": theme.MASKED, "width": 1}, "cliponaxis": False}
+    figure.add_scatter(**frames, textposition="top right", textfont={"size": 11}, hoverinfo="skip")
     figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
     figure.add_scatter(
         x=[None], y=[None], mode="markers", marker={"color": [0], "coloraxis": "coloraxis"}, hoverinfo="skip"
@@ -95,7 +96,6 @@ def draw(
     palette = _palette(low, high)
     png = atlas.png(to_colors(visible, low, high, scale), hidden, palette)
     hover = _hover(atlas, values, hidden, numbers)
-    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])
     width, height = atlas.extent
     with figure.batch_update():
         pixels = atlas.tile_pixels / atlas.length
@@ -107,10 +107,11 @@ def draw(
         step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
         figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)
         figure.data[_IMAGE].zsmooth = "fast" if atlas.tile_pixels < atlas.length * atlas.zoom else False
-        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=_titles(atlas, numbers, slopes))
+        figure.data[_FRAMES].update(_frames(atlas, _titles(atlas, numbers, slopes)))
         figure.data[_HOVER].update(hover)
         figure.layout.coloraxis.update(_color_bar(low, high, palette, scale))
-        figure.layout.annotations[0].text = f'{scale} scale &nbsp; <span style="color:{theme.MASKED}">■</span> masked'
+        grey = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
+        figure.layout.annotations[0].text = f"{scale} scale{grey}"
 
 
 def on_click(figure: go.FigureWidget, answer: Callable[[int], None]) -> None:
@@ -151,6 +152,15 @@ def _titles(atlas: Atlas, numbers: NDArray[np.integer], slopes: list[str] | None
         return short
     long = [f"{name}, m = {slope}" for name, slope in zip(short, slopes, strict=True)]
     return long if max(map(len, long)) * _LETTER <= atlas.tile_pixels else short
+
+
+def _frames(atlas: Atlas, titles: list[str]) -> dict[str, object]:
+    """A line around each tile, where white cells would melt into white paper, with its title at the first corner."""
+    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])  # [tiles, x and y]
+    around = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0], [np.nan, np.nan]]) * atlas.length  # NaN lifts the pen
+    path = (corners[:, None, :] + around).reshape(-1, 2)
+    text = [words for title in titles for words in [title, *[""] * (len(around) - 1)]]
+    return {"x": path[:, 0], "y": path[:, 1], "text": text}
 
 
 def _around_zero(low: float, high: float) -> tuple[float, float]:

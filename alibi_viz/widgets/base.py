@@ -158,18 +158,22 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """
         trait = self.traits()[name]
         assert isinstance(trait, Count), f"{name} is no Count"
-        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=Layout(width="180px"))
+        room = Layout(width="180px", margin="2px 2px 2px 10px")
+        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=room)
         field = Text(continuous_update=False, tooltip=f"{label}: {trait.info()}", layout=Layout(width="52px"))
         self.link(slider.add_class(css), name)
         self.link(field.add_class(f"{css}-field"), name, read=_whole, show=str)
         return HBox([Label(label), slider, field], layout=Layout(align_items="center", overflow="visible"))
 
-    def menu(self, name: str, label: str, css: str, tip: str, words: dict[Any, str] | None = None) -> HBox:
+    def menu(self, name: str, label: str, css: str, tip: str, words: dict[Any, str] | None = None) -> Dropdown:
         """A menu for a `Choice`; `words` says how a value reads in it."""
-        options = [((words or {}).get(value, str(value)), value) for value in self.traits()[name].values]
-        menu = Dropdown(options=options, value=getattr(self, name), tooltip=tip, layout=Layout(width="max-content"))
-        self.link(menu.add_class(css), name)
-        return HBox([Label(label), menu], layout=Layout(align_items="center", overflow="visible"))
+        values = self.traits()[name].values
+        # A menu's own value is a position: ipywidgets takes the value None for "nothing chosen", and shows a blank.
+        options = [((words or {}).get(value, str(value)), at) for at, value in enumerate(values)]
+        style, layout = {"description_width": "initial"}, Layout(width="max-content")
+        menu = Dropdown(options=options, description=label, tooltip=tip, style=style, layout=layout)
+        self.link(menu.add_class(css), name, read=values.__getitem__, show=values.index)
+        return menu
 
     def checkbox(self, name: str, label: str, css: str, tip: str) -> Checkbox:
         """A box to tick, for a `Flag`."""

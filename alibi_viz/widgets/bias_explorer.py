@@ -4,7 +4,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import torch
-from ipywidgets import Dropdown, HBox, Label, Layout, Widget
+from ipywidgets import Dropdown, Layout, Widget
 from torch import Tensor
 from traitlets import observe, validate
 
@@ -19,13 +19,16 @@ from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
 __all__ = ["BiasExplorer"]
 
 _FORMULAS = {
-    "relative": "-m (i - j)",
-    "key": "+m j",
-    "end": "m (j - last)",
-    "symmetric": "-m |i - j|",
-    "split": "-m |i - j|, half of the heads looking back, half ahead",
+    form: formula.replace("-", "\N{MINUS SIGN}")
+    for form, formula in {
+        "relative": "-m (i - j)",
+        "key": "m j",
+        "end": "m (j - last)",
+        "symmetric": "-m |i - j|",
+        "split": "-m |i - j|, half of the heads looking back, half ahead",
+    }.items()
 }
-_ALL_FLAT = 0.04  # of the colour scale: a head that spans less of it looks like one colour
+_FLAT = 0.04  # of the colour scale: a head that spans less of it looks like one colour
 
 
 class BiasExplorer(App):
@@ -95,7 +98,9 @@ class BiasExplorer(App):
             page_width=self.page_width,
         )
         visible = bias.masked_fill(masked, 0.0)
-        return " ".join([self._what(slopes), _extremes(visible, self.head), *self._notes(), self._colours(visible)])
+        grey = bool(masked.any())
+        said = [self._what(slopes), _extremes(visible, self.head), *self._notes(grey), *self._colours(visible)]
+        return " ".join(said)
 
     def fit(self, width: int) -> None:
         self.page_width = width
@@ -116,19 +121,30 @@ class BiasExplorer(App):
     def _clicked(self, head: int) -> None:
         self.head = head if self.head is None else None
 
-    def _head_menu(self) -> HBox:
-        menu = Dropdown(tooltip="Look at one head closely; a click on it does the same", layout=Layout(width="120px"))
+    def _head_menu(self) -> Dropdown:
+        """All heads, at 0, or one of them; the list grows and shrinks with their number."""
+        menu = Dropdown(
+            description="show",
+            tooltip="Look at one head closely; a click on it does the same",
+            style={"description_width": "initial"},
+            layout=Layout(width="150px"),
+        )
+        renewing = False  # a menu with a new list jumps to its first entry, which nobody has chosen
 
         def offer(_: Any = None) -> None:
-            with menu.hold_trait_notifications():  # else new options would first choose "all heads"
-                heads = range(1, self.num_heads + 1)
-                menu.options = [("all heads", None), *((f"head {head}", head) for head in heads)]
-                menu.value = self.head
+            nonlocal renewing
+            renewing = True
+            menu.options = [("all heads", 0), *((f"head {head}", head) for head in range(1, self.num_heads + 1))]
+            menu.value = self.head or 0
+            renewing = False
+
+        def chosen(at: int) -> int | None:
+            return self.head if renewing else at or None
 
         offer()
         self.observe(offer, names="num_heads")
-        self.link(menu.add_class("s-head"), "head")
-        return HBox([Label("show"), menu], layout=Layout(align_items="center", overflow="visible"))
+        self.link(menu.add_class("s-head"), "head", read=chosen, show=lambda head: head or 0)
+        return menu
 
     def _what(self, slopes: Tensor) -> str:
         form = f"{self.form} form, {_FORMULAS[self.form]}"
@@ -137,37 +153,37 @@ class BiasExplorer(App):
             return f"Head {self.head} of {self.num_heads}, slope {words.slope(slopes[self.head - 1])}: {size}, {form}."
         return f"{self.num_heads} {'head' if self.num_heads == 1 else 'heads'}, {size}, {form}."
 
-    def _notes(self) -> list[str]:
-        """What this form means with or without the mask."""
+    def _notes(self, grey: bool) -> list[str]:
+        """What this form means with or without the mask; `grey` says whether any cell is masked."""
         if self.causal:
-            notes = ["Grey is masked: the keys after each query."]
+            notes = ["Grey is masked: the keys after each query."] if grey else []
             if self.form in ("key", "end"):
                 notes.append("Each row differs from the relative form by a constant, which the softmax does not see.")
             if self.form == "split":
                 notes.append("Under a causal mask the heads that look ahead see only their own token.")
             return notes
+        last = "Without a mask every query favours the last keys, wherever it stands itself."
         return {
             "relative": ["Without a mask the keys ahead get a positive bias: the future is rewarded."],
-            "key": ["Without a mask every query favours the last keys, wherever it stands itself."],
-            "end": ["Without a mask every query favours the last keys, wherever it stands itself."],
+            "key": [last],
+            "end": [last],
             "symmetric": ["Keys before and after a query are treated alike, as an encoder needs it."],
-            "split": ["Grey is masked: the side that a head does not look at."],
+            "split": ["Grey is masked: the side that a head does not look at."] if grey else [],
         }[self.form]
 
-    def _colours(self, visible: Tensor) -> str:
+    def _colours(self, visible: Tensor) -> list[str]:
         """How far the colours can be trusted, and how to see more."""
+        if self.num_heads == 1:
+            return []
         if self.head is not None:
-            return "The colour scale is this head's own. Click it to see all heads."
+            return ["The colour scale is this head's own. Click it to see all heads."]
         spans = visible.abs().amax((1, 2))  # [heads]
-        flat = int((spans <= _ALL_FLAT * spans.max()).sum()) if self.scale == "linear" else 0
+        flat = int((spans <= _FLAT * spans.max()).sum())
         hint = "Click a head to enlarge it."
-        if not flat or not spans.max():
-            return hint
-        least = int(spans.argmin())
-        return (
-            f"On one linear scale {flat} {'looks' if flat == 1 else 'look'} almost flat (head {least + 1} never goes "
-            f"beyond {words.bias(spans[least])} in size); logarithmic colours show them. {hint}"
-        )
+        if self.scale == "logarithmic" or not flat or not spans.max():
+            return [hint]
+        reaches = f"head {int(spans.argmin()) + 1} never goes beyond {words.bias(spans.min())} in size"
+        return [f"{flat} look almost flat on one linear scale ({reaches}); logarithmic colours show them.", hint]
 
 
 def _extremes(visible: Tensor, head: int | None) -> str:
