@@ -21,7 +21,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench notebooks screenshots clean
+.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ check: $(VENV)/.installed-tests ## ruff and mypy
 
 bench: $(VENV)/.installed-tests ## measure, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
+
+# Stopped and called again, it goes on where it was. The results ship with the package once complete.
+reproduce: $(VENV)/.installed ## train the default comparison, judge every claim, renew the published results
+	$(PY) -m alibi_viz.lab reproduce --workers 2 --out comparison.jsonl $(ARGS)
+	mv comparison.jsonl alibi_viz/lab/published/comparison.jsonl
 
 notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs without widget state (ONLY=01_slopes)
 	$(PY) notebooks/execute.py $(ONLY)

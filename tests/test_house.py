@@ -29,6 +29,7 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
 }
 LOWER = {"torch", "numpy"}
 LIBRARIES = {
+    "lab": {*LOWER, "safetensors", "distributed"},  # distributed only when a sweep is given a scheduler
     "figures": {"torch", "numpy", "plotly", "PIL"},
     "widgets": {"torch", "numpy", "plotly", "PIL", "ipywidgets", "anywidget", "traitlets", "IPython", "kaleido"},
 }

@@ -1,0 +1,229 @@
+"""What papers and pilots claim, held against the records of a comparison: the verdict is computed, never written.
+
+A claim is a margin, one a seed, that must reach a threshold in *every* seed, of at least three. A margin pairs runs of
+one seed, which started from the same weights and read the same batches. What this laboratory cannot show is quoted with
+its source and has no margin.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from alibi_viz.lab.comparison import COMPARISON_LENGTH
+from alibi_viz.lab.experiment import Record
+
+__all__ = ["CLAIMS", "REPRODUCED", "Claim", "Verdict", "judge"]
+
+REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
+SEEDS = 3  # fewer prove nothing
+L = COMPARISON_LENGTH
+
+
+class Seed:
+    """The records of one seed, to be asked for numbers. A missing record or number raises KeyError or TypeError."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records = {(record["run"]["task"], record["run"]["label"]): record for record in records}
+
+    def bits(self, label: str, times: int, table: str = "by_length") -> float:
+        """Bits per byte at `times` L; `table` is "by_length", "by_context", or a changed evaluation, as "window"."""
+        record = self.records["text", label]
+        found = record[table] if table in record else record["changed"][table]
+        return float(found[str(times * L)])
+
+    def rise(self, label: str, table: str = "by_length") -> float:
+        """Bits that a method loses from L to 16 L."""
+        return self.bits(label, 16, table) - self.bits(label, 1)
+
+    def right(self, task: str, label: str, distance: int) -> float:
+        """Accuracy at one distance."""
+        return float(self.records[task, label]["accuracy"][str(distance)])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that was said.
+
+    Attributes:
+        text: the claim, with its threshold.
+        source: who said it.
+        margin: a `Seed` to the number that must reach `at_least`; None where this laboratory cannot tell.
+        at_least: the threshold, in bits per byte or in share of answers.
+    """
+
+    text: str
+    source: str
+    margin: Callable[[Seed], float] | None = None
+    at_least: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, what was measured, and what follows: "reproduced", "not reproduced" or "not testable here"."""
+
+    claim: Claim
+    margins: tuple[float, ...]
+    verdict: str
+
+    def __str__(self) -> str:
+        measured = ", ".join(f"{margin:+.2f}" for margin in self.margins)
+        needed = f" [{measured}; needs {self.claim.at_least:+.2f} in each seed]" if self.claim.margin else ""
+        return f"{self.verdict}: {self.claim.text}{needed} ({self.claim.source})"
+
+
+def judge(records: Iterable[Record], claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """A verdict on each claim. With fewer than three complete seeds, or a number that is missing: not testable.
+
+    >>> verdicts = judge([])
+    >>> {verdict.verdict for verdict in verdicts}
+    {'not testable here'}
+    """
+    by_seed: dict[int, list[Record]] = {}
+    for record in records:
+        by_seed.setdefault(record["run"]["seed"], []).append(record)
+    seeds = [Seed(by_seed[seed]) for seed in sorted(by_seed)]
+    return [_judge(claim, seeds) for claim in (CLAIMS if claims is None else claims)]
+
+
+def _judge(claim: Claim, seeds: list[Seed]) -> Verdict:
+    margins = []
+    for seed in seeds if claim.margin else ():
+        try:
+            margins.append(round(claim.margin(seed), 4))  # type: ignore[misc]  # not None, or there would be no seeds
+        except (KeyError, TypeError):  # a run that is missing, or a value that is not defined
+            continue
+    if len(margins) < SEEDS:
+        return Verdict(claim, tuple(margins), NOT_TESTABLE)
+    return Verdict(claim, tuple(margins), REPRODUCED if min(margins) >= claim.at_least else NOT_REPRODUCED)
+
+
+def _does_not_break(label: str, source: str) -> Claim:
+    return Claim(
+        f"{label} does not break: at 16L at most 0.1 bit worse than at L", source, lambda s: -s.rise(label), -0.1
+    )
+
+
+def _finds(label: str, source: str) -> Claim:
+    text = f"needle, 32L back: {label} still finds at least nine of ten"
+    return Claim(text, source, lambda s: s.right("needle", label, 32 * L - 1), 0.9)
+
+
+PRESS, PILOT = "Press et al. 2021", "a pilot of this project"
+
+CLAIMS = (
+    _does_not_break("alibi", f"{PRESS}, table 2"),
+    Claim(
+        "sinusoidal breaks: at 4L at least 0.5 bit worse than alibi",
+        f"{PRESS}, table 2",
+        lambda s: s.bits("sinusoidal", 4) - s.bits("alibi", 4),
+        0.5,
+    ),
+    Claim(
+        "rotary breaks: at 16L at least 0.5 bit worse than at L", f"{PRESS}, table 2", lambda s: s.rise("rotary"), 0.5
+    ),
+    Claim(
+        "2L hides rotary's failure: from L to 4L it loses at least three times what it loses to 2L",
+        PILOT,
+        lambda s: s.bits("rotary", 4) - s.bits("rotary", 1) - 3 * (s.bits("rotary", 2) - s.bits("rotary", 1)),
+    ),
+    Claim("no position at all gets worse with length: at least 0.1 bit at 16L", PILOT, lambda s: s.rise("none"), 0.1),
+    _does_not_break("t5", f"{PRESS}, table 3: to about 2L only"),
+    _does_not_break("kerple-log", "Chi et al. 2022"),
+    _does_not_break("sandwich", "Chi et al. 2023"),
+    _does_not_break("fire", "Li et al. 2024"),
+    _does_not_break("forget", "Lin et al. 2025"),
+    Claim(
+        "slopes that are learned extrapolate worse than fixed ones: at 16L by at least 0.02 bit",
+        f"{PRESS}, section 3",
+        lambda s: s.bits("alibi, learned slopes", 16) - s.bits("alibi", 16),
+        0.02,
+    ),
+    Claim(
+        "alibi behaves like a soft window: a hard window of L changes its loss at 16L by at most 0.05 bit",
+        "Chi et al. 2023",
+        lambda s: -abs(s.bits("alibi", 16, "window") - s.bits("alibi", 16)),
+        -0.05,
+    ),
+    Claim(
+        "rotary with an evaluation window of L is no worse than alibi at 16L, by at most 0.05 bit",
+        PILOT,
+        lambda s: s.bits("alibi", 16) - s.bits("rotary", 16, "window"),
+        -0.05,
+    ),
+    Claim(
+        "position interpolation without tuning is worse than nothing at 2L",
+        PILOT,
+        lambda s: s.bits("rotary", 2, "pi") - s.bits("rotary", 2),
+        0.02,
+    ),
+    Claim(
+        "the NTK rule without tuning is better than nothing at 2L",
+        "bloc97 2023",
+        lambda s: s.bits("rotary", 2) - s.bits("rotary", 2, "ntk"),
+        0.02,
+    ),
+    Claim(
+        "alibi trained at L is better at 2L than sinusoidal trained at 2L, for equal tokens",
+        f"{PRESS}, abstract, at 1.3 billion parameters",
+        lambda s: s.bits("sinusoidal trained at 2L", 2) - s.bits("alibi", 2),
+        0.02,
+    ),
+    Claim(
+        "alibi trained at L is no worse at 16L than rotary trained at 16L, for equal tokens, by at most 0.05 bit",
+        "the control of this project",
+        lambda s: s.bits("rotary trained at 16L", 16) - s.bits("alibi", 16),
+        -0.05,
+    ),
+    Claim(
+        "the early-token curse: windows of 16L score better than of L though a view of L allows no longer memory",
+        f"{PRESS}, appendix B",
+        lambda s: s.bits("alibi", 1) - s.bits("alibi", 16, "window"),
+        0.01,
+    ),
+    Claim(
+        "with the same targets, alibi gains nothing from context beyond L: at most 0.02 bit at 16L",
+        f"{PRESS}, appendix B",
+        lambda s: s.bits("alibi", 16, "by_context") - s.bits("alibi", 1, "by_context"),
+        -0.02,
+    ),
+    Claim(
+        "trained at as little as 64, alibi is slightly worse in range than sinusoidal",
+        f"{PRESS}, table 5",
+        lambda s: s.bits("alibi", 1) - s.bits("sinusoidal", 1),
+        0.01,
+    ),
+    Claim(
+        "needle: alibi finds it within L, and beyond 4/m of its flattest head misses at least four of ten",
+        PILOT,
+        lambda s: s.right("needle", "alibi", L - 1) - s.right("needle", "alibi", 32 * L - 1),
+        0.4,
+    ),
+    _finds("none", PILOT),
+    _finds("t5", PILOT),
+    _finds("kerple-log", PILOT),
+    Claim(
+        "copy: kerple-log is better than alibi at 4L, by at least a tenth",
+        PILOT,
+        lambda s: s.right("copy", "kerple-log", 2 * L) - s.right("copy", "alibi", 2 * L),
+        0.1,
+    ),
+    Claim(
+        "copy: rotary is better than alibi in range, by at least 0.01",
+        "a common belief",
+        lambda s: s.right("copy", "rotary", L // 2) - s.right("copy", "alibi", L // 2),
+        0.01,
+    ),
+    Claim(
+        "copy: no position at all generalises better than alibi, at 4L by at least a tenth",
+        "Kazemnejad et al. 2023, on other small tasks",
+        lambda s: s.right("copy", "none", 2 * L) - s.right("copy", "alibi", 2 * L),
+        0.1,
+    ),
+    Claim(
+        "alibi is better than sinusoidal in range at scale: 19.73 against 20.05 perplexity at 512", f"{PRESS}, table 2"
+    ),
+    Claim(
+        "1.3 billion parameters: 8.92 at 2048 after training at 1024, sinusoidal 9.01 after 2048", f"{PRESS}, figure 5"
+    ),
+    Claim("11% faster and 11% less memory: a gain of the shorter training length", f"{PRESS}, abstract"),
+    Claim("needles at twice the training length: alibi near zero in a language model", "DroPE's tables"),
+)
