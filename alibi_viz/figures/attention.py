@@ -176,8 +176,8 @@ def _titles(word: str, names: tuple[str, str], bias_name: str, heads: int, maske
         f"+  {bias_name}",
         "=  logits",
         "→  softmax: weights",
-        f"the same query in heads 1 to {heads}",
-        f"{literal(word)}  {bars} {names[0]}  {diamonds} {names[1]}",
+        f"same query, {'every head' if heads > 1 else 'the one head'}",
+        f"{literal(word)}<br>{bars} {names[0]}  {diamonds} {names[1]}",
     ]
 
 

@@ -32,7 +32,7 @@ PAIR = (
     "%{text}<br>content %{customdata[0]}<br>bias %{customdata[1]}<br>logit %{customdata[2]}"
     "<br>weight %{customdata[3]}%<extra></extra>"
 )
-_COLUMNS, _ROWS = ([0, 0.47], [0.53, 1]), ([0.705, 1], [0.37, 0.665], [0, 0.225])  # from the left, from the bottom
+_COLUMNS, _ROWS = ([0, 0.47], [0.53, 1]), ([0.705, 1], [0.37, 0.665], [0, 0.21])  # from the left, from the bottom
 _HEIGHT, _MARGIN = 740, {"l": 92, "r": 84, "t": 30, "b": 72}
 _LABEL = 10  # pixels from one label to the next
 _FRAME_COLOR = "#D6368F"  # a colour of none of the scales, plain on both themes
@@ -70,7 +70,15 @@ def _add_axes(figure: go.Figure, panel: int, x: list[float], y: list[float], *, 
     if panel == BARS:
         ground |= {"xref": name("x", panel), "x1": 0}  # set by the query
     figure.add_shape(type="rect", y0=0, y1=1, **ground, layer="below", fillcolor=theme.MASKED, line_width=0)
-    place = {"x": x[0], "y": y[1], "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
+    place = {
+        "x": x[0],
+        "y": y[1],
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "align": "left",
+    }
     figure.add_annotation(text="", font={"size": 13}, showarrow=False, **place)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 from ipywidgets import Dropdown, HBox, IntSlider, Label, Layout, Textarea, Widget
-from traitlets import HasTraits, TraitType
+from traitlets import HasTraits, TraitType, validate
 
 from alibi_viz.attention import attention_trace
 from alibi_viz.figures import attention as picture
@@ -85,6 +85,18 @@ class AttentionExplorer(App):
             self.figure.data[matrix].on_click(lambda _, points, __: self._pick("query", points))
         self.figure.data[picture.HEADS].on_click(lambda _, points, __: self._pick("head", points))
 
+    @validate("content")
+    def _known(self, proposal: Any) -> str:
+        if proposal.value not in self.source.contents:
+            raise BadValue(f"content must be one of {', '.join(self.source.contents)}, got {shown(proposal.value)}")
+        return proposal.value
+
+    @validate("head")
+    def _in_model(self, proposal: Any) -> int:
+        if proposal.value > self.num_heads:
+            raise BadValue(f"head must be a whole number from 1 to num_heads={self.num_heads}, got {proposal.value}")
+        return proposal.value
+
     def blank(self) -> go.Figure:
         return picture.blank()
 
@@ -109,8 +121,6 @@ class AttentionExplorer(App):
     def draw(self) -> str:
         reading = self.source.read(self.text, self.content, self.num_heads, LONGEST)
         length = len(reading.tokens)
-        if self.head > self.num_heads:
-            raise ValueError(f"head must be a whole number from 1 to num_heads={self.num_heads}, got {self.head}")
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
         head, query = self.head - 1, length - 1 if self.query is None else self.query
@@ -156,8 +166,8 @@ class AttentionExplorer(App):
             setattr(self, name, int(points.ys[0]))
 
     def _to_place(self, query: int | None) -> int:
-        """Where the slider stands: None is its right end."""
-        return self._length - 1 if query is None else query
+        """Where the slider stands: None is its right end; farther than that it cannot go, `draw` will say why."""
+        return self._length - 1 if query is None else min(query, self._length - 1)
 
     def _from_place(self, place: int) -> int | None:
         return None if place == self._length - 1 else place

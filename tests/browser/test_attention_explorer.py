@@ -1,0 +1,39 @@
+"""AttentionExplorer in JupyterLab: a head moved by keyboard, a row clicked, a text typed, a script that stays text."""
+
+from tests.browser.notebook_page import NotebookPage
+
+SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
+
+
+def test_a_reader_moves_a_head_and_types_a_text(notebook: NotebookPage) -> None:
+    notebook.server.write("attention", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
+    notebook.open("attention")
+    notebook.run_all()
+    assert notebook.errors() == []
+
+    before = notebook.picture()
+    notebook.press_slider("s-head", "ArrowRight")
+    notebook.wait_for_caption("Head 4 of 8, slope 1/16, bias on")
+    before = notebook.wait_for_new_picture(before)
+    notebook.app().locator(".s-bias input").click()
+    notebook.wait_for_caption("bias off")
+    before = notebook.wait_for_new_picture(before)
+
+    row = notebook.app().locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+    assert row is not None
+    notebook.page.mouse.click(row["x"] + 3, row["y"] + 8.5 * row["height"] / 18)  # the ninth of 18 rows
+    notebook.wait_for_caption("Query 8 “dog”")
+    before = notebook.wait_for_new_picture(before)
+
+    box = notebook.app().locator(".s-text textarea")
+    box.fill("")
+    notebook.wait_for_text("text must have at least one word, got ''")
+    box.press_sequentially(SCRIPT)
+    notebook.wait_for_caption("“T”")
+    notebook.wait_for_new_picture(before)
+    labels = notebook.app().locator(".x3tick text").all_text_contents()
+    assert labels[:6] == ["<script>w…", ".", "hurt=1<", "/", "script>", "<img"]
+    assert labels[-5:] == ["$x$", "and", "AT", "&", "T"]
+    assert notebook.page.evaluate("window.hurt") is None
+    assert notebook.app().locator("img, script").count() == 0
+    assert notebook.errors() == []
