@@ -19,7 +19,8 @@ MOST_POINTS = 80  # of one curve: the noise of single batches is averaged away, 
 _LEFT, _RIGHT = (0.0, 0.46), (0.54, 1.0)  # shares of the width
 _WHILE = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits per byte<extra></extra>"
 _AFTER = "%{fullData.name}, windows of %{x} bytes<br>%{y:.2f} bits per byte<extra></extra>"
-_TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 1e3, 1e4, 1e5, 1e6, 1e9, 1e12)
+_TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 200)
+_POWERS = range(0, 40, 3)  # for a training that diverges
 _UNSEEN = "rgba(128, 128, 128, 0.10)"
 
 
@@ -57,7 +58,7 @@ def blank(methods: Sequence[str]) -> go.Figure:
     seen = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=_UNSEEN, line_width=0, **seen)
     figure.add_shape(type="line", line={"color": "#8C8C8C", "width": 1.5, "dash": "dot"}, **seen)
-    for left, title in ((_LEFT[0], "While training: loss on the windows trained on"), (_RIGHT[0], "")):
+    for left, title in ((_LEFT[0], "Loss while training"), (_RIGHT[0], "Loss on longer windows")):
         place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
         figure.add_annotation(text=title, showarrow=False, yshift=4, font_size=13, **place)
     figure.update_layout(
@@ -98,7 +99,8 @@ def draw(
         lengths: the test lengths, for the axis; those in `by_length` by default.
     """
     lengths = sorted({length, *lengths, *(tested for bits in by_length.values() for tested in bits)})
-    curves = {name: thinned(values) for name, values in losses.items()}
+    group = math.ceil(steps / MOST_POINTS)
+    curves = {name: thinned(values, group) for name, values in losses.items()}
     tests = {name: _defined(bits) for name, bits in by_length.items()}
     with figure.batch_update():
         for number, name in enumerate(methods):
@@ -106,14 +108,20 @@ def draw(
             at, bits = curves.get(name, _NOTHING)
             figure.data[2 * number].update(x=at, y=bits, visible=takes_part)
             at, bits = tests.get(name, _NOTHING)
+            if not len(at):  # a trace without a point has no place in the legend
+                at, bits = np.array([float(length)]), np.array([np.nan])
             figure.data[2 * number + 1].update(
                 x=at, y=bits, visible=takes_part, name=_title(name, by_length.get(name, {}))
             )
         figure.layout.shapes[0].update(x0=length, x1=lengths[-1] * _ROOM)
         figure.layout.shapes[1].update(x0=length, x1=length)
-        figure.layout.annotations[1].text = f"Trained on windows of {length}: loss on longer ones"
         figure.layout.xaxis.range = [0, steps]
-        figure.layout.yaxis.range = _log_range([bits for _, bits in curves.values()])
+        low, high = _octaves([bits for _, bits in curves.values()])
+        figure.layout.yaxis.update(
+            range=[math.log10(low), math.log10(high)],
+            tickvals=_TICKS if high < 100 * low else [10.0**power for power in _POWERS],
+            ticktext=[f"{tick:g}" for tick in _TICKS] if high < 100 * low else [f"10<sup>{p}</sup>" for p in _POWERS],
+        )
         figure.layout.xaxis2.update(
             range=[math.log10(lengths[0] / _ROOM), math.log10(lengths[-1] * _ROOM)],
             tickvals=lengths,
@@ -126,23 +134,18 @@ _NOTHING = (np.empty(0), np.empty(0))
 _ROOM = 1.12  # factor between the outermost test lengths and the frame
 
 
-def thinned(values: ArrayLike, most: int = MOST_POINTS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Steps (the middle of each group, counted from 1) and mean losses of at most `most` equal groups of steps.
-
-    A rest that fills no whole group waits for the steps to come, so that no point ever moves or jumps; the groups
-    double in size when there would be too many.
+def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The middle of each `group` of steps, counted from 1, and the mean loss in it; the last group may be short.
 
     >>> from alibi_viz.figures.race import thinned
-    >>> thinned([8, 6, 4, 2, 1], most=3)
-    (array([1.5, 3.5]), array([7., 3.]))
+    >>> thinned([8, 6, 4, 2, 1], group=2)
+    (array([1.5, 3.5, 5. ]), array([7., 3., 1.]))
     """
     losses = np.asarray(values, dtype=np.float64)
-    group = 1
-    while len(losses) // group > most:
-        group *= 2
-    count = len(losses) // group
-    middles = np.arange(count, dtype=np.float64) * group + (group + 1) / 2
-    return middles, np.asarray(losses[: count * group].reshape(count, group).mean(1))
+    starts = np.arange(0, len(losses), group)
+    sizes = np.diff(starts, append=len(losses))
+    means = np.add.reduceat(losses, starts) / sizes if len(losses) else losses
+    return starts + (sizes + 1) / 2, means
 
 
 def _defined(bits: Mapping[int, float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -156,7 +159,7 @@ def _title(name: str, bits: Mapping[int, float]) -> str:
     if all(np.isfinite(list(bits.values()))):
         return name
     defined = [length for length, loss in bits.items() if np.isfinite(loss)]
-    return f"{name} (not defined beyond {max(defined):,})" if defined else f"{name} (not defined)"
+    return f"{name} (to {max(defined):,} only)" if defined else f"{name} (not defined)"
 
 
 def _times(ratio: float) -> str:
@@ -176,8 +179,8 @@ def _range(curves: Sequence[NDArray[np.float64]], low: float, high: float) -> li
     return [float(np.floor(points.min() * 2 - 0.2) / 2), float(np.ceil(points.max() * 2 + 0.2) / 2)]
 
 
-def _log_range(curves: Sequence[NDArray[np.float64]]) -> list[float]:
-    """The same for a logarithmic axis, in steps of a quarter of an octave; as plotly wants it, powers of ten."""
+def _octaves(curves: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """The same for a logarithmic axis, in steps of a quarter of an octave."""
     points = np.concatenate([np.array([2.1, 8.5]), *curves])
     octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" is learned to zero bits, which such an axis has not
-    return [float(np.floor(octaves.min()) / 4 * np.log10(2)), float(np.ceil(octaves.max()) / 4 * np.log10(2))]
+    return float(2 ** (np.floor(octaves.min()) / 4)), float(2 ** (np.ceil(octaves.max()) / 4))

@@ -2,12 +2,15 @@
 
 import asyncio
 import atexit
+import signal
 import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
+
+from IPython import get_ipython
 
 __all__ = ["Background"]
 
@@ -57,6 +60,7 @@ class Background(Future[None], Generic[T]):
         """Begin. Once."""
         self.set_running_or_notify_cancel()
         _running.add(self)
+        _heed_interrupts()
         self._thread.start()
         return self
 
@@ -95,6 +99,9 @@ class Background(Future[None], Generic[T]):
             self._consume()
         except BaseException as error:
             failure = error
+        finally:
+            if isinstance(self._stream, Generator):
+                self._stream.close()  # here, and not wherever it would be collected
         try:
             self._end(failure)
         except BaseException as error:
@@ -120,9 +127,25 @@ class Background(Future[None], Generic[T]):
 _running: "weakref.WeakSet[Background[Any]]" = weakref.WeakSet()
 
 
-@atexit.register
-def _stop_all() -> None:
-    """Let no thread be in the middle of torch while the interpreter is taken down."""
+def _stop_all(*_: object) -> None:
     for background in list(_running):
         background.stop()
+
+
+def _heed_interrupts() -> None:
+    """Let "Interrupt Kernel" stop what runs in the background of an idle kernel too.
+
+    While a cell runs, ipykernel interrupts that cell; between cells it ignores the signal, with the handler that it
+    keeps under this name. In a script there is none, and Control-C goes to whoever waits for the result.
+    """
+    kernel: Any = getattr(get_ipython(), "kernel", None)
+    if getattr(kernel, "saved_sigint_handler", None) is signal.SIG_IGN:
+        kernel.saved_sigint_handler = _stop_all
+
+
+@atexit.register
+def _end_all() -> None:
+    """Let no thread be in the middle of torch while the interpreter is taken down."""
+    _stop_all()
+    for background in list(_running):
         background.join(timeout=5)

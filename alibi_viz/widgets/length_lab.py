@@ -2,28 +2,26 @@
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Button, Checkbox, HBox, IntText, Label, Layout, Text, VBox, Widget
-from traitlets import TraitError
+import torch
+from ipywidgets import HTML, Layout, VBox, Widget
 
 from alibi_viz.figures import race as picture
 from alibi_viz.lab import Lap, Scoreboard, race, test_lengths
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.background import Background
 from alibi_viz.widgets.base import App
+from alibi_viz.widgets.race_controls import RaceControls
 from alibi_viz.widgets.race_traits import METHODS, Methods, Rate, Source, read_source
 from alibi_viz.widgets.race_words import LANES_STYLE, RaceReport
-from alibi_viz.widgets.text_picker import TextPicker
 from alibi_viz.widgets.traits import BadValue, Count
 
 __all__ = ["LengthLab"]
 
 STEPS_BETWEEN_TESTS = 30
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
 
 
 class LengthLab(App):
@@ -36,7 +34,7 @@ class LengthLab(App):
     Traits:
         methods: names out of alibi, sinusoidal, rotary, learned, none.
         length: bytes in a training window, L, 8 to 128; tests go up to 16 L.
-        steps: 10 to 5,000.
+        steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         learning_rate: at most 1,000. Try 100 to see a training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
@@ -54,7 +52,7 @@ class LengthLab(App):
 
     methods = Methods(("alibi", "sinusoidal", "rotary"))
     length = Count(32, 8, 128)
-    steps = Count(300, 10, 5000)
+    steps = Count(300, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
     learning_rate = Rate(8e-3, 1000)
     text = Source(None)
@@ -105,9 +103,9 @@ class LengthLab(App):
                     "nothing was changed"
                 )
             laps, self._race = self._start()
-            self._background = Background(laps, self._race.board.add, self.refresh, self._ended)
+            self._background = Background(_on_one_thread(laps), self._race.board.add, self.refresh, self._ended)
             self.say("")
-            self._set_running(True)
+            self._controls.race_is_on(True)
             self.refresh()
             return self._background.start()
 
@@ -127,25 +125,8 @@ class LengthLab(App):
         return picture.blank(METHODS)
 
     def controls(self) -> list[Widget]:
-        self._train = Button(description="Train", icon="play", button_style="primary", tooltip="Start the race afresh")
-        self._stop = Button(description="Stop", icon="stop", disabled=True, tooltip="End the race; the curves stay")
-        self._train.add_class("s-train").on_click(self._pressed)
-        self._stop.add_class("s-stop").on_click(lambda _: self.stop())
-        self._picker = TextPicker(self._picked).add_class("s-picker")
-        self.observe(lambda change: self._picker.show(change.new), names="text")
-        self._picker.show(self.text)
-        self._lanes = HTML().add_class("s-lanes")
-        numbers = [
-            self.slider("length", "training length L", "s-length", "Bytes in a training window"),
-            self.slider("steps", "steps", "s-steps", "How often each model learns from a batch of 32 windows"),
-            self._field(IntText(), "seed", "s-seed", "Sets the starting weights and the batches"),
-            self._field(Text(continuous_update=False), "learning_rate", "s-rate", "100 makes the training diverge"),
-        ]
-        boxes = HBox([self._box(method) for method in METHODS], layout=Layout(**_ROW))
-        self._settings = [boxes, HBox(numbers, layout=Layout(**_ROW)), self._picker]
-        buttons = HBox([self._train, self._stop])
-        lanes = VBox([HTML(LANES_STYLE), self._lanes])
-        return [VBox([*self._settings, buttons, lanes], layout=Layout(width="100%", grid_gap="4px"))]
+        self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
+        return [VBox([self._controls, HTML(LANES_STYLE), self._lanes], layout=Layout(width="100%"))]
 
     def draw(self) -> str:
         race = self._race or self._planned()
@@ -165,6 +146,10 @@ class LengthLab(App):
     def refresh(self) -> None:
         with self._lock:
             super().refresh()
+
+    def fit(self, width: int) -> None:
+        with self._lock:
+            super().fit(width)
 
     # How a race goes.
 
@@ -208,59 +193,21 @@ class LengthLab(App):
         complete = board.tested() == board.steps
         with self._lock:
             self._race.state = "failed" if error else "finished" if complete else "stopped"
-            self._set_running(False)
+            self._controls.race_is_on(False)
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
 
-    def _set_running(self, running: bool) -> None:
-        """While a race is on, nothing can be set, so that the controls say what is being raced."""
-        for control in self._settings:
-            _disable(control, running)
-        self._train.disabled, self._stop.disabled = running, not running
 
-    # What the controls do.
+def _on_one_thread(laps: Iterator[Lap]) -> Iterator[Lap]:
+    """The laps, with torch computing on the thread that asks for them and no other.
 
-    def _box(self, method: str) -> Checkbox:
-        box = Checkbox(description=method, indent=False, layout=Layout(width="max-content")).add_class(f"s-{method}")
-        self.link(box, "methods", partial(self._with, method), lambda methods: method in methods)
-        return box
-
-    def _with(self, method: str, taken: bool) -> set[str]:
-        return {*self.methods, method} if taken else {*self.methods} - {method}
-
-    def _field(self, widget: Widget, name: str, css: str, tip: str) -> HBox:
-        widget.layout.width, widget.tooltip = "72px", tip
-        if isinstance(widget, Text):
-            self.link(widget.add_class(css), name, _number, lambda value: f"{value:g}")
-        else:
-            self.link(widget.add_class(css), name)
-        return HBox([Label(name.replace("_", " ")), widget], layout=Layout(align_items="center", overflow="visible"))
-
-    def _picked(self) -> None:
-        try:
-            self.text = self._picker.choice()
-            self.say("")
-        except (TraitError, ValueError) as error:
-            self.say(str(error))  # and what was typed stays, to be mended
-
-    def _pressed(self, _: Button) -> None:
-        try:
-            self.text = self._picker.choice()  # what is typed counts, even where it was refused before
-            self.train()
-        except (RuntimeError, TraitError, ValueError) as error:
-            self.say(str(error))
-
-
-def _disable(widget: Widget, disabled: bool) -> None:
-    for child in getattr(widget, "children", ()):
-        _disable(child, disabled)
-    if widget.has_trait("disabled"):
-        widget.disabled = disabled
-
-
-def _number(text: str) -> float | str:
+    For models this small that costs little on idle cores, and on busy ones it is far faster: threads that share a
+    step wait for the slowest of them. It also makes the numbers the same on machines with more cores or fewer.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        return float(text)
-    except ValueError:
-        return text
+        yield from laps
+    finally:
+        torch.set_num_threads(before)

@@ -15,7 +15,7 @@ __all__ = ["LANES_STYLE", "RaceReport"]
 
 HOLDS = 0.1  # bits per byte that the loss may rise beyond the training length and still count as not broken
 BREAKS = 0.5  # a rise that counts as broken; between the two it is said to drift
-FALLING = 0.05  # a fall over the last tenth of training from which on a model counts as under-trained
+FALLING = 0.02  # a fall between the last two tests from which on the models count as under-trained
 
 LANES_STYLE = """<style>
 .alibi-lanes { display: grid; grid-template-columns: max-content minmax(80px, 1fr) repeat(3, max-content);
@@ -111,7 +111,7 @@ class RaceReport:
             if beyond and math.isfinite(by[self.length]):
                 rise = max(beyond) - by[self.length]
                 group = holds if rise <= HOLDS else breaks if rise >= BREAKS else drifts
-                group.append(f"{method} ({rise:+.2f})")
+                group.append(f"{method} ({round(rise, 2) + 0.0:+.2f})")  # + 0.0 turns -0.0 into 0.0
         parts = [f"{_join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
         return f"Up to {self.board.lengths[-1]:,}: {'; '.join(parts)}." if parts else ""
 
@@ -126,13 +126,8 @@ class RaceReport:
 
     def _undefined(self, tests: dict[str, dict[int, float]]) -> str:
         """Methods that have no value at some length; a missing line must not look like an oversight."""
-        ends = {m: [n for n, loss in by.items() if not math.isfinite(loss)] for m, by in tests.items()}
-        return " ".join(
-            f"{method} is not defined at {_join([f'{length:,}' for length in lengths])}"
-            + (": its table ends at the training length." if method == "learned" else ".")
-            for method, lengths in ends.items()
-            if lengths
-        )
+        undefined = [method for method, by in tests.items() if math.isnan(by[self.board.lengths[-1]])]
+        return f"{_join(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
 
     def _alibi_reach(self) -> str:
         """How far alibi's flattest head looks, so that nobody reads a flat line as memory without end."""
@@ -147,18 +142,15 @@ class RaceReport:
         )
 
     def _under_trained(self) -> str:
-        """Whether the losses were still falling at the end."""
-        tenth = self.board.steps // 10
-        if self.state != "finished" or tenth < 10:
+        """Whether the loss was still falling at the end, on the frozen targets: single batches are too noisy."""
+        before = max((step for step in next(iter(self.board.tests.values())) if step < self.board.steps), default=0)
+        if self.state != "finished" or not before:
             return ""
-        falls = {
-            method: (sum(losses[-2 * tenth : -tenth]) - sum(losses[-tenth:])) / tenth
-            for method, losses in self.board.losses.items()
-        }
-        falling = [f"{method} by {fall:.2f}" for method, fall in falls.items() if fall >= FALLING]
-        return (
-            f"Under-trained: over the last tenth of training the loss still fell, {_join(falling)}." if falling else ""
-        )
+        last, at = self.board.steps, self.length
+        fall = max(tests[before][at] - tests[last][at] for tests in self.board.tests.values())
+        if fall < FALLING:
+            return ""
+        return f"Under-trained: from step {before:,} to {last:,} the loss at {at} still fell, by up to {fall:.2f}."
 
     def _lane(self, method: str) -> str:
         board, color = self.board, theme.COLORS[METHODS.index(method)]

@@ -20,7 +20,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         changed: called when another text has been chosen or typed.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], object]) -> None:
         self._changed, self._silent = changed, False
         self.kind = Dropdown(options=_OPTIONS, tooltip="What the models read", layout=Layout(width="max-content"))
         self.own = Textarea(
