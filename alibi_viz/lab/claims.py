@@ -207,6 +207,12 @@ CLAIMS = (
         0.1,
     ),
     Claim(
+        "copy: kerple-log is better than alibi at 16L, by at least a tenth",
+        "looked for after 4L had shown nothing",
+        lambda s: s.right("copy", "kerple-log", 8 * L) - s.right("copy", "alibi", 8 * L),
+        0.1,
+    ),
+    Claim(
         "copy: rotary is better than alibi in range, by at least 0.01",
         "a common belief",
         lambda s: s.right("copy", "rotary", L // 2) - s.right("copy", "alibi", L // 2),
