@@ -1,0 +1,177 @@
+"""Against the real packages: transformers and x-transformers, which only these tests and the benchmarks install."""
+
+import os
+
+import pytest
+import torch
+
+from alibi_viz import alibi_bias, alibi_slopes
+from alibi_viz.adapters import (
+    flash_attention_slopes,
+    huggingface_alibi,
+    pretrained_heads,
+    pretrained_trace,
+    x_transformers_bias,
+)
+from alibi_viz.gallery import falcon_eager
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+    pytest.importorskip("x_transformers")
+
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    BloomModel,
+    FalconConfig,
+    FalconModel,
+    GPT2Config,
+    GPT2Model,
+    MptConfig,
+    MptModel,
+)
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.falcon.modeling_falcon import build_alibi_tensor as build_falcon_alibi
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+from x_transformers.x_transformers import AlibiPositionalBias
+
+IDS = torch.randint(0, 100, (2, 20), generator=torch.Generator().manual_seed(0))
+PADDED = torch.ones(2, 20, dtype=torch.long)
+PADDED[0, :6] = 0
+
+
+def bloom(heads: int = 4) -> BloomModel:
+    torch.manual_seed(0)
+    return BloomModel(BloomConfig(vocab_size=100, hidden_size=16 * heads, n_layer=2, n_head=heads)).eval()
+
+
+def mpt(heads: int = 4, **attention: float) -> MptModel:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 100, "d_model": 16 * heads, "n_layers": 2, "n_heads": heads, "max_seq_len": 64}
+    return MptModel(MptConfig(**sizes, attn_config=attention)).eval()
+
+
+def falcon(attn_implementation: str = "sdpa", *, multi_query: bool = False, alibi: bool = True) -> FalconModel:
+    torch.manual_seed(0)
+    config = FalconConfig(
+        vocab_size=100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, alibi=alibi, multi_query=multi_query
+    )
+    return FalconModel._from_config(config, attn_implementation=attn_implementation).eval()
+
+
+@pytest.mark.parametrize("heads", range(1, 65))
+def test_slopes_are_those_of_the_packages(heads: int) -> None:
+    ours = alibi_slopes(heads)
+    one, two = torch.ones(1, 2, dtype=torch.long), torch.arange(2)
+    for theirs in (
+        build_alibi_tensor(one, heads, torch.float32)[:, 0, 1],
+        AlibiPositionalBias(heads).slopes[:, 0, 0],
+        -build_mpt_alibi_tensor(heads, len(two))[:, 0, 0],
+    ):
+        assert torch.allclose(ours, theirs, rtol=1e-6, atol=0)
+    assert torch.equal(ours.bfloat16().float(), build_falcon_alibi(one, heads, torch.float32)[:, 0, 1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_layout_of_hugging_face(dtype: torch.dtype) -> None:
+    for heads in (4, 12):
+        ours = huggingface_alibi(alibi_slopes(heads), PADDED, dtype)
+        theirs = build_alibi_tensor(PADDED, heads, dtype)
+        assert ours.shape == (2 * heads, 1, 20)
+        assert torch.allclose(ours, theirs, rtol=1e-6 if dtype == torch.float32 else 8e-3)
+    with pytest.raises(ValueError, match=r"attention_mask must be .* got torch\.float32 \[2, 20\]"):
+        huggingface_alibi(alibi_slopes(4), PADDED.float())
+
+
+def test_the_bias_of_x_transformers() -> None:
+    for lengths in ((5, 9), (1, 9), (9, 9), (12, 12)):
+        theirs = AlibiPositionalBias(6, total_heads=8)(*lengths)
+        assert torch.allclose(x_transformers_bias(alibi_slopes(6), *lengths, total_heads=8), theirs, atol=1e-6)
+    with pytest.raises(ValueError, match="total_heads must be at least the number of slopes, 6, got 4"):
+        x_transformers_bias(alibi_slopes(6), 3, 3, total_heads=4)
+
+
+def test_the_slopes_of_flash_attention() -> None:
+    slopes = flash_attention_slopes(alibi_slopes(6).double().requires_grad_(), batch=3)
+    assert slopes.shape == (3, 6)
+    assert slopes.dtype == torch.float32
+    assert slopes.is_contiguous()
+    assert not slopes.requires_grad
+    assert torch.equal(flash_attention_slopes(alibi_slopes(6)), alibi_slopes(6))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    "make", [bloom, lambda: bloom(6), mpt, lambda: mpt(6), lambda: mpt(softmax_scale=0.3, clip_qkv=0.2)]
+)
+def test_the_trace_is_what_bloom_and_mpt_compute(make: type, padded: bool) -> None:
+    model, mask = make(), PADDED if padded else None
+    with torch.no_grad():
+        attentions = model(IDS, attention_mask=mask, output_attentions=True).attentions
+    for layer in range(2):
+        weights = pretrained_trace(model, IDS, layer, mask).weights
+        seen = PADDED[:, None, :, None].bool() if padded else torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        assert torch.allclose(weights.where(seen, 0), attentions[layer].where(seen, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("multi_query", [False, True])
+def test_the_trace_is_what_falcon_computes(multi_query: bool) -> None:
+    """`sdpa` gives no weights, so the output of the layer is compared."""
+    model = falcon(multi_query=multi_query)
+    caught = {}
+    for layer, block in enumerate(model.h):
+        dense = block.self_attention.dense
+        dense.register_forward_hook(lambda _m, inputs, _o, layer=layer: caught.update({layer: inputs[0].detach()}))
+        block.self_attention.query_key_value.register_forward_hook(
+            lambda _m, _i, output, layer=layer: caught.update({("fused", layer): output.detach()})
+        )
+    with torch.no_grad():
+        model(IDS)
+    for layer, block in enumerate(model.h):
+        _, _, value = block.self_attention._split_heads(caught["fused", layer])
+        expected = pretrained_trace(model, IDS, layer).weights @ value.transpose(1, 2)
+        assert torch.allclose(expected.transpose(1, 2).flatten(2), caught[layer], atol=1e-6)
+
+
+def test_falcons_eager_attention_adds_the_bias_twice() -> None:
+    once, twice = falcon("sdpa"), falcon("eager")
+    twice.load_state_dict(once.state_dict())
+    with torch.no_grad():
+        shown = twice(IDS, output_attentions=True).attentions[0]
+    _, _, slopes = pretrained_heads(once, IDS, 0)
+    trace = pretrained_trace(once, IDS, 0)
+    assert float((trace.weights - shown).abs().max()) > 0.01
+    doubled = trace.content + falcon_eager(slopes * 4, 20, head_dim=16)  # slopes come divided by sqrt(16) already
+    hidden = ~torch.ones(20, 20).tril().bool()
+    assert torch.allclose(doubled.masked_fill(hidden, float("-inf")).softmax(-1), shown, atol=1e-6)
+
+
+def test_mpt_in_transformers_does_not_look_at_alibi_bias_max() -> None:
+    one, other = mpt(alibi_bias_max=8), mpt(alibi_bias_max=4)
+    with torch.no_grad():
+        assert torch.equal(one(IDS).last_hidden_state, other(IDS).last_hidden_state)
+
+
+def test_falcons_bias_is_rounded_and_the_trace_is_not() -> None:
+    theirs = build_falcon_alibi(torch.ones(1, 600, dtype=torch.long), 4, torch.float32)[:, 0]
+    ours = alibi_bias(alibi_slopes(4), 600, form="key")[:, 0]
+    assert torch.equal(theirs[:, :257], ours[:, :257])
+    assert float((theirs - ours).abs().max()) == 0.5  # at slope 1/4: half of a step between far numbers of 8 bits
+
+
+def test_a_model_with_a_head_and_its_training_mode_come_back_as_they_were() -> None:
+    model = BloomForCausalLM(BloomConfig(vocab_size=100, hidden_size=64, n_layer=1, n_head=4)).train()
+    query, key, slopes = pretrained_heads(model, IDS, 0)
+    assert query.shape == key.shape == (2, 4, 20, 16)
+    assert slopes.shape == (4,)
+    assert model.transformer.training
+
+
+def test_other_models_are_refused_with_their_name() -> None:
+    gpt2 = GPT2Model(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2))
+    with pytest.raises(ValueError, match="model must be one of bloom, falcon, mpt, got 'gpt2'"):
+        pretrained_trace(gpt2, IDS, 0)
+    with pytest.raises(ValueError, match="configured without ALiBi"):
+        pretrained_trace(falcon(alibi=False), IDS, 0)
+    with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
+        pretrained_trace(bloom(), IDS, 2)
