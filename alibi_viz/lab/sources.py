@@ -130,8 +130,8 @@ class ByteModel:
             raise ValueError("the model's queries and keys must be finite: its training has diverged")
         slopes = self._blocks[layer].attention.position.slopes.detach().float().cpu()
         note = (
-            f"Content is what the model has learned, in layer {layer + 1} of {len(self.contents)}; its tokens are "
-            "bytes. The switches act on this layer only: the layers below ran as they were trained."
+            f"Content is the model's own, in layer {layer + 1} of {len(self.contents)}; its tokens are bytes. The "
+            "switches act on this layer only: the layers below it run as they were trained."
         )
         return Reading([_byte(value) for value in data[:longest]], query, key, slopes, len(data), note)
 

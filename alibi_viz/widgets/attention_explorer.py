@@ -48,7 +48,8 @@ class AttentionExplorer(App):
 
     Args:
         source: where queries and keys come from. By default `lab.sources.Words`, which makes them up from the words; a
-            `LanguageModel` with ALiBi is read by its bytes; any other `lab.sources.Source` is taken as it is.
+            `LanguageModel` with ALiBi is read by its bytes; any other `lab.sources.Source` is taken as it is. Raises
+            TypeError for anything else, and ValueError for a model without ALiBi.
 
     Traits:
         text: at most 10,000 characters; its first 48 tokens are shown.
@@ -75,6 +76,8 @@ class AttentionExplorer(App):
     def __init__(self, source: Source | LanguageModel | None = None, **state: Any) -> None:
         source = Words() if source is None else source
         self.source: Source = ByteModel(source) if isinstance(source, LanguageModel) else source
+        if not hasattr(self.source, "read"):
+            raise TypeError(f"source must be a LanguageModel or a lab.sources.Source, got {shown(source)}; see text=")
         state.setdefault("content", self.source.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
