@@ -71,27 +71,29 @@ def mask_attention(inputs: Inputs) -> Tensor:
 
 
 def _mask(inputs: Inputs) -> Tensor:
-    slopes = inputs.slopes
+    slopes, lengths = inputs.slopes, (inputs.query_length, inputs.key_length)
     if slopes is None or not _can_be_remembered(slopes, inputs):
         return inputs.bias().masked_fill(~inputs.visible(), float("-inf"))
-    bias = _remembered(tuple(slopes.tolist()), inputs.causal)
-    mask = bias(inputs.query_length, inputs.key_length, dtype=inputs.query.dtype)[None]
-    if not inputs.hides:
-        return mask
-    return mask.masked_fill(~inputs.visible(), float("-inf"))
+    form = "end" if inputs.query_length == 1 else "relative" if inputs.causal else "symmetric"
+    mask = _remembered(tuple(slopes.tolist()), form, inputs.causal)(*lengths, dtype=inputs.query.dtype)[None]
+    return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.hides else mask
 
 
 def _can_be_remembered(slopes: Tensor, inputs: Inputs) -> bool:
-    """Short, and with slopes whose values can be looked at without holding up a GPU or breaking a graph."""
-    if inputs.positions is not None or inputs.key_length >= FOLD_FROM or torch.compiler.is_compiling():
+    """A small mask, of slopes whose values can be looked at without holding up a GPU or breaking a graph."""
+    if inputs.positions is not None or torch.compiler.is_compiling():
         return False
-    return slopes.dtype == torch.float32 and slopes.device.type == "cpu" and not slopes.requires_grad
+    small = inputs.key_length < FOLD_FROM or inputs.query_length == 1
+    return small and slopes.dtype == torch.float32 and slopes.device.type == "cpu" and not slopes.requires_grad
 
 
-@lru_cache(maxsize=4)
-def _remembered(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
-    """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 2.4 MB a head."""
-    form = "relative" if causal else "symmetric"
+@lru_cache(maxsize=8)
+def _remembered(slopes: tuple[float, ...], form: str, causal: bool) -> AlibiBias:
+    """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 4 MiB a head.
+
+    A single query sees every key, the last of which is its own: its row is m (j - last), with nothing to hide.
+    """
+    causal = causal and form == "relative"
     return AlibiBias(len(slopes), slopes=torch.tensor(slopes), form=form, causal=causal)
 
 

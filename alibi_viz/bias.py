@@ -5,12 +5,13 @@ A bias is a number added to the logit of (query i, key j) before the softmax. Al
 positions made in the model's dtype collide.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.distance import causal_mask, grid_distance, right_aligned
+from alibi_viz.distance import causal_mask, fitting_lengths, grid_distance, right_aligned
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["FORMS", "AlibiBias", "alibi_bias", "bias_from_positions", "check_slopes", "grid_bias"]
@@ -189,21 +190,21 @@ class AlibiBias(nn.Module):
     def forward(
         self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
     ) -> Tensor:
-        queries, keys = right_aligned(query_length, key_length)
+        key_length = fitting_lengths(query_length, key_length)
         slot = (self.slopes.device, dtype)
         known = self._cache.get(slot)
-        if known is None or known.shape[-1] < len(keys):
-            size = 1 << max(len(keys) - 1, 0).bit_length()  # the next power of two
+        if known is None or known.shape[-1] < key_length:
+            size = 1 << max(key_length - 1, 0).bit_length()  # the next power of two
             with torch.inference_mode(False):  # what is kept must serve a later call that trains
                 known = alibi_bias(self.slopes, size, form=self.form, dtype=dtype)
                 if self.causal:
                     known = known.masked_fill(~causal_mask(size, device=known.device), float("-inf"))
             self._cache[slot] = known
         if self.form == "key":  # counts from the first key, so its slice starts there
-            return known[:, :, : len(keys)]
+            return known[:, :, :key_length]
         size = known.shape[-1]
-        rows = slice(None) if self.form == "end" else slice(size - len(queries), size)
-        return known[:, rows, size - len(keys) :]
+        rows = slice(None) if self.form == "end" else slice(size - query_length, size)
+        return known[:, rows, size - key_length :]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
         """Follow a change of device but not of dtype, and drop what was cached for the old device."""
@@ -225,8 +226,9 @@ def check_slopes(name: str, slopes: Tensor) -> None:
         raise TypeError(f"{name} must be a floating-point tensor [heads], got dtype {slopes.dtype}")
     if slopes.ndim != 1:
         raise ValueError(f"{name} must be [heads], got shape {list(slopes.shape)}")
-    if slopes.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(slopes.isfinite().all()):
-        # a look at the values would hold up a GPU, and break a compiled graph
+    if slopes.device.type != "cpu" or torch.compiler.is_compiling():
+        return  # a look at the values would hold up a GPU, or break a compiled graph
+    if not all(map(math.isfinite, slopes.tolist())):
         raise ValueError(f"{name} must be finite, got {slopes.tolist()}")
 
 

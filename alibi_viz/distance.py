@@ -7,7 +7,7 @@ commonest way to get ALiBi wrong in half precision.
 import torch
 from torch import Tensor
 
-__all__ = ["causal_mask", "grid_distance", "right_aligned"]
+__all__ = ["causal_mask", "fitting_lengths", "grid_distance", "right_aligned"]
 
 
 def right_aligned(
@@ -21,6 +21,13 @@ def right_aligned(
     >>> right_aligned(2, 5)
     (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
     """
+    key_length = fitting_lengths(query_length, key_length)
+    keys = torch.arange(key_length, device=device)
+    return keys[key_length - query_length :], keys
+
+
+def fitting_lengths(query_length: int, key_length: int | None = None) -> int:
+    """The key length, the same as the query length by default; raises as `right_aligned` does."""
     key_length = query_length if key_length is None else key_length
     for name, value in (("query_length", query_length), ("key_length", key_length)):
         if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
@@ -32,8 +39,7 @@ def right_aligned(
             f"queries are the last positions of the keys, so query_length must be at most key_length={key_length}, "
             f"got {query_length}"
         )
-    keys = torch.arange(key_length, device=device)
-    return keys[key_length - query_length :], keys
+    return key_length
 
 
 def causal_mask(
