@@ -73,11 +73,6 @@ class Background(Future[None], Generic[T]):
         """Whether an end was asked for."""
         return self._stopping.is_set()
 
-    def cancel(self) -> bool:
-        """What asyncio calls when an awaiting cell is interrupted: stop. False, since the future will be done."""
-        self.stop()
-        return False
-
     def result(self, timeout: float | None = None) -> None:
         """Wait, at most `timeout` seconds; raise what the stream raised, or TimeoutError."""
         try:
@@ -87,7 +82,18 @@ class Background(Future[None], Generic[T]):
             raise
 
     def __await__(self) -> Generator[Any, None, None]:
-        return asyncio.wrap_future(self).__await__()
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        ended = asyncio.wrap_future(self)
+        try:
+            while not ended.done():
+                # Again and again, because an interrupt does not by itself wake ipykernel's loop.
+                await asyncio.wait([ended], timeout=self._every)
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        ended.result()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread is gone, whatever came of it."""
