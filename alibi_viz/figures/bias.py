@@ -1,7 +1,7 @@
 """The bias of every head as small multiples: one colour scale, masked cells grey, true values under the pointer.
 
-Four traces on one pair of axes, made once: the image (see atlas.py), frames with titles, an invisible heatmap that
-answers the pointer, and a marker that is never seen but carries the colour bar.
+Five traces on one pair of axes, made once: the image (see atlas.py), frames, an invisible heatmap that answers the
+pointer, a marker that is never seen but carries the colour bar, and titles.
 """
 
 import math
@@ -18,9 +18,9 @@ from alibi_viz.figures.atlas import COLORS, Atlas
 __all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click", "to_colors"]
 
 SCALES = ("linear", "logarithmic")
-HOVER_MANY, HOVER_ONE = 4096, 65536  # cells that answer the pointer: with all heads in view, and with one
+HOVER_MANY, HOVER_ONE = 2048, 65536  # cells that answer the pointer: with all heads in view, and with one
 _LINEAR_BELOW = 1 / 16  # where the logarithmic scale bends into a straight line through zero
-_IMAGE, _FRAMES, _HOVER = range(3)
+_IMAGE, _FRAMES, _HOVER, _BAR, _TITLES = range(5)
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
     "<br>bias %{customdata[4]}<extra></extra>"
@@ -43,16 +43,18 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Fig
 
 
 def blank() -> go.Figure:
-    """The sheet with its four traces."""
+    """The sheet with its five traces."""
     margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
     figure.add_image(colormodel="rgba", hoverinfo="skip")
-    frames = {"mode": "lines+text", "line": {"color": theme.MASKED, "width": 1}, "cliponaxis": False}
-    figure.add_scatter(**frames, textposition="top right", textfont={"size": 11}, hoverinfo="skip")
+    line = {"color": theme.MASKED, "width": 1}
+    figure.add_scatter(mode="lines", line=line, cliponaxis=False, hoverinfo="skip")
     figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
     figure.add_scatter(
         x=[None], y=[None], mode="markers", marker={"color": [0], "coloraxis": "coloraxis"}, hoverinfo="skip"
     )
+    # Titles have a trace of their own: as texts of the frames, with none at most points, they get lost on a redraw.
+    figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False, hoverinfo="skip")
     bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
     bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
     figure.update_layout(coloraxis_colorbar={**bar, "ticks": "outside", "ticklen": 3})
@@ -107,7 +109,9 @@ def draw(
         step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
         figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)
         figure.data[_IMAGE].zsmooth = "fast" if atlas.tile_pixels < atlas.length * atlas.zoom else False
-        figure.data[_FRAMES].update(_frames(atlas, _titles(atlas, numbers, slopes)))
+        corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])  # [tiles, x and y]
+        figure.data[_FRAMES].update(_frames(corners, atlas.length))
+        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=_titles(atlas, numbers, slopes))
         figure.data[_HOVER].update(hover)
         figure.layout.coloraxis.update(_color_bar(low, high, palette, scale))
         grey = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
@@ -154,13 +158,11 @@ def _titles(atlas: Atlas, numbers: NDArray[np.integer], slopes: list[str] | None
     return long if max(map(len, long)) * _LETTER <= atlas.tile_pixels else short
 
 
-def _frames(atlas: Atlas, titles: list[str]) -> dict[str, object]:
-    """A line around each tile, where white cells would melt into white paper, with its title at the first corner."""
-    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])  # [tiles, x and y]
-    around = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0], [np.nan, np.nan]]) * atlas.length  # NaN lifts the pen
+def _frames(corners: NDArray[np.floating], side: int) -> dict[str, object]:
+    """A line around each tile, where white cells would melt into white paper."""
+    around = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0], [np.nan, np.nan]]) * side  # NaN lifts the pen
     path = (corners[:, None, :] + around).reshape(-1, 2)
-    text = [words for title in titles for words in [title, *[""] * (len(around) - 1)]]
-    return {"x": path[:, 0], "y": path[:, 1], "text": text}
+    return {"x": path[:, 0], "y": path[:, 1]}
 
 
 def _around_zero(low: float, high: float) -> tuple[float, float]:
