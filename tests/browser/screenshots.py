@@ -4,7 +4,8 @@
     make screenshots ONLY=01_slopes  those of one of them
 
 A lesson asks for a picture by showing it: for ![...](images/NAME.png) the cells above it are run, and the app shown
-last is photographed. For a name that ends in -live that happens while it trains, half-way.
+last is photographed. An app with a Train button is trained first, and photographed twice: half-way, as NAME-live.png,
+and at the end.
 """
 
 import io
@@ -23,7 +24,6 @@ from tests.browser.notebook_page import NotebookPage
 
 IMAGES = NOTEBOOKS / "images"
 WIDTH, HEIGHT = 1400, 1200  # the app and its caption fit on the screen, beside JupyterLab's file browser
-COLOURS = 256  # a palette makes a plot a third of its size; the eye sees no difference
 ASKED = re.compile(r"!\[[^\]]*\]\(images/([^)\s]+)\.png\)")
 
 
@@ -43,11 +43,9 @@ def photograph(name: str, code: list[str], browser: Browser, server: Server) -> 
     context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
     notebook = NotebookPage(context.new_page(), server)
     notebook.open(f"photograph of {name}")
-    if name.endswith("-live"):
-        notebook.start_all()
-        halfway(notebook)
-    else:
-        notebook.run_all()
+    notebook.run_all()
+    if notebook.app(-1).locator(".s-train").count():
+        train(notebook, IMAGES / f"{name}-live.png")
     if errors := notebook.errors():
         sys.exit(f"{name} shows errors:\n{errors[0]}")
     save(notebook.settle(-1), IMAGES / f"{name}.png")
@@ -55,19 +53,23 @@ def photograph(name: str, code: list[str], browser: Browser, server: Server) -> 
     server.stop_kernels()
 
 
-def halfway(notebook: NotebookPage) -> None:
-    """Wait until some progress bar has passed its middle."""
+def train(notebook: NotebookPage, live: Path) -> None:
+    """Press Train, photograph the race when a progress bar has passed its middle, and wait for its end."""
+    app = notebook.app(-1)
+    app.locator(".s-train").click()
     notebook.page.wait_for_function(
         """() => [...document.querySelectorAll('.alibi-app .progress-bar')]
             .some(bar => bar.offsetWidth > 0.5 * bar.parentElement.offsetWidth)""",
         timeout=120_000,
     )
+    save(app, live)
+    app.locator(".s-stop:disabled").wait_for(timeout=120_000)
 
 
 def save(element: Locator, path: Path) -> None:
     """Write what an element looks like as a small PNG."""
     picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
-    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    picture.save(path, optimize=True)
     print(f"{path.name}: {picture.width} x {picture.height}, {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 
