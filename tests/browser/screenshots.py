@@ -34,7 +34,8 @@ def pictures(lesson: str) -> Iterator[tuple[str, list[str]]]:
         if cell.cell_type == "code":
             code.append(cell.source)
         for name in ASKED.findall(cell.source):
-            yield name, list(code)
+            if not name.endswith("-live"):  # comes with the picture of the race's end
+                yield name, list(code)
 
 
 def photograph(name: str, code: list[str], browser: Browser, server: Server) -> None:
