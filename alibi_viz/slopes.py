@@ -80,8 +80,8 @@ class LearnedSlopes(nn.Module):
     """Slopes that training may change, one number a head, kept positive by storing their logarithm.
 
     The paper reports that trainable slopes "did not yield strong extrapolation results" and slowed training by 3%
-    (section 3); they are here so that this can be tried. Calling the module gives the slopes, float32 [heads]. Raises ValueError when a starting slope
-    is not positive, since zero has no logarithm.
+    (section 3); they are here so that this can be tried. Calling the module gives the slopes, float32 [heads]. Raises
+    ValueError when a starting slope is not positive, since zero has no logarithm.
 
     >>> LearnedSlopes(alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
