@@ -1,0 +1,65 @@
+"""Floor 3: `python -m alibi_viz.lab` does the same without a notebook."""
+
+import json
+
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.lab.__main__ import main
+
+
+def test_race_prints_a_table_and_keeps_models_that_evaluate_reads(tmp_path, capsys):
+    assert main(["race", "alibi", "none", "--steps", "3", "--length", "16", "--save", str(tmp_path)]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split()[-5:] == ["16", "32", "64", "128", "256"]
+    assert [line.split()[0] for line in table[1:]] == ["alibi", "none"]
+    assert main(["evaluate", str(tmp_path / "alibi"), "16", "64"]) == 0
+    row = capsys.readouterr().out.splitlines()[1].split()
+    model = lab.load_run(tmp_path / "alibi").model
+    expected = lab.loss_by_length(model, lab.load_text(), [16, 64])
+    assert row == ["alibi", *(f"{bits:.3f}" for bits in expected.values())]
+
+
+def test_sweep_writes_what_it_prints_and_goes_on(tmp_path, capsys):
+    out = tmp_path / "results.jsonl"
+    command = ["sweep", "alibi", "learned", "--steps", "3", "--length", "16", "--seeds", "2", "--out", str(out)]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert len(lab.read_results(out)) == len(shown.out.splitlines()) == 4
+    assert "learned (text, seed 1)" in shown.out
+    assert "32: not defined" in shown.out
+    assert main(command) == 0
+    assert capsys.readouterr().err.splitlines() == [f"[{'#' * 30}] 4 of 4 runs"]
+
+
+def test_sweep_takes_runs_from_a_file_and_other_tasks(tmp_path, capsys):
+    settings = tmp_path / "runs.json"
+    settings.write_text(json.dumps([{"position": "none", "task": "needle", "length": 8, "steps": 2, "longest": 2}]))
+    assert main(["sweep", "--runs", str(settings), "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert "none (needle, seed 0)  7: " in capsys.readouterr().out
+
+
+def test_claims_of_the_published_results(capsys):
+    assert main(["claims"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(lab.judge([]))
+    assert lines[0].startswith("- reproduced: alibi does not break")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["race", "alibbi"], "got 'alibbi'"),
+        (["race", "alibi", "--steps", "0"], "steps must be a whole number from 1 up, got 0"),
+        (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
+        (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
+        (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["reproduce", "--seeds", "0"], "seeds must be a whole number from 1 up, got 0"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments, says, capsys):
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert says in error
+    assert error.count("\n") == 1
