@@ -50,7 +50,7 @@ check: $(VENV)/.installed-tests ## ruff and mypy
 bench: $(VENV)/.installed-tests ## measure, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Stopped and called again, it goes on where it was. The results ship with the package once complete.
+# 21 minutes in two processes of a busy machine. Stopped and called again, it goes on where it was. The results ship with the package once complete.
 reproduce: $(VENV)/.installed ## train the default comparison, judge every claim, renew the published results
 	$(PY) -m alibi_viz.lab reproduce --workers 2 --out comparison.jsonl $(ARGS)
 	mv comparison.jsonl alibi_viz/lab/published/comparison.jsonl

@@ -17,7 +17,7 @@ from alibi_viz import LanguageModel, alibi_slopes, lab
 from alibi_viz.lab.training import batches
 from benchmarks.row import Row
 
-TURNS, STEPS = 15, 8
+TURNS, STEPS = 15, 4
 BATCH = 32
 
 

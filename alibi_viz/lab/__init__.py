@@ -14,7 +14,7 @@ from alibi_viz.lab.scoreboard import Scoreboard
 from alibi_viz.lab.sweep import read_results, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
-from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
+from alibi_viz.lab.training import Step, TrainingDiverged, make_model, preset, train
 
 __all__ = [
     "TASKS",
@@ -48,6 +48,7 @@ __all__ = [
     "make_model",
     "measure",
     "multiply_slopes",
+    "preset",
     "published_results",
     "race",
     "read_results",

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["Step", "TrainingDiverged", "make_model", "train"]
+__all__ = ["Step", "TrainingDiverged", "choose_device", "make_model", "preset", "train"]
 
 
 class TrainingDiverged(ArithmeticError):
@@ -119,6 +120,20 @@ def choose_device(device: str = "auto") -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(device)
+
+
+def preset(device: str = "auto") -> dict[str, Any]:
+    """Settings of a `Run` that suit the device: the defaults on a CPU, a larger model and longer windows on CUDA.
+
+    The larger ones have not been tried on a GPU by this project.
+
+    >>> lab.preset("cpu")
+    {}
+    """
+    if choose_device(device).type != "cuda":
+        return {}
+    sizes = {"num_layers": 6, "d_model": 384, "num_heads": 8}
+    return {"length": 256, "steps": 3000, "batch_size": 64, "learning_rate": 1e-3, "model": sizes}
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:

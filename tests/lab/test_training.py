@@ -103,3 +103,21 @@ def test_bad_settings_are_refused_at_the_call(text, setting, says):
 def test_a_text_shorter_than_a_window_says_how_long_it_must_be():
     with pytest.raises(ValueError, match="nine tenths of it are 9 bytes, and at least 33 are needed"):
         lab.train(lab.make_model(), lab.load_text("too short!"))
+
+
+def test_the_larger_preset_is_for_cuda_and_is_one_that_a_run_takes(monkeypatch):
+    assert lab.preset("cpu") == {}
+    larger = lab.preset("cuda")
+    assert lab.Run("alibi", **larger).length > lab.Run("alibi").length
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert lab.preset() == larger
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert lab.preset() == {}
+
+
+def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    model = lab.make_model()
+    first = next(lab.train(model, text, device="auto")).loss
+    assert model.head.weight.device.type == "cpu"
+    assert first == next(lab.train(lab.make_model(), text, device="cpu")).loss
