@@ -82,8 +82,9 @@ class LengthLab(App):
 
     @property
     def running(self) -> bool:
-        """Whether a race is on."""
-        return self._race is not None and self._race.state == "running"
+        """Whether a race is on; once it is not, the app shows how it ended."""
+        with self._lock:
+            return self._race is not None and self._race.state == "running"
 
     # What one can do.
 

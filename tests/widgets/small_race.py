@@ -1,0 +1,42 @@
+"""A small race to drive without a browser, and what to look for in its app."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from ipywidgets import Widget
+
+from alibi_viz.widgets import LengthLab
+
+ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
+DEADLINE = 60  # seconds, for what takes one
+
+
+def controls(widget: Widget) -> Iterator[Widget]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from controls(child)
+
+
+def control(app: LengthLab, css: str) -> Widget:
+    """The control with a CSS class, as a browser test finds it."""
+    return next(widget for widget in controls(app) if css in getattr(widget, "_dom_classes", ()))
+
+
+def message(app: LengthLab) -> str:
+    return app._message.value
+
+
+def lanes(app: LengthLab) -> str:
+    return control(app, "s-lanes").value
+
+
+def small(**state: object) -> LengthLab:
+    """A race of a second."""
+    return LengthLab(**{"methods": ["alibi", "none"], "length": 8, "steps": 10} | state)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"not in {DEADLINE} s: {what}"
+        time.sleep(0.01)
