@@ -1,0 +1,96 @@
+"""A race in a real JupyterLab: trained and stopped by its buttons, while the rest of the page still answers."""
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.notebook_page import NotebookPage
+
+SECOND = 1000  # playwright counts milliseconds
+IMPORT = "from alibi_viz import widgets"
+LONG = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
+
+
+@pytest.fixture
+def page(notebook: NotebookPage) -> NotebookPage:
+    """Two apps: a long race, and sliders of another kind."""
+    notebook.server.write("race", IMPORT, LONG, "widgets.SlopeExplorer()")
+    notebook.open("race")
+    notebook.run_all()
+    assert notebook.errors() == []
+    return notebook
+
+
+def test_train_moves_bars_and_curves_and_stop_keeps_them(page: NotebookPage) -> None:
+    app, before = page.app(0), page.picture(0)
+    app.locator(".s-train").click()
+    page.wait_for_caption("step 0 of 2,000", timeout=30)
+    running = page.wait_for_new_picture(before)
+    page.wait_for_caption("tested last after step", timeout=60)
+    page.wait_for_new_picture(running)
+    expect(app.locator(".s-lanes .progress-bar")).to_have_count(2)
+    expect(app.locator(".s-lanes")).to_contain_text("tokens/s")
+    expect(app.locator(".s-lanes")).to_contain_text("s left")
+    expect(app.locator(".s-train")).to_be_disabled()
+
+    pressed = time.monotonic()
+    app.locator(".s-stop").click()
+    page.wait_for_caption("Stopped after step", timeout=20)
+    assert time.monotonic() - pressed < 5, "Stop takes a fraction of a second; a busy machine may need more"
+    stopped = page.picture(0)
+    assert stopped != before
+    time.sleep(1)
+    assert page.picture(0) == stopped, "nothing is drawn any more"
+    assert "four times as long" in page.caption(0)
+
+    app.locator(".s-train").click()
+    page.wait_for_caption("not tested yet", timeout=30)
+    page.wait_for_new_picture(stopped)
+    app.locator(".s-stop").click()
+    page.wait_for_caption("Stopped after step", timeout=20)
+
+
+def test_other_sliders_answer_while_it_trains(page: NotebookPage) -> None:
+    page.app(0).locator(".s-train").click()
+    page.wait_for_caption("Training on windows", timeout=30)
+    before = page.picture(1)
+    page.press_slider("s-heads", "ArrowRight", number=1)
+    page.wait_for_caption("9 heads", number=1, timeout=10)
+    page.wait_for_new_picture(before, number=1)
+    assert page.caption(0).startswith("Training on windows"), "and the race goes on"
+    page.app(0).locator(".s-stop").click()
+    page.wait_for_caption("Stopped after step", timeout=20)
+
+
+def test_bad_input_is_told_in_the_app_and_mended_there(page: NotebookPage) -> None:
+    app = page.app(0)
+    app.locator(".s-text select").select_option(label="a file")
+    app.locator(".s-path input").fill("/nowhere/<script>alert(1)</script>")
+    app.locator(".s-path input").press("Enter")
+    expect(app.locator(".alibi-error")).to_contain_text("there is no file '/nowhere/<script>alert(1)</script>'")
+    app.locator(".s-text select").select_option(label="your own")
+    app.locator(".s-own-text textarea").fill("tiny")
+    app.locator(".s-train").click()
+    expect(app.locator(".alibi-error")).to_contain_text("your text is too short")
+    app.locator(".s-own-text textarea").fill("<b>shalom</b> שלום 🐢 " * 200)
+    app.locator(".s-train").click()
+    page.wait_for_caption("bytes of your text", timeout=30)
+    expect(app.locator(".alibi-error")).to_have_count(0)
+    app.locator(".s-stop").click()
+    page.wait_for_caption("Stopped after step", timeout=20)
+
+
+@pytest.mark.parametrize("cell", ["await race.train()", "1 + 1"], ids=["awaited", "idle"])
+def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) -> None:
+    notebook.server.write("interrupted", IMPORT, LONG, cell)
+    notebook.open("interrupted")
+    notebook.start_all()
+    if cell == "1 + 1":
+        notebook.wait_until_run()
+        notebook.app(0).locator(".s-train").click()
+    notebook.wait_for_caption("tested last after step", timeout=60)
+    notebook.server.interrupt_kernels()
+    notebook.wait_for_caption("Stopped after step", timeout=20)
+    notebook.page.wait_for_timeout(1 * SECOND)
+    assert ["CancelledError" in error for error in notebook.errors()] == ([True] if cell != "1 + 1" else [])
