@@ -118,8 +118,7 @@ def alibi_attention(
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if backend == "auto":
         backend = choose(inputs).name
-    against = obstacle(backend, inputs)
-    if against is not None:
+    elif (against := obstacle(backend, inputs)) is not None:
         raise ValueError(f"backend {backend!r} cannot compute this: {against}")
     if backend == "folded":
         return folded_attention(inputs)

@@ -32,14 +32,14 @@ class Choice(NamedTuple):
 
 def choose(inputs: Inputs) -> Choice:
     """The backend that `auto` takes. FlexAttention is never taken unasked: its first call compiles for seconds."""
+    if inputs.query_length == 1:
+        return Choice("mask", "for a single query the bias is a single row")
     against = obstacle("folded", inputs)
     if against is not None:
         return Choice("mask", f"folding does not fit: {against}")
     half = inputs.query.dtype in (torch.float16, torch.bfloat16)
     if half and inputs.needs_gradients and inputs.slopes is not None and inputs.slopes.requires_grad:
         return Choice("mask", "folding would round the gradient of the slopes to half precision")
-    if inputs.query_length == 1:
-        return Choice("mask", "for a single query the bias is a single row")
     if inputs.query_length < FOLD_FROM:
         return Choice("mask", f"below {FOLD_FROM} tokens a remembered mask is faster than folding")
     return Choice("folded", f"causal attention from {FOLD_FROM} tokens on needs no [query, key] tensor")

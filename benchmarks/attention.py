@@ -1,7 +1,8 @@
 """What the bias costs: attention with ALiBi, ours and others', against torch's fused attention without any bias.
 
-All ways to compute the same thing are timed in turns in one process, on the same tensors, and given as ratios of
-medians. Memory is taken from processes of their own. Two threads, batch 4, 8 heads.
+All ways to compute the same thing take turns in one process, on the same tensors, and are given as ratios of medians.
+One thread, and its CPU seconds, so that a busy machine disturbs little. Memory is taken from processes of their own.
+Batch 4, 8 heads.
 """
 
 import statistics
@@ -35,15 +36,15 @@ def qkv(length: int, head_dim: int, *, gradients: bool = False, dtype: torch.dty
 
 
 def medians(ways: dict[str, Way], rounds: int) -> dict[str, float]:
-    """Seconds a way, the median over rounds in which each has its turn."""
+    """CPU seconds a way, the median over rounds in which each has its turn."""
     for way in ways.values():
         way()
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             way()
-            seconds[name].append(time.perf_counter() - begin)
+            seconds[name].append(time.process_time() - begin)
     return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
@@ -144,7 +145,7 @@ def decoding() -> list[Row]:
     _, k, v = qkv(4096, 32)
     q = torch.randn(BATCH, HEADS, 1, 32)
     ways = {"no bias": lambda: scaled_dot_product_attention(q, k, v), "auto": lambda: alibi_attention(q, k, v, SLOPES)}
-    taken = medians(ways, rounds=201)
+    taken = medians(ways, rounds=401)
     name = "one decoded token, cache of 4096: auto"
     return [Row(name=name, figure=taken["auto"] / taken["no bias"], target=1.1, unit="x no bias")]
 
@@ -191,7 +192,7 @@ def extra_mebibytes(length: int) -> float:
 
 def memory() -> list[Row]:
     """At 16384 tokens, where one [query, key] tensor of all heads would be 32 GiB."""
-    code = "import torch; torch.set_num_threads(2); import benchmarks.attention as b; print(b.extra_mebibytes(16384))"
+    code = "import torch; torch.set_num_threads(1); import benchmarks.attention as b; print(b.extra_mebibytes(16384))"
     found = [
         float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
         for _ in range(3)
@@ -203,10 +204,10 @@ def memory() -> list[Row]:
 def main() -> list[Row]:
     """All of it, in a few minutes."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     try:
         return [
-            *(row for length in (512, 1024, 2048) for row in forward(length, 32, 1.25, others=True)),
+            *(row for length in (512, 1024, 2048) for row in forward(length, 32, 1.25, others=True, rounds=5)),
             *forward(4096, 32, 1.25, others=False),
             *(row for length in (2048, 4096) for row in forward(length, 64, 1.15, others=False)),
             *(row for length in (2048, 4096) for row in training(length, 32, 1.25)),
