@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.color_scale import COLORS
 
-__all__ = ["COLORS", "Atlas"]
+__all__ = ["Atlas"]
 
-COLORS = 253  # odd, so that zero has a colour of its own; with gap and masked they fill a byte
-_GAP, _MASKED, _FIRST = 0, 1, 2
+_GAP, _MASKED, _FIRST = 0, 1, 2  # what a byte means; from 2 to 254 it is a colour
+assert _FIRST + COLORS <= 256
 _TALLEST = 500  # pixels of all tiles together, so that the controls stay in view
 _LARGEST = 440  # pixels of one tile
 _GAPS = (18, 24)  # pixels between tiles: room for two tick labels, and for a title
@@ -76,13 +77,6 @@ class Atlas:
         """
         row, column = divmod(tile, self.columns)
         return column * self.pitch[0], row * self.pitch[1]
-
-    def tile_at(self, x: float, y: float) -> int | None:
-        """The tile at a point, None in a gap or outside."""
-        column, row = math.floor(x / self.pitch[0]), math.floor(y / self.pitch[1])
-        tile = row * self.columns + column
-        inside = x - column * self.pitch[0] < self.length and y - row * self.pitch[1] < self.length
-        return tile if inside and 0 <= column < self.columns and 0 <= tile < self.tiles else None
 
     def png(self, colors: NDArray[np.uint8], masked: NDArray[np.bool_], palette: NDArray[np.uint8]) -> str:
         """The image, as a data URI.

@@ -13,13 +13,12 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.atlas import COLORS, Atlas
+from alibi_viz.figures.atlas import Atlas
+from alibi_viz.figures.color_scale import SCALES, ColorScale
 
-__all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click", "to_colors"]
+__all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click"]
 
-SCALES = ("linear", "logarithmic")
 HOVER_MANY, HOVER_ONE = 2048, 65536  # cells that answer the pointer: with all heads in view, and with one
-_LINEAR_BELOW = 1 / 16  # where the logarithmic scale bends into a straight line through zero
 _IMAGE, _FRAMES, _HOVER, _BAR, _TITLES = range(5)
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
@@ -51,7 +50,7 @@ def blank() -> go.Figure:
     figure.add_scatter(mode="lines", line=line, cliponaxis=False, hoverinfo="skip")
     figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
     figure.add_scatter(
-        x=[None], y=[None], mode="markers", marker={"color": [0], "coloraxis": "coloraxis"}, hoverinfo="skip"
+        x=[None], y=[None], mode="markers", marker={"color": [1], "coloraxis": "coloraxis"}, hoverinfo="skip"
     )
     # Titles have a trace of their own: as texts of the frames, with none at most points, they get lost on a redraw.
     figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False, hoverinfo="skip")
@@ -94,9 +93,8 @@ def draw(
     numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
     atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
     visible = np.where(hidden, np.float32(0), values)
-    low, high = _around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)))
-    palette = _palette(low, high)
-    png = atlas.png(to_colors(visible, low, high, scale), hidden, palette)
+    colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
+    png = atlas.png(colors.indices(visible), hidden, colors.palette)
     hover = _hover(atlas, values, hidden, numbers)
     width, height = atlas.extent
     with figure.batch_update():
@@ -113,7 +111,7 @@ def draw(
         figure.data[_FRAMES].update(_frames(corners, atlas.length))
         figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=_titles(atlas, numbers, slopes))
         figure.data[_HOVER].update(hover)
-        figure.layout.coloraxis.update(_color_bar(low, high, palette, scale))
+        figure.layout.coloraxis.update(colors.axis)
         grey = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
         figure.layout.annotations[0].text = f"{scale} scale{grey}"
 
@@ -127,26 +125,6 @@ def on_click(figure: go.FigureWidget, answer: Callable[[int], None]) -> None:
                 answer(int(trace.customdata[row][column][0]))
 
     figure.data[_HOVER].on_click(clicked)
-
-
-def to_colors(values: NDArray[np.float32], low: float, high: float, scale: str) -> NDArray[np.uint8]:
-    """Which of the COLORS a bias gets, 0 for `low` to COLORS - 1 for `high`.
-
-    >>> from alibi_viz.figures.bias import to_colors
-    >>> to_colors(np.array([-8.0, -4.0, 0.0]), -8.0, 0.0, "linear").tolist()
-    [0, 126, 252]
-    """
-    bottom, top = _bend([low, high], scale).tolist()
-    share = (_bend(values, scale) - bottom) * ((COLORS - 1) / (top - bottom))
-    return share.clip(0, COLORS - 1).round().astype(np.uint8)
-
-
-def _bend(values: ArrayLike, scale: str) -> NDArray[np.floating]:
-    """The bias on the axis of the colour bar: itself, or its logarithm with its sign."""
-    value = np.asarray(values)
-    if scale == "linear":
-        return value
-    return np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
 
 
 def _titles(atlas: Atlas, numbers: NDArray[np.integer], slopes: list[str] | None) -> list[str]:
@@ -163,45 +141,6 @@ def _frames(corners: NDArray[np.floating], side: int) -> dict[str, object]:
     around = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0], [np.nan, np.nan]]) * side  # NaN lifts the pen
     path = (corners[:, None, :] + around).reshape(-1, 2)
     return {"x": path[:, 0], "y": path[:, 1]}
-
-
-def _around_zero(low: float, high: float) -> tuple[float, float]:
-    """One end at zero if all biases are on one side, else zero in the middle: the colours always mean the same."""
-    size = max(-low, high) or 1.0
-    return (-size if low < 0 or high <= 0 else 0.0), (size if high > 0 else 0.0)
-
-
-def _palette(low: float, high: float) -> NDArray[np.uint8]:
-    middle = len(theme.DIVERGING) // 2
-    scale = theme.DIVERGING[0 if low < 0 else middle : None if high > 0 else middle + 1]
-    return theme.rgb(scale, COLORS)
-
-
-def _color_bar(low: float, high: float, palette: NDArray[np.uint8], scale: str) -> dict[str, object]:
-    shown = palette[:: (COLORS - 1) // 36]
-    stops = [[at / (len(shown) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(shown.tolist())]
-    bottom, top = _bend([low, high], scale).tolist()
-    ticks = _tick_values(low, high, scale)
-    return {
-        "cmin": bottom,
-        "cmax": top,
-        "colorscale": stops,
-        "colorbar.tickvals": _bend(ticks, scale).tolist(),
-        "colorbar.ticktext": [f"{tick:.3g}".replace("-", "\N{MINUS SIGN}") for tick in ticks],
-    }
-
-
-def _tick_values(low: float, high: float, scale: str) -> list[float]:
-    """Both ends and round values between them, mirrored at zero, that do not crowd one another."""
-    size = max(-low, high)
-    if scale == "linear":
-        positive = [size, size / 2]
-    else:
-        positive = [size] + [10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5]
-    if low < 0 < high:
-        positive = positive[::2]
-    sides = ([-value for value in positive] if low < 0 else []) + [0.0] + (positive[::-1] if high > 0 else [])
-    return sides
 
 
 def _ticks(atlas: Atlas, tiles: int, axis: int) -> dict[str, object]:

@@ -25,8 +25,9 @@ __all__ = [
 ]
 
 # Okabe and Ito's colours, distinct for every common kind of colour blindness; their black and yellow vanish on one
-# of the two themes and are left out. Give a series a dash or a symbol besides: colour is never the only sign.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+# of the two themes and are left out, their orange and sky blue are darkened for the light one. Each has a contrast of
+# at least 3 to white and to #111111. Give a series a dash or a symbol besides: colour is never the only sign.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#BE8400", "#4499D0", "#8C8C8C")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
 

@@ -158,7 +158,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """
         trait = self.traits()[name]
         assert isinstance(trait, Count), f"{name} is no Count"
-        room = Layout(width="180px", margin="2px 2px 2px 10px")
+        room = Layout(width="150px", margin="2px 2px 2px 10px")
         slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=room)
         field = Text(continuous_update=False, tooltip=f"{label}: {trait.info()}", layout=Layout(width="52px"))
         self.link(slider.add_class(css), name)

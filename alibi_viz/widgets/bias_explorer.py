@@ -98,8 +98,14 @@ class BiasExplorer(App):
             page_width=self.page_width,
         )
         visible = bias.masked_fill(masked, 0.0)
+        low, high = visible.amin((1, 2)), visible.amax((1, 2))  # [heads]
         grey = bool(masked.any())
-        said = [self._what(slopes), _extremes(visible, self.head), *self._notes(grey), *self._colours(visible)]
+        said = [
+            self._what(slopes),
+            _extremes(low, high, self.head),
+            *self._notes(grey),
+            *self._colours(torch.maximum(-low, high)),
+        ]
         return " ".join(said)
 
     def fit(self, width: int) -> None:
@@ -171,13 +177,12 @@ class BiasExplorer(App):
             "split": ["Grey is masked: the side that a head does not look at."] if grey else [],
         }[self.form]
 
-    def _colours(self, visible: Tensor) -> list[str]:
-        """How far the colours can be trusted, and how to see more."""
+    def _colours(self, spans: Tensor) -> list[str]:
+        """How far the colours can be trusted, and how to see more; `spans` is the largest |bias| in view, [heads]."""
         if self.num_heads == 1:
             return []
         if self.head is not None:
             return ["The colour scale is this head's own. Click it to see all heads."]
-        spans = visible.abs().amax((1, 2))  # [heads]
         flat = int((spans <= _FLAT * spans.max()).sum())
         hint = "Click a head to enlarge it."
         if self.scale == "logarithmic" or not flat or not spans.max():
@@ -186,12 +191,11 @@ class BiasExplorer(App):
         return [f"{flat} look almost flat on one linear scale ({reaches}); logarithmic colours show them.", hint]
 
 
-def _extremes(visible: Tensor, head: int | None) -> str:
-    """The smallest and the largest bias in view, and where: `visible` is [heads, query, key], 0 where masked."""
-    heads = range(len(visible)) if head is None else [head - 1]
-    low, high = (extreme((1, 2)) for extreme in (visible.amin, visible.amax))  # [heads]
+def _extremes(low: Tensor, high: Tensor, head: int | None) -> str:
+    """The smallest and the largest bias in view, and where; both are given as [heads]."""
+    heads = range(len(low)) if head is None else [head - 1]
     lowest, highest = min(heads, key=low.__getitem__), max(heads, key=high.__getitem__)
-    where = (f" (head {lowest + 1})", f" (head {highest + 1})") if head is None and len(visible) > 1 else ("", "")
+    where = (f" (head {lowest + 1})", f" (head {highest + 1})") if head is None and len(low) > 1 else ("", "")
     ends = [
         words.bias(value) + (place if value else "")
         for value, place in ((low[lowest], where[0]), (high[highest], where[1]))

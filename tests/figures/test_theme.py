@@ -1,0 +1,70 @@
+"""The colours keep what theme.py says of them."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from alibi_viz.figures import theme
+
+PAPERS = ("#FFFFFF", "#111111")  # JupyterLab's light and dark theme
+
+
+def luminance(color: str) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("color", theme.COLORS)
+def test_every_colour_can_be_seen_in_both_themes(color, paper):
+    assert contrast(color, paper) >= 3
+
+
+def test_colours_dashes_and_symbols_go_together():
+    assert (
+        len(theme.COLORS)
+        == len(theme.DASHES)
+        == len(theme.SYMBOLS)
+        == len(set(theme.COLORS))
+        == len(set(theme.SYMBOLS))
+    )
+
+
+def test_the_diverging_scale_is_white_at_zero_and_darkens_evenly_to_both_sides():
+    middle = len(theme.DIVERGING) // 2
+    assert theme.DIVERGING[middle] == "#FFFFFF"
+    light = [luminance(color) for color in theme.DIVERGING]
+    assert light[: middle + 1] == sorted(light[: middle + 1])
+    assert light[middle:] == sorted(light[middle:], reverse=True)
+
+
+def test_masked_is_no_colour_of_a_scale():
+    """On white and on black paper it differs from every colour of the diverging scale in some channel by 20 or more."""
+    red, green, blue, alpha = theme.MASKED_RGBA
+    share = alpha / 255
+    assert f"rgba({red}, {green}, {blue}, {round(share, 2)})" == theme.MASKED
+    for paper in (255, 17):
+        seen = np.array([red, green, blue]) * share + paper * (1 - share)
+        assert np.abs(theme.rgb(theme.DIVERGING, 253).astype(int) - seen).max(axis=1).min() >= 20
+
+
+def test_rgb_gives_the_stops_themselves():
+    assert ["#{:02X}{:02X}{:02X}".format(*color) for color in theme.rgb(theme.DIVERGING, 9).tolist()] == list(
+        theme.DIVERGING
+    )
+
+
+def test_on_white_is_a_copy_without_random_ids():
+    live = go.FigureWidget(theme.blank(300))
+    live.add_scatter(x=[1], y=[2])
+    copies = [theme.on_white(live).to_json() for _ in range(2)]
+    assert copies[0] == copies[1]
+    assert "uid" not in copies[0]
+    assert live.layout.paper_bgcolor is None  # the live one still shows the page through
