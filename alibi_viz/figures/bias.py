@@ -98,11 +98,10 @@ def draw(
     hover = _hover(atlas, values, hidden, numbers)
     width, height = atlas.extent
     with figure.batch_update():
-        pixels = atlas.tile_pixels / atlas.length
-        figure.layout.update(
-            width=round(width * pixels) + _LEFT + _RIGHT, height=round(height * pixels) + _TOP + _BOTTOM
-        )
-        figure.layout.xaxis.update(range=[0, width], **_ticks(atlas, atlas.columns, 0))
+        across, down = (side * atlas.tile_pixels / atlas.length for side in atlas.extent)  # pixels
+        whole = max(across, min(_LEGEND, page_width - _LEFT - _RIGHT))  # the colour bar and its words need room
+        figure.layout.update(width=round(whole) + _LEFT + _RIGHT, height=round(down) + _TOP + _BOTTOM)
+        figure.layout.xaxis.update(range=[0, width], domain=[0, across / whole], **_ticks(atlas, atlas.columns, 0))
         figure.layout.yaxis.update(range=[height, 0], **_ticks(atlas, atlas.rows, 1))
         step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
         figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)

@@ -1,0 +1,71 @@
+"""SlopeExplorer, driven through its traits."""
+
+import numpy as np
+import pytest
+
+from alibi_viz import alibi_slopes
+from alibi_viz.slopes import SCHEMES
+from alibi_viz.widgets import SlopeExplorer
+from alibi_viz.widgets.traits import BadValue
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("heads", [1, 2, 6, 8, 12, 64])
+def test_the_picture_shows_the_slopes_of_the_traits(heads, scheme):
+    app = SlopeExplorer()
+    app.num_heads, app.scheme, app.compare = heads, scheme, "halving"
+    main, other = app.figure.data[:2]
+    assert np.array_equal(main.y, alibi_slopes(heads, scheme).numpy())
+    assert np.array_equal(other.y, alibi_slopes(heads, "halving").numpy())
+    assert (main.name, other.name) == (scheme, "halving")
+    app.compare = None
+    assert app.figure.data[1].visible is False
+
+
+@pytest.mark.parametrize("value", [0, -1, 65, 2.5, 10**30])
+def test_a_bad_head_count_is_refused_and_nothing_moves(value):
+    app = SlopeExplorer(num_heads=12)
+    with pytest.raises(BadValue, match="num_heads must be a whole number from 1 to 64, got"):
+        app.num_heads = value
+    assert len(app.figure.data[0].y) == 12
+    assert repr(app) == "SlopeExplorer(num_heads=12, scheme='official', compare='geometric')"
+
+
+def test_the_caption_says_which_heads_are_extreme_and_what_it_means():
+    caption = SlopeExplorer(num_heads=12, compare=None).caption
+    assert "12 heads, official slopes." in caption
+    assert (
+        "Steepest: head 9, slope 0.707; its weight halves every 0.98 tokens, practically blind beyond 5.66." in caption
+    )
+    assert "Flattest: head 8, slope 1/256; halves every 177 tokens, practically blind beyond 1,024." in caption
+
+
+def test_the_caption_of_one_head():
+    assert SlopeExplorer(num_heads=1, compare=None).caption == (
+        "1 head, official slope 1/256: its weight halves every 177 tokens, practically blind beyond 1,024."
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16, 32, 64])
+def test_official_and_geometric_agree_at_powers_of_two(heads):
+    assert "official and geometric agree exactly" in SlopeExplorer(num_heads=heads).caption
+
+
+@pytest.mark.parametrize(("heads", "power"), [(3, 2), (6, 4), (12, 8), (63, 32)])
+def test_official_and_geometric_differ_elsewhere_and_the_caption_says_why(heads, power):
+    caption = SlopeExplorer(num_heads=heads).caption
+    official, geometric = alibi_slopes(heads).double(), alibi_slopes(heads, "geometric").double()
+    differ = int((official != geometric).sum())
+    factor = max(float((official / geometric).max()), float((geometric / official).max()))
+    assert f"official and geometric differ in {differ} of {heads}, by up to a factor of {factor:.3g}." in caption
+    assert f"takes the slopes of {power} heads, then {heads - power} from halfway between" in caption
+
+
+def test_without_the_official_rule_nothing_is_said_about_it():
+    caption = SlopeExplorer(num_heads=6, scheme="geometric", compare="halving").caption
+    assert "geometric and halving differ in 6 of 6" in caption
+    assert "official" not in caption
+
+
+def test_a_scheme_is_not_compared_with_itself():
+    assert "agree" not in SlopeExplorer(scheme="halving", compare="halving").caption
