@@ -49,8 +49,8 @@ def plain_model() -> LanguageModel:
 
 def bare(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True) -> Iterator[None]:
     """The loop and nothing around it: no record, no check, no clock."""
-    settings = {"lr": 1e-3, "betas": (0.9, 0.95), "weight_decay": 0.1}
-    optimizer = torch.optim.AdamW(model.parameters(), fused=fused or None, **settings)
+    kind = fused or None
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=kind)
     for window in batches(text.train, length, BATCH, 0):
         logits = model(window[:, :-1])
         loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
