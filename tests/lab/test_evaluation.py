@@ -16,7 +16,7 @@ def text():
 @pytest.fixture(scope="module")
 def model(text):
     model = lab.make_model("alibi")
-    for _ in lab.train(model, text, steps=30):
+    for _ in lab.train(model, text, steps=100):
         pass
     return model
 
