@@ -30,6 +30,8 @@ def test_every_pixel_has_the_colour_of_its_bias(form, causal, scale):
     figure = picture.bias_figure(bias, masked, scale=scale)
     image = figure.data[IMAGE]
     pixels = decoded(image.source)
+    assert (image.x0 - image.dx / 2, image.y0 - image.dy / 2) == (0, 0)  # where the first cell begins
+    assert image.dx == image.dy
     visible = bias[~masked]
     colors = ColorScale.around_zero(float(visible.min()), float(visible.max()), scale)
     atlas = Atlas(5, 9, 880 - 58 - 16)

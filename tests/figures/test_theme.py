@@ -64,7 +64,7 @@ def test_rgb_gives_the_stops_themselves():
 def test_on_white_is_a_copy_without_random_ids():
     live = go.FigureWidget(theme.blank(300))
     live.add_scatter(x=[1], y=[2])
-    copies = [theme.on_white(live).to_json() for _ in range(2)]
-    assert copies[0] == copies[1]
-    assert "uid" not in copies[0]
+    copy = theme.on_white(live)
+    assert live.data[0].uid and copy.data[0].uid is None
+    assert copy.layout.paper_bgcolor == "white"
     assert live.layout.paper_bgcolor is None  # the live one still shows the page through

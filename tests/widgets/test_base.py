@@ -193,12 +193,19 @@ def test_captions_are_shown_as_text():
 def test_the_repr_is_readable_and_the_same_in_every_run():
     app = Doubling(count=3, colour="red")
     assert repr(app) == "Doubling(count=3, colour='red', big=False, name='<b>')"
+    assert len(repr(Doubling(name="x" * 5000))) < 150
     bundle = app._repr_mimebundle_()
     assert bundle["text/plain"] == repr(app)
     assert "application/vnd.jupyter.widget-view+json" in bundle
-    long = Doubling(name="x" * 5000)
-    assert len(repr(long)) < 150
-    assert long._repr_mimebundle_()["text/plain"] == repr(long)  # ipywidgets would cut it at 110
+
+
+def test_a_long_repr_is_shown_whole():
+    class DoublingWithAVeryLongNameIndeed(Doubling):
+        """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+
+    app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
+    assert len(repr(app)) > 110
+    assert app._repr_mimebundle_()["text/plain"] == repr(app)
 
 
 def test_an_html_file_holds_everything_it_needs(tmp_path):

@@ -164,8 +164,11 @@ def test_the_caption_names_the_extremes(state, words):
 def test_the_caption_warns_of_heads_that_look_flat_on_one_linear_scale_only():
     app = BiasExplorer(num_heads=8, length=64)
     assert "3 look almost flat on one linear scale (head 8 never goes beyond 0.246 in size)" in app.caption
+    linear = app.figure.data[IMAGE].source
     app.scale = "logarithmic"
     assert "flat" not in app.caption
+    assert app.figure.layout.annotations[0].text.startswith("logarithmic scale")
+    assert app.figure.data[IMAGE].source != linear
     app.scale, app.num_heads = "linear", 1
     assert "flat" not in app.caption and "Click" not in app.caption
 

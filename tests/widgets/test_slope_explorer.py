@@ -59,6 +59,16 @@ def test_official_and_geometric_differ_elsewhere_and_the_caption_says_why(heads,
     factor = max(float((official / geometric).max()), float((geometric / official).max()))
     assert f"official and geometric differ in {differ} of {heads}, by up to a factor of {factor:.3g}." in caption
     assert f"takes the slopes of {power} heads, then {heads - power} from halfway between" in caption
+    assert (
+        f"by up to a factor of {factor:.3g}."
+        in SlopeExplorer(num_heads=heads, scheme="geometric", compare="official").caption
+    )
+
+
+def test_at_a_power_of_two_the_official_rule_needs_no_explanation():
+    caption = SlopeExplorer(num_heads=4, compare="halving").caption
+    assert "official and halving differ in 4 of 4" in caption
+    assert "power of two" not in caption
 
 
 def test_without_the_official_rule_nothing_is_said_about_it():
