@@ -1,14 +1,11 @@
-"""What every test and docstring example has: the public names, and one thread a process when several share cores."""
-
-import os
+"""What every test and docstring example has: the public names, and one thread a process."""
 
 import pytest
 import torch
 
 import alibi_viz
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # several processes with all cores each would stand in each other's way
-    torch.set_num_threads(1)
+torch.set_num_threads(1)  # the same numbers on every machine, and processes side by side out of each other's way
 
 
 @pytest.fixture(autouse=True)
