@@ -25,6 +25,7 @@ from tests.browser.notebook_page import SECOND, NotebookPage
 
 CORES = 2
 RACES = 3
+LOOK = 5  # seconds until a person who has opened a notebook and run it presses a button
 PAIRS = 5  # of a bare race and one in the app
 HALF_A_BIT = """() => {
     const words = document.querySelector(".alibi-caption").innerText.match(/sinusoidal ([0-9.]+) more/);
@@ -34,7 +35,8 @@ APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
 COMPARE = f"""
 import json, time, torch
 from alibi_viz import lab
-settings = dict(length=app.length, steps=100, seed=app.seed)
+from alibi_viz.widgets.length_lab import TARGETS
+settings = dict(length=app.length, steps=100, seed=app.seed, targets=TARGETS)
 app.steps = settings["steps"]
 
 def bare():
@@ -66,6 +68,7 @@ def main() -> list[Row]:
         page = NotebookPage(browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), server)
         page.open("race")
         page.run_all()
+        time.sleep(LOOK)
         times = [race(page) for _ in range(RACES)]
         stops = [stop(page) for _ in range(RACES)]
         server.stop_kernels()

@@ -16,7 +16,7 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.atlas import Atlas
 from alibi_viz.figures.color_scale import SCALES, ColorScale
 
-__all__ = ["SCALES", "bias_figure", "blank", "draw", "on_click"]
+__all__ = ["SCALES", "answer_pointer", "bias_figure", "blank", "draw", "on_click"]
 
 HOVER_MANY, HOVER_ONE = 2048, 65536  # cells that answer the pointer: with all heads in view, and with one
 _IMAGE, _FRAMES, _HOVER, _BAR, _TITLES = range(5)
@@ -75,6 +75,7 @@ def draw(
     slopes: list[str] | None = None,
     scale: str = "linear",
     page_width: int = 880,
+    pointer: bool = True,
 ) -> None:
     """Put the biases into the sheet, one tile a head.
 
@@ -87,6 +88,8 @@ def draw(
         scale: "linear" or "logarithmic" (linear up to 1/16, logarithmic beyond), over all that is shown. Zero is always
             the middle of the colour scale or its end.
         page_width: pixels that the picture may take.
+        pointer: answer the pointer. That takes the browser half as long again, so a picture that is moving leaves it to
+            `answer_pointer`, once it stands still.
     """
     values = np.asarray(bias, dtype=np.float32)
     hidden = np.asarray(masked, dtype=bool)
@@ -95,7 +98,7 @@ def draw(
     visible = np.where(hidden, np.float32(0), values)
     colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
     png = atlas.png(colors.indices(visible), hidden, colors.palette)
-    hover = _hover(atlas, values, hidden, numbers)
+    hover = _hover(atlas, values, hidden, numbers) if pointer else {"visible": False}
     width, height = atlas.extent
     with figure.batch_update():
         across, down = (side * atlas.tile_pixels / atlas.length for side in atlas.extent)  # pixels
@@ -113,6 +116,17 @@ def draw(
         figure.layout.coloraxis.update(colors.axis)
         grey = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
         figure.layout.annotations[0].text = f"{scale} scale{grey}"
+
+
+def answer_pointer(
+    figure: go.Figure, bias: ArrayLike, masked: ArrayLike, heads: ArrayLike | None = None, page_width: int = 880
+) -> None:
+    """Add the true values under the pointer to what `draw(..., pointer=False)` drew from the same arguments."""
+    values, hidden = np.asarray(bias, dtype=np.float32), np.asarray(masked, dtype=bool)
+    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
+    atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
+    with figure.batch_update():
+        figure.data[_HOVER].update(_hover(atlas, values, hidden, numbers))
 
 
 def on_click(figure: go.FigureWidget, answer: Callable[[int], None]) -> None:
@@ -182,4 +196,4 @@ def _hover(
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z, "customdata": custom}
+    return {"x": x, "y": y, "z": z, "customdata": custom, "visible": True}

@@ -101,18 +101,17 @@ def draw(
     lengths = sorted({length, *lengths, *(tested for bits in by_length.values() for tested in bits)})
     group = math.ceil(steps / MOST_POINTS)
     curves = {name: thinned(values, group) for name, values in losses.items()}
-    tests = {name: _defined(bits) for name, bits in by_length.items()}
+    tests = {name: _defined(bits) for name, bits in by_length.items() if bits}
     with figure.batch_update():
         for number, name in enumerate(methods):
-            takes_part = name in losses
-            at, bits = curves.get(name, _NOTHING)
-            figure.data[2 * number].update(x=at, y=bits, visible=takes_part)
-            at, bits = tests.get(name, _NOTHING)
-            if not len(at):  # a trace without a point has no place in the legend
-                at, bits = np.array([float(length)]), np.array([np.nan])
-            figure.data[2 * number + 1].update(
-                x=at, y=bits, visible=takes_part, name=_title(name, by_length.get(name, {}))
-            )
+            left, right = figure.data[2 * number], figure.data[2 * number + 1]
+            left.visible = right.visible = name in losses
+            if name not in losses:
+                continue
+            left.x, left.y = curves[name]
+            # A trace without a point has no place in the legend.
+            right.x, right.y = tests.get(name) or (np.array([float(length)]), np.array([np.nan]))
+            right.name = _title(name, by_length.get(name, {}))
         figure.layout.shapes[0].update(x0=length, x1=lengths[-1] * _ROOM)
         figure.layout.shapes[1].update(x0=length, x1=length)
         figure.layout.xaxis.range = [0, steps]
@@ -130,7 +129,6 @@ def draw(
         figure.layout.yaxis2.range = _range([bits for _, bits in tests.values()], 2.5, 5)
 
 
-_NOTHING = (np.empty(0), np.empty(0))
 _ROOM = 1.12  # factor between the outermost test lengths and the frame
 
 

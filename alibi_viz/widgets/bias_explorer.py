@@ -14,6 +14,7 @@ from alibi_viz.figures import bias as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 from alibi_viz.widgets import words
 from alibi_viz.widgets.base import App
+from alibi_viz.widgets.later import Later
 from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["BiasExplorer"]
@@ -28,6 +29,7 @@ _FORMULAS = {
         "split": "-m |i - j|, half of the heads looking back, half ahead",
     }.items()
 }
+_STILL = 0.5  # seconds without a change before the pointer is answered: less than a hand needs from slider to picture
 _FLAT = 0.04  # of the colour scale: a head that spans less of it looks like one colour
 
 
@@ -63,6 +65,7 @@ class BiasExplorer(App):
     head = Count(None, 1, 32, allow_none=True)
 
     def __init__(self, **state: Any) -> None:
+        self._later = Later(_STILL)
         super().__init__(**state)
         self.add_class("alibi-titles")
         picture.on_click(self.figure, self._clicked)
@@ -88,15 +91,11 @@ class BiasExplorer(App):
         if self.form == "split":  # the side that a head does not look at
             masked = masked | bias.isinf()
         shown = slice(None) if self.head is None else slice(self.head - 1, self.head)
-        picture.draw(
-            self.figure,
-            bias[shown],
-            masked[shown] if masked.ndim == 3 else masked,
-            heads=torch.arange(1, self.num_heads + 1)[shown],
-            slopes=[words.slope(slope) for slope in slopes[shown]],
-            scale=self.scale,
-            page_width=self.page_width,
-        )
+        seen = bias[shown], masked[shown] if masked.ndim == 3 else masked
+        heads, page = torch.arange(1, self.num_heads + 1)[shown], self.page_width
+        names = [words.slope(slope) for slope in slopes[shown]]
+        picture.draw(self.figure, *seen, heads=heads, slopes=names, scale=self.scale, page_width=page, pointer=False)
+        self._later(lambda: picture.answer_pointer(self.figure, *seen, heads, page))
         visible = bias.masked_fill(masked, 0.0)
         low, high = visible.amin((1, 2)), visible.amax((1, 2))  # [heads]
         grey = bool(masked.any())
@@ -111,6 +110,10 @@ class BiasExplorer(App):
     def fit(self, width: int) -> None:
         self.page_width = width
         self.refresh()
+
+    def snapshot(self) -> go.Figure:
+        self._later.now()
+        return super().snapshot()
 
     @validate("head")
     def _head_exists(self, proposal: Any) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import torch
+import torch._dynamo  # the first optimizer would import it in the middle of the first race, for most of a second
 from ipywidgets import HTML, Layout, VBox, Widget
 
 from alibi_viz.figures import race as picture
@@ -22,6 +23,7 @@ from alibi_viz.widgets.traits import BadValue, Count
 __all__ = ["LengthLab"]
 
 STEPS_BETWEEN_TESTS = 30
+TARGETS = 2048  # bytes predicted in a test: with more, tests would take more time than training
 
 
 class LengthLab(App):
@@ -169,6 +171,7 @@ class LengthLab(App):
                 seed=self.seed,
                 lengths=planned.board.lengths,
                 checkpoints=max(10, self.steps // STEPS_BETWEEN_TESTS),
+                targets=TARGETS,
                 learning_rate=self.learning_rate,
             )
         except ValueError as error:

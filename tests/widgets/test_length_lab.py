@@ -7,6 +7,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.length_lab import TARGETS
 from tests.widgets.small_race import DEADLINE, ENGLISH, control, lanes, message, small, until
 
 # The race.
@@ -27,7 +28,7 @@ def test_the_numbers_are_those_of_the_laboratory() -> None:
     app.train().result(DEADLINE)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10))
+    laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10, targets=TARGETS))
     torch.set_num_threads(threads)
     for method in ("alibi", "none"):
         steps = [lap.step.loss for lap in laps if lap.method == method and lap.by_length is None]
