@@ -26,7 +26,7 @@ from tests.browser.notebook_page import SECOND, NotebookPage
 CORES = 2
 RACES = 3
 LOOK = 5  # seconds until a person who has opened a notebook and run it presses a button
-PAIRS = 5  # of a bare race and one in the app
+PAIRS = 7  # of a bare race and one in the app
 HALF_A_BIT = """() => {
     const words = document.querySelector(".alibi-caption").innerText.match(/sinusoidal ([0-9.]+) more/);
     return words && Number(words[1]) >= 0.5;
