@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Dropdown, Layout, Widget
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 from torch import Tensor
 from traitlets import observe, validate
 
-from alibi_viz.bias import FORMS, alibi_bias
-from alibi_viz.distance import causal_mask
+from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 from alibi_viz.widgets import words
@@ -18,6 +20,8 @@ from alibi_viz.widgets.later import Later
 from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["BiasExplorer"]
+
+Floats = NDArray[np.float32]
 
 _FORMULAS = {
     form: formula.replace("-", "\N{MINUS SIGN}")
@@ -86,24 +90,24 @@ class BiasExplorer(App):
 
     def draw(self) -> str:
         slopes = alibi_slopes(self.num_heads, self.scheme)
-        bias = alibi_bias(slopes, self.length, form=self.form).expand(-1, self.length, -1)  # [heads, query, key]
-        masked = ~causal_mask(self.length) if self.causal else torch.zeros(self.length, self.length, dtype=torch.bool)
+        bias = _matrices(slopes, self.length, self.form)  # [heads, query, key]
+        masked = ~np.tri(self.length, dtype=bool) if self.causal else np.zeros((self.length, self.length), dtype=bool)
         if self.form == "split":  # the side that a head does not look at
-            masked = masked | bias.isinf()
+            masked = masked | np.isinf(bias)
         shown = slice(None) if self.head is None else slice(self.head - 1, self.head)
         seen = bias[shown], masked[shown] if masked.ndim == 3 else masked
-        heads, page = torch.arange(1, self.num_heads + 1)[shown], self.page_width
+        heads, page = np.arange(1, self.num_heads + 1)[shown], self.page_width
         names = [words.slope(slope) for slope in slopes[shown]]
         picture.draw(self.figure, *seen, heads=heads, slopes=names, scale=self.scale, page_width=page, pointer=False)
         self._later(lambda: picture.answer_pointer(self.figure, *seen, heads, page))
-        visible = bias.masked_fill(masked, 0.0)
-        low, high = visible.amin((1, 2)), visible.amax((1, 2))  # [heads]
+        visible = np.where(masked, np.float32(0), bias)
+        low, high = visible.min((1, 2)), visible.max((1, 2))  # [heads]
         grey = bool(masked.any())
         said = [
             self._what(slopes),
             _extremes(low, high, self.head),
             *self._notes(grey),
-            *self._colours(torch.maximum(-low, high)),
+            *self._colours(np.maximum(-low, high)),
         ]
         return " ".join(said)
 
@@ -180,7 +184,7 @@ class BiasExplorer(App):
             "split": ["Grey is masked: the side that a head does not look at."] if grey else [],
         }[self.form]
 
-    def _colours(self, spans: Tensor) -> list[str]:
+    def _colours(self, spans: Floats) -> list[str]:
         """How far the colours can be trusted, and how to see more; `spans` is the largest |bias| in view, [heads]."""
         if self.num_heads == 1:
             return []
@@ -194,7 +198,19 @@ class BiasExplorer(App):
         return [f"{flat} look almost flat on one linear scale ({reaches}); logarithmic colours show them.", hint]
 
 
-def _extremes(low: Tensor, high: Tensor, head: int | None) -> str:
+def _matrices(slopes: Tensor, length: int, form: str) -> Floats:
+    """The numbers of `alibi_bias(slopes, length, form=form)`, float32 [heads, query, key], as views of a few rows.
+
+    Where the bias depends on i - j alone, every row is the same one, a position further on: one row of 2 length - 1
+    holds them all. torch would fill two million cells with all its threads, and wait for them on a busy machine.
+    """
+    if form in ("key", "end"):  # it does not depend on the query at all
+        return np.broadcast_to(alibi_bias(slopes, length, form=form).numpy(), (len(slopes), length, length))
+    row = bias_from_positions(slopes, torch.tensor([length - 1]), torch.arange(2 * length - 1), form=form)
+    return sliding_window_view(row[:, 0].numpy(), length, axis=1)[:, ::-1]
+
+
+def _extremes(low: Floats, high: Floats, head: int | None) -> str:
     """The smallest and the largest bias in view, and where; both are given as [heads]."""
     heads = range(len(low)) if head is None else [head - 1]
     lowest, highest = min(heads, key=low.__getitem__), max(heads, key=high.__getitem__)

@@ -1,13 +1,12 @@
 """Numbers as a caption says them."""
 
 import math
-
-from torch import Tensor
+from typing import SupportsFloat
 
 __all__ = ["bias", "slope", "tokens"]
 
 
-def slope(value: Tensor | float) -> str:
+def slope(value: SupportsFloat) -> str:
     """A power of two as a fraction, as the paper writes it; three digits otherwise.
 
     >>> from alibi_viz.widgets import words
@@ -20,7 +19,7 @@ def slope(value: Tensor | float) -> str:
     return f"{float(value):.3g}"
 
 
-def tokens(value: Tensor | float) -> str:
+def tokens(value: SupportsFloat) -> str:
     """Three digits, which is all that a count of tokens in an exponential deserves.
 
     >>> from alibi_viz.widgets import words
@@ -33,7 +32,7 @@ def tokens(value: Tensor | float) -> str:
     return f"{number:,.0f}" if number < 1e9 else f"{number:.2e}"
 
 
-def bias(value: Tensor | float) -> str:
+def bias(value: SupportsFloat) -> str:
     """Three digits and a real minus sign.
 
     >>> from alibi_viz.widgets import words
