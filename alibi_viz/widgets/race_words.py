@@ -163,7 +163,7 @@ class RaceReport:
             f'<div class="progress" role="progressbar" aria-label="{html.escape(method)}" aria-valuenow="{done}" '
             f'aria-valuemin="0" aria-valuemax="{board.steps}">{bar}</div>'
             f'<span class="number">step {done:,} of {board.steps:,}</span>'
-            f'<span class="number">{_thousands(speed) if speed else "0"} tokens/s</span>'
+            f'<span class="number" style="min-width: 8.5em">{_thousands(speed) if speed else "0"} tokens/s</span>'
             f'<span class="number" style="min-width: 5em">{end}</span>'
         )
 
