@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import torch
 import torch._dynamo  # the first optimizer would import it in the middle of the first race, for most of a second
 from ipywidgets import HTML, Layout, VBox, Widget
 
 from alibi_viz.figures import race as picture
 from alibi_viz.lab import Lap, Scoreboard, race, test_lengths
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.background import Background
+from alibi_viz.widgets.background import Background, on_one_thread
 from alibi_viz.widgets.base import App
 from alibi_viz.widgets.race_controls import RaceControls
 from alibi_viz.widgets.race_traits import METHODS, Methods, Rate, Source, read_source
@@ -106,7 +105,7 @@ class LengthLab(App):
                     "nothing was changed"
                 )
             laps, self._race = self._start()
-            self._background = Background(_on_one_thread(laps), self._race.board.add, self.refresh, self._ended)
+            self._background = Background(on_one_thread(laps), self._race.board.add, self.refresh, self._ended)
             self.say("")
             self._controls.race_is_on(True)
             self.refresh()
@@ -201,17 +200,3 @@ class LengthLab(App):
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
-
-
-def _on_one_thread(laps: Iterator[Lap]) -> Iterator[Lap]:
-    """The laps, with torch computing on the thread that asks for them and no other.
-
-    For models this small that costs little on idle cores, and on busy ones it is far faster: threads that share a
-    step wait for the slowest of them. It also makes the numbers the same on machines with more cores or fewer.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield from laps
-    finally:
-        torch.set_num_threads(before)

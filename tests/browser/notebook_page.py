@@ -14,6 +14,7 @@ HARMLESS = re.compile(
     r"|Error retrieving list of .*news|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
+STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
 
 
 class NotebookPage:
@@ -44,7 +45,14 @@ class NotebookPage:
         """Clear the stored outputs, so that all seen from here on is new, and run every cell."""
         self.command("Edit", "editmenu:clear-all")
         self.page.wait_for_function("![...document.querySelectorAll('.jp-OutputArea-child')].length")
-        self.command("Run", "runmenu:run-all")
+        for patience in (10, 20, 30):
+            self.command("Run", "runmenu:run-all")
+            try:
+                self.page.wait_for_function(STARTED, timeout=patience * SECOND)
+                return
+            except TooLate:  # a kernel that has only just said "idle" sometimes drops what it is sent
+                continue
+        raise TooLate("no cell has started to run")
 
     def run_all(self, timeout: float = 120) -> None:
         """Run every cell and wait until all are done."""
