@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import torch._dynamo  # the first optimizer would import it in the middle of the first race, for most of a second
+import torch._dynamo  # noqa: F401 - the first optimizer would import it amid the first race, for most of a second
 from ipywidgets import HTML, Layout, VBox, Widget
 
 from alibi_viz.figures import race as picture
