@@ -15,6 +15,7 @@ from alibi_viz.backends import BACKENDS, Choice, choose, mask_attention, obstacl
 from alibi_viz.flex import flex
 from alibi_viz.folded import folded_attention
 from alibi_viz.inputs import Inputs
+from alibi_viz.strip import strip_attention
 
 __all__ = ["BACKENDS", "AttentionTrace", "alibi_attention", "attention_trace", "choose_backend"]
 
@@ -103,7 +104,7 @@ def alibi_attention(
         causal, key_padding_mask, attn_mask, positions, scale: as in `attention_trace`.
         dropout: probability with which a weight is dropped.
         backend: "auto" takes the fastest that is exact for the call, and `choose_backend` tells which and why;
-            "eager", "mask", "folded" and "flex" are described in `backends`.
+            "eager", "mask", "strip", "folded" and "flex" are described in `backends`.
 
     A query that sees no key gives zeros, never NaN.
     Raises TypeError and ValueError that name the tensor, its shape and the expected axes, and ValueError when a
@@ -120,14 +121,13 @@ def alibi_attention(
         backend = choose(inputs).name
     elif (against := obstacle(backend, inputs)) is not None:
         raise ValueError(f"backend {backend!r} cannot compute this: {against}")
-    if backend == "folded":
-        return folded_attention(inputs)
-    if backend == "flex":
-        return flex(inputs)
-    if backend == "mask":
-        return mask_attention(inputs)
+    if backend in _FAST:
+        return _FAST[backend](inputs)
     weights = drop(_trace(inputs).weights, dropout)
     return weights @ value.repeat_interleave(inputs.group, dim=1)
+
+
+_FAST = {"mask": mask_attention, "strip": strip_attention, "folded": folded_attention, "flex": flex}
 
 
 def choose_backend(
@@ -144,7 +144,7 @@ def choose_backend(
 
     >>> q = k = torch.zeros(1, 8, 1024, 32)
     >>> choose_backend(q, k, alibi_slopes(8))
-    Choice(name='folded', reason='causal attention from 768 tokens on needs no [query, key] tensor')
+    Choice(name='strip', reason='on the CPU, up to 2048 tokens, one strip of bias for all queries is fastest')
     >>> choose_backend(q[:, :, :1], k, alibi_slopes(8)).name
     'mask'
     """

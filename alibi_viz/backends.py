@@ -2,6 +2,7 @@
 
 eager    softmax(QK + B) V written out; the reference, and the only one that makes every step visible
 mask     torch's fused attention with the bias as a float mask
+strip    the same, some queries at a time, with one strip of bias for all of them (see `strip`)
 folded   two more coordinates of q and k, no [query, key] tensor (see `folded`)
 flex     FlexAttention, compiled (see `flex`)
 """
@@ -19,8 +20,9 @@ from alibi_viz.inputs import Inputs
 
 __all__ = ["BACKENDS", "FOLD_FROM", "Choice", "choose", "mask_attention", "obstacle"]
 
-BACKENDS = ("auto", "eager", "mask", "folded", "flex")
+BACKENDS = ("auto", "eager", "mask", "strip", "folded", "flex")
 FOLD_FROM = 768  # length from which folding is faster than a remembered mask, measured on CPU (benchmarks/attention.py)
+STRIP_UP_TO = 2048  # length to which a strip is the fastest of all, measured likewise
 
 
 class Choice(NamedTuple):
@@ -34,6 +36,17 @@ def choose(inputs: Inputs) -> Choice:
     """The backend that `auto` takes. FlexAttention is never taken unasked: its first call compiles for seconds."""
     if inputs.query_length == 1:
         return Choice("mask", "for a single query the bias is a single row")
+    if _strip_pays(inputs) and obstacle("strip", inputs) is None:
+        if inputs.key_length <= STRIP_UP_TO:
+            return Choice(
+                "strip", f"on the CPU, up to {STRIP_UP_TO} tokens, one strip of bias for all queries is fastest"
+            )
+        if (against := obstacle("folded", inputs)) is not None:
+            return Choice("strip", f"folding does not fit: {against}")
+    return _fold_or_mask(inputs)
+
+
+def _fold_or_mask(inputs: Inputs) -> Choice:
     against = obstacle("folded", inputs)
     if against is not None:
         return Choice("mask", f"folding does not fit: {against}")
@@ -41,12 +54,14 @@ def choose(inputs: Inputs) -> Choice:
     if half and inputs.needs_gradients and inputs.slopes is not None and inputs.slopes.requires_grad:
         return Choice("mask", "folding would round the gradient of the slopes to half precision")
     if inputs.query_length < FOLD_FROM:
-        return Choice("mask", f"below {FOLD_FROM} tokens a remembered mask is faster than folding")
+        return Choice("mask", f"below {FOLD_FROM} tokens a mask is faster than folding")
     return Choice("folded", f"causal attention from {FOLD_FROM} tokens on needs no [query, key] tensor")
 
 
 def obstacle(backend: str, inputs: Inputs) -> str | None:
     """Why a backend cannot compute these inputs; None when it can."""
+    if backend == "strip":
+        return _strip_obstacle(inputs)
     if backend == "folded":
         return _folded_obstacle(inputs)
     if backend == "flex":
@@ -95,6 +110,22 @@ def _remembered(slopes: tuple[float, ...], form: str, causal: bool) -> AlibiBias
     """
     causal = causal and form == "relative"
     return AlibiBias(len(slopes), slopes=torch.tensor(slopes), form=form, causal=causal)
+
+
+def _strip_obstacle(inputs: Inputs) -> str | None:
+    if not inputs.causal:
+        return "without a causal mask every query sees every key, and nothing is left out by taking a few at a time"
+    if inputs.hides:
+        return "a mask of your own differs from query to query, so that no strip serves them all"
+    if inputs.positions is not None:
+        return "with positions of your own the distance is no longer the same along a diagonal"
+    return None
+
+
+def _strip_pays(inputs: Inputs) -> bool:
+    """Not on a GPU, whose fastest kernel takes no mask; nor compiled, where each length would be a graph of its own."""
+    learned = inputs.slopes is not None and inputs.slopes.requires_grad  # no fast kernel gives a mask its gradient
+    return inputs.query.device.type == "cpu" and not learned and not torch.compiler.is_compiling()
 
 
 def _folded_obstacle(inputs: Inputs) -> str | None:

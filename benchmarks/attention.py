@@ -53,6 +53,7 @@ def our_ways(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Way]:
     bias = AlibiBias(HEADS, causal=True)
     return {
         "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
+        "no bias, our way": lambda: alibi_attention(q, k, v, None),  # what the same cutting gains without ALiBi
         "auto": lambda: alibi_attention(q, k, v, SLOPES),
         "mask cached": lambda: scaled_dot_product_attention(q, k, v, attn_mask=bias(q.shape[2])[None]),
     }

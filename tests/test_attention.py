@@ -9,12 +9,13 @@ from torch import Tensor
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, causal_mask
 from tests.literal import literal_attention, literal_bias
 
-BACKENDS = ("eager", "mask", "folded", "auto")
+BACKENDS = ("eager", "mask", "folded", "auto")  # these take causal attention with any mask and any positions
 
 
-def those_for(rows: int, columns: int, causal: bool) -> list[str]:
-    """Folding needs a causal mask and as many queries as keys."""
-    return [name for name in BACKENDS if name != "folded" or (causal and rows == columns)]
+def those_for(rows: int, columns: int, causal: bool, hides: bool = False) -> list[str]:
+    """Folding needs a causal mask and as many queries as keys; a strip needs a causal mask and no other."""
+    able = {"folded": causal and rows == columns, "strip": causal and not hides}
+    return [name for name in (*BACKENDS, "strip") if able.get(name, True)]
 
 
 def unit_normal(
@@ -54,7 +55,7 @@ def test_trace_and_backends_equal_the_literal_double_loop(
 
     trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=real)
     assert torch.allclose(trace.weights, weights, atol=1e-12)
-    for backend in those_for(rows, columns, causal):
+    for backend in those_for(rows, columns, causal, padded):
         output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=real, backend=backend)
         assert output.shape == (batch, heads, rows, 4)
         assert torch.allclose(output, expected, atol=1e-12), backend
@@ -109,7 +110,7 @@ def test_packed_documents_do_not_see_each_other() -> None:
 def test_without_slopes_it_is_plain_attention() -> None:
     q, k, v = unit_normal(2, 2, 6, 6, 8)
     plain = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    for backend in BACKENDS:
+    for backend in (*BACKENDS, "strip"):
         assert torch.allclose(alibi_attention(q, k, v, None, backend=backend), plain, atol=1e-12)
 
 
@@ -119,7 +120,7 @@ def test_every_dtype_gives_its_own_back(dtype: torch.dtype) -> None:
     slopes = alibi_slopes(4)
     exact = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager")
     tolerance = {torch.float16: 3e-3, torch.bfloat16: 3e-2, torch.float32: 2e-6, torch.float64: 1e-12}[dtype]
-    for backend in BACKENDS:
+    for backend in (*BACKENDS, "strip"):
         output = alibi_attention(q, k, v, slopes, backend=backend)
         assert output.dtype == dtype
         assert torch.allclose(output.double(), exact, atol=tolerance), backend
@@ -129,7 +130,7 @@ def test_dropout_drops_weights_and_keeps_their_mean() -> None:
     q, k, _ = unit_normal(1, 1, 8, 8, 4)
     v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
     torch.manual_seed(0)
-    for backend in BACKENDS:
+    for backend in (*BACKENDS, "strip"):
         runs = [alibi_attention(q, k, v, alibi_slopes(1), dropout=0.5, backend=backend) for _ in range(100)]
         mean = torch.stack(runs).mean(0)
         assert bool((torch.stack(runs) == 0).any())

@@ -137,12 +137,12 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_folded_says_why_and_auto_takes_the_mask() -> None:
-    q, k, v = unit_normal(2, 800, 8)
+    q, k, v = unit_normal(2, 2049, 8)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "folded"
     cases = [
         ({"causal": False}, r"-m \|i - j\|"),
-        ({"attn_mask": causal_mask(800)[None, None]}, "attn_mask needs"),
+        ({"attn_mask": causal_mask(2049)[None, None]}, "attn_mask needs"),
     ]
     for case, reason in cases:
         with pytest.raises(ValueError, match=f"backend 'folded' cannot compute this: .*{reason}"):
@@ -153,8 +153,8 @@ def test_what_cannot_be_folded_says_why_and_auto_takes_the_mask() -> None:
     with pytest.raises(ValueError, match="their numbers must agree"):
         alibi_attention(q[:, :, 1:], k, v, slopes, backend="folded")
     with pytest.raises(ValueError, match="might not fit into half precision"):
-        alibi_attention(q.half(), k.half(), v.half(), slopes, positions=torch.arange(800), backend="folded")
+        alibi_attention(q.half(), k.half(), v.half(), slopes, positions=torch.arange(2049), backend="folded")
     trained = slopes.clone().requires_grad_()
     assert choose_backend(q, k, trained).name == "folded"
     assert choose_backend(q.half(), k.half(), trained).reason.startswith("folding would round the gradient")
-    assert choose_backend(q[:, :, :300], k[:, :, :300], slopes).reason.startswith("below 768 tokens")
+    assert choose_backend(q[:, :, :300], k[:, :, :300], trained).reason.startswith("below 768 tokens")
