@@ -21,7 +21,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce notebooks screenshots clean
+.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ bench: $(VENV)/.installed-tests ## measure, print a table, write benchmarks/resu
 reproduce: $(VENV)/.installed ## train the default comparison, judge every claim, renew the published results
 	$(PY) -m alibi_viz.lab reproduce --workers 2 --out comparison.jsonl $(ARGS)
 	mv comparison.jsonl alibi_viz/lab/published/comparison.jsonl
+
+models: $(VENV)/.installed ## train the models that ship with the package again, in a minute
+	rm -rf models && $(PY) -m alibi_viz.lab models --out models
+	rm -rf alibi_viz/lab/published/models && mv models alibi_viz/lab/published/models
 
 notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs without widget state (ONLY=01_slopes)
 	$(PY) notebooks/execute.py $(ONLY)

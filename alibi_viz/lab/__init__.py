@@ -7,6 +7,7 @@ from alibi_viz.lab.cost import Cost, cost_by_length
 from alibi_viz.lab.evaluation import loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Record, Run, measure
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
+from alibi_viz.lab.published_models import PUBLISHED_MODELS, published_model
 from alibi_viz.lab.race import Lap, race, test_lengths
 from alibi_viz.lab.reach import Reach, attention_reach
 from alibi_viz.lab.runs import BadRun, SavedRun, load_run, save_run
@@ -17,6 +18,7 @@ from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, preset, train
 
 __all__ = [
+    "PUBLISHED_MODELS",
     "TASKS",
     "BadRun",
     "Claim",
@@ -49,6 +51,7 @@ __all__ = [
     "measure",
     "multiply_slopes",
     "preset",
+    "published_model",
     "published_results",
     "race",
     "read_results",

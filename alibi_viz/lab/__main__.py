@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
+import torch
+
 from alibi_viz.lab.claims import judge
 from alibi_viz.lab.comparison import default_comparison, published_results
 from alibi_viz.lab.evaluation import loss_by_length
 from alibi_viz.lab.experiment import Record, Run
+from alibi_viz.lab.published_models import train_published_models
 from alibi_viz.lab.race import race, test_lengths
 from alibi_viz.lab.runs import load_run, save_run
 from alibi_viz.lab.sweep import read_results, sweep
@@ -68,6 +71,12 @@ def _reproduce(options: argparse.Namespace) -> None:
         records = list(sweep(default_comparison(options.seeds), executor, path=options.out))
     print(f"{sum(record['seconds'] for record in records):,.0f} seconds of one core in {len(records)} runs")
     _print_verdicts(records)
+
+
+def _models(options: argparse.Namespace) -> None:
+    """Train the models that ship with the package again, into new folders."""
+    torch.set_num_threads(1)  # the numbers depend on it
+    train_published_models(options.out)
 
 
 def _claims(options: argparse.Namespace) -> None:
@@ -146,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
     sweeping(many, "results.jsonl")
     sweeping(command("reproduce", _reproduce), "comparison.jsonl")
+    command("models", _models).add_argument("--out", default="models", help="where (%(default)s)")
     command("claims", _claims).add_argument("results", nargs="?", help="a results file; the published one by default")
     test = command("evaluate", _evaluate)
     test.add_argument("run", help="the folder of a saved run")

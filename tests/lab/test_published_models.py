@@ -1,0 +1,44 @@
+"""The shipped models are what their files say, and the runs of the published comparison."""
+
+import pytest
+import torch
+
+from alibi_viz import lab
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, lab.Record]:
+    published = (record for record in lab.published_results() if record["run"]["task"] == "text")
+    return {record["run"]["label"]: record for record in published if record["run"]["seed"] == 0}
+
+
+@pytest.mark.parametrize("name", lab.PUBLISHED_MODELS)
+def test_a_shipped_model_is_the_published_run(name: str, records: dict[str, lab.Record]) -> None:
+    kept = lab.published_model(name)
+    assert kept.settings == records[name]["run"]
+    assert kept.curves["by_length"] == pytest.approx(records[name]["by_length"], abs=1e-4)
+    measured = lab.loss_by_length(kept.model, lab.load_text(), [64, 256, 1024])
+    for length, bits in measured.items():
+        assert bits == pytest.approx(kept.curves["by_length"][str(length)], abs=1e-3), length
+
+
+def test_an_unknown_name_is_told_which_there_are() -> None:
+    with pytest.raises(ValueError, match="name must be one of alibi, rotary, sinusoidal, got 'elsewhere'"):
+        lab.published_model("elsewhere")
+
+
+def test_they_are_trained_again_by_the_same_steps(tmp_path, monkeypatch) -> None:
+    """Not for 600 steps here: five are enough to see that the settings reach the training."""
+    short = [lab.Run("rotary", length=64, steps=5, longest=2)]
+    monkeypatch.setattr("alibi_viz.lab.published_models.default_comparison", lambda seeds: short)
+    monkeypatch.setattr("alibi_viz.lab.published_models.PUBLISHED_MODELS", ("rotary",))
+    from alibi_viz.lab.__main__ import main  # noqa: PLC0415 - after the patch, as a user would call it
+
+    threads = torch.get_num_threads()
+    assert main(["models", "--out", str(tmp_path)]) == 0
+    torch.set_num_threads(threads)
+    kept, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
+    list(lab.train(again, lab.load_text(), length=64, steps=5, device="cpu"))
+    assert kept.settings["steps"] == 5
+    assert list(kept.curves["by_length"]) == ["64", "128"]
+    assert torch.allclose(kept.model.head.weight, again.head.weight, atol=1e-5)
