@@ -13,9 +13,10 @@ _HOMES = {
     "BiasExplorer": "bias_explorer",
     "LengthLab": "length_lab",
     "SlopeExplorer": "slope_explorer",
+    "SlopeSurgery": "slope_surgery",
 }
 
-__all__ = ["App", "AttentionExplorer", "BiasExplorer", "LengthLab", "SlopeExplorer"]  # found lazily
+__all__ = ["App", "AttentionExplorer", "BiasExplorer", "LengthLab", "SlopeExplorer", "SlopeSurgery"]  # found lazily
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 import html
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alibi_viz.figures import theme
@@ -10,11 +9,10 @@ from alibi_viz.lab import Scoreboard
 from alibi_viz.models import Alibi
 from alibi_viz.slopes import e_fold, reach
 from alibi_viz.widgets.race_traits import METHODS
+from alibi_viz.widgets.words import BREAKS, HOLDS, join
 
 __all__ = ["LANES_STYLE", "RaceReport"]
 
-HOLDS = 0.1  # bits per byte that the loss may rise beyond the training length and still count as not broken
-BREAKS = 0.5  # a rise that counts as broken; between the two it is said to drift
 FALLING = 0.02  # a fall between the last two tests from which on the models count as under-trained
 
 LANES_STYLE = """<style>
@@ -72,7 +70,7 @@ class RaceReport:
             case "ready":
                 lengths = f"{board.lengths[0]:,} to {board.lengths[-1]:,}"
                 return (
-                    f"Train starts {_join(board.methods)} from the same weights and feeds them the same {where}, "
+                    f"Train starts {join(board.methods)} from the same weights and feeds them the same {where}, "
                     f"{board.steps:,} steps; meanwhile they are tested on windows of {lengths} bytes."
                 )
             case "running":
@@ -96,7 +94,7 @@ class RaceReport:
             if method != first
         ]
         words = f"On windows of {at:,}, four times as long, {first} needs {bits[first]:.2f} bits per byte"
-        return f"{words}, {_join(others)}." if others else f"{words}."
+        return f"{words}, {join(others)}." if others else f"{words}."
 
     def _shapes(self, tests: dict[str, dict[int, float]]) -> str:
         """Who breaks beyond the training length, and by how much at the worst test length."""
@@ -112,7 +110,7 @@ class RaceReport:
                 rise = max(beyond) - by[self.length]
                 group = holds if rise <= HOLDS else breaks if rise >= BREAKS else drifts
                 group.append(f"{method} ({round(rise, 2) + 0.0:+.2f})")  # + 0.0 turns -0.0 into 0.0
-        parts = [f"{_join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
+        parts = [f"{join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
         return f"Up to {self.board.lengths[-1]:,}: {'; '.join(parts)}." if parts else ""
 
     def _in_range(self, tests: dict[str, dict[int, float]]) -> str:
@@ -127,7 +125,7 @@ class RaceReport:
     def _undefined(self, tests: dict[str, dict[int, float]]) -> str:
         """Methods that have no value at some length; a missing line must not look like an oversight."""
         undefined = [method for method, by in tests.items() if math.isnan(by[self.board.lengths[-1]])]
-        return f"{_join(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
+        return f"{join(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
 
     def _alibi_reach(self) -> str:
         """How far alibi's flattest head looks, so that nobody reads a flat line as memory without end."""
@@ -166,15 +164,6 @@ class RaceReport:
             f'<span class="number" style="min-width: 8.5em">{_thousands(speed) if speed else "0"} tokens/s</span>'
             f'<span class="number" style="min-width: 5em">{end}</span>'
         )
-
-
-def _join(parts: Sequence[str]) -> str:
-    """Words with commas and an "and".
-
-    >>> _join(["a"]), _join(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _thousands(speed: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from traitlets import HasTraits, TraitError, TraitType
 
-__all__ = ["BadValue", "Choice", "Count", "Flag", "shown"]
+__all__ = ["BadValue", "Choice", "Count", "Flag", "Number", "shown"]
 
 
 def shown(value: object) -> str:
@@ -43,6 +43,25 @@ class Count(TraitType[Any, Any]):
     def info(self) -> str:
         """What is allowed, in words."""
         return f"a whole number from {self.low} to {self.high}" + (" or None" if self.allow_none else "")
+
+
+class Number(TraitType[Any, Any]):
+    """A number from `low` to `high`."""
+
+    def __init__(self, default: float, low: float, high: float, **options: Any) -> None:
+        super().__init__(default, **options)
+        self.low, self.high = low, high
+        self.tag(state=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> float:
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not self.low <= value <= self.high:
+            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
+        return float(value)
+
+    def info(self) -> str:
+        """What is allowed, in words."""
+        return f"a number from {self.low:g} to {self.high:g}"
 
 
 class Choice(TraitType[Any, Any]):

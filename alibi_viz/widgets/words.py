@@ -1,9 +1,13 @@
-"""Numbers as a caption says them."""
+"""What captions share: numbers as they say them, and when a loss that rises with length is said to break."""
 
 import math
+from collections.abc import Sequence
 from typing import SupportsFloat
 
-__all__ = ["bias", "slope", "tokens"]
+__all__ = ["BREAKS", "HOLDS", "bias", "join", "slope", "tokens"]
+
+HOLDS = 0.1  # bits per byte that the loss may rise beyond the training length and still count as not broken
+BREAKS = 0.5  # a rise that counts as broken; between the two it is said to drift
 
 
 def slope(value: SupportsFloat) -> str:
@@ -40,3 +44,13 @@ def bias(value: SupportsFloat) -> str:
     True
     """
     return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+def join(parts: Sequence[str]) -> str:
+    """Words with commas and an "and".
+
+    >>> from alibi_viz.widgets import words
+    >>> words.join(["a"]), words.join(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
