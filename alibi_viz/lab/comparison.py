@@ -4,6 +4,8 @@ Everything is paired: for one seed all methods start from the same weights and r
 not time; tokens are equal where training lengths differ.
 """
 
+import math
+from collections.abc import Iterable
 from functools import partial
 from importlib.resources import files
 
@@ -11,7 +13,7 @@ from alibi_viz.lab.experiment import Record, Run
 from alibi_viz.lab.sweep import read_results
 from alibi_viz.models import POSITIONS
 
-__all__ = ["COMPARISON_LENGTH", "default_comparison", "published_results"]
+__all__ = ["COMPARISON_LENGTH", "default_comparison", "published_curves", "published_results"]
 
 COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
 PUBLISHED = "published/comparison.jsonl"
@@ -32,6 +34,42 @@ def default_comparison(seeds: int = 3) -> list[Run]:
 def published_results() -> list[Record]:
     """The records that ship with the package, made by `make reproduce` on one machine: "published seeds", not yours."""
     return read_results(str(files("alibi_viz.lab") / PUBLISHED))
+
+
+def published_curves(
+    task: str, table: str, records: Iterable[Record] | None = None
+) -> dict[str, dict[int, dict[int, float]]]:
+    """One kind of measurement of all runs: {label: {seed: {length, distance or step: number}}}.
+
+    Args:
+        task: "text", "needle" or "copy".
+        table: for text "by_length", "by_context", "gap" (by step, what the loss at 4 L is above that at L), or
+            "by_length" under a changed evaluation, "window", "pi" or "ntk"; for a task "accuracy".
+        records: of a sweep of your own; the published ones by default.
+
+    What is not defined is NaN. Runs without that table, as those that diverged, are left out.
+
+    >>> curves = lab.published_curves("text", "by_length")
+    >>> sorted(curves["alibi"]), list(curves["alibi"][0])
+    ([0, 1, 2], [64, 128, 256, 512, 1024])
+    """
+    found: dict[str, dict[int, dict[int, float]]] = {}
+    for record in published_results() if records is None else records:
+        values = _table(record, table) if record["run"]["task"] == task else None
+        if values:
+            numbers = {int(at): math.nan if value is None else float(value) for at, value in values.items()}
+            found.setdefault(record["run"]["label"], {})[record["run"]["seed"]] = numbers
+    return found
+
+
+def _table(record: Record, table: str) -> dict[str, float | None] | None:
+    if table != "gap":
+        return record[table] if table in record else record.get("changed", {}).get(table)
+    gaps: dict[str, float | None] = {}
+    for step, losses in record.get("by_step", {}).items():
+        near, far = losses[min(losses, key=int)], losses[max(losses, key=int)]
+        gaps[step] = None if near is None or far is None else far - near
+    return gaps
 
 
 def _texts(seed: int) -> list[Run]:

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from alibi_viz.lab.evaluation import length_losses
+from alibi_viz.lab.tasks import Task, accuracy
 from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel
 
-__all__ = ["Lap", "race", "test_lengths"]
+__all__ = ["Lap", "race", "test_distances", "test_lengths"]
+
+TASK_TOKENS = 16_384  # read at each distance when a task is tested
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Lap:
         method: the position method.
         step: the step taken last.
         by_length: None for a step. For a test, bits per byte at the test lengths so far, in a dict that grows from
-            lap to lap until it holds every length.
+            lap to lap until it holds every length; for a task, the share of right answers by distance.
         model: the model as it is now.
     """
 
@@ -40,12 +43,21 @@ def test_lengths(length: int, longest: int = 16) -> list[int]:
     return [length * 2**power for power in range(longest.bit_length())]
 
 
-test_lengths.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
+def test_distances(task: Task, length: int, longest: int = 32) -> list[int]:
+    """The distances at which a race on a task is tested: the largest in exercises of L, 2L, 4L, ..., longest * L.
+
+    >>> test_distances(lab.TASKS["needle"], 32)
+    [31, 63, 127, 255, 511, 1023]
+    """
+    return [task.furthest(size) for size in test_lengths(length, longest)]
+
+
+test_lengths.__test__ = test_distances.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
 
 
 def race(
     methods: Sequence[str],
-    text: Text,
+    text: Text | Task,
     *,
     length: int = 32,
     steps: int = 300,
@@ -62,9 +74,9 @@ def race(
     Args:
         methods: names of position methods, each at most once.
         text, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: test lengths; `test_lengths(length)` by default.
+        lengths: test lengths, `test_lengths(length)` by default; for a task distances, `test_distances(task, length)`.
         checkpoints: how often each model is tested, evenly spaced, the last time after its last step.
-        targets: bytes predicted at a checkpoint, the same ones at each.
+        targets: bytes predicted at a checkpoint, the same ones at each; of no meaning for a task.
         sizes: as in `make_model`.
 
     Raises as `train` and `loss_by_length` do, ValueError at the call for methods that are missing or doubled.
@@ -78,8 +90,11 @@ def race(
     """
     if not methods or len(set(methods)) != len(methods):
         raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
-    lengths = test_lengths(length) if lengths is None else list(lengths)
-    if max(lengths) >= len(text.validation):
+    if lengths is None:
+        lengths = test_distances(text, length) if isinstance(text, Task) else test_lengths(length)
+    if isinstance(text, Task):
+        sizes = {"vocabulary": text.vocabulary, **sizes}
+    elif max(lengths) >= len(text.validation):
         raise ValueError(
             f"{text.name} is too short to test at length {max(lengths)}: its last tenth has "
             f"{len(text.validation):,} bytes, at least {max(lengths) + 1} are needed"
@@ -100,8 +115,19 @@ def race(
                     raise TrainingDiverged(f"{method}: {error}") from None
                 yield Lap(method, step, None, model)
                 by_length: dict[int, float] = {}
-                for tested, bits in length_losses(model, text, lengths, targets=targets) if step.index in marks else ():
-                    by_length = {**by_length, tested: bits}
+                for tested, result in _tests(model, text, lengths, targets) if step.index in marks else ():
+                    by_length = {**by_length, tested: result}
                     yield Lap(method, step, by_length, model)
 
     return laps()
+
+
+def _tests(
+    model: LanguageModel, text: Text | Task, lengths: Sequence[int], targets: int
+) -> Iterator[tuple[int, float]]:
+    if not isinstance(text, Task):
+        yield from length_losses(model, text, lengths, targets=targets)
+        return
+    for distance in lengths:
+        samples = max(16, min(256, TASK_TOKENS // text.needs(distance)))
+        yield distance, accuracy(model, text, distance, samples=samples)

@@ -1,5 +1,7 @@
 """Floor 3: the race is the paper's claim in small, so the claim itself is tested here, on fixed steps and seeds."""
 
+import math
+
 import pytest
 import torch
 
@@ -63,3 +65,15 @@ def test_unknown_method_is_named(text):
 def test_a_model_that_diverges_is_named(text):
     with pytest.raises(lab.TrainingDiverged, match=r"^none: the loss became .* at step \d+ of 50; try a learning rate"):
         list(lab.race(["none"], text, steps=50, learning_rate=1e30))
+
+
+def test_a_race_on_a_task_is_tested_by_distance():
+    task = lab.TASKS["needle"]
+    laps = list(lab.race(["alibi", "learned"], task, length=8, steps=4, checkpoints=1))
+    last = {lap.method: lap for lap in laps}
+    assert list(last["alibi"].by_length) == lab.test_distances(task, 8) == [7, 15, 31, 63, 127, 255]
+    assert last["alibi"].by_length[7] == lab.accuracy(last["alibi"].model, task, 7)
+    assert [math.isnan(value) for value in last["learned"].by_length.values()] == [False] + [True] * 5
+    alone = lab.make_model("alibi", max_length=8, vocabulary=task.vocabulary)
+    steps = [step.loss for step in lab.train(alone, task, length=8, steps=4)]
+    assert [lap.step.loss for lap in laps if lap.method == "alibi" and lap.by_length is None] == steps
