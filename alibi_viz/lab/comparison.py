@@ -11,12 +11,14 @@ from importlib.resources import files
 
 from alibi_viz.lab.experiment import Record, Run
 from alibi_viz.lab.sweep import read_results
+from alibi_viz.lab.tasks import TASKS
 from alibi_viz.models import POSITIONS
 
 __all__ = ["COMPARISON_LENGTH", "default_comparison", "published_curves", "published_results"]
 
 COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
 PUBLISHED = "published/comparison.jsonl"
+TEXT_TABLES = ("by_length", "by_context", "gap", "window", "pi", "ntk")
 
 
 def default_comparison(seeds: int = 3) -> list[Run]:
@@ -42,23 +44,32 @@ def published_curves(
     """One kind of measurement of all runs: {label: {seed: {length, distance or step: number}}}.
 
     Args:
-        task: "text", "needle" or "copy".
-        table: for text "by_length", "by_context", "gap" (by step, what the loss at 4 L is above that at L), or
-            "by_length" under a changed evaluation, "window", "pi" or "ntk"; for a task "accuracy".
-        records: of a sweep of your own; the published ones by default.
+        task: "text", or one of `TASKS`.
+        table: for text "by_length", "by_context", "gap" (by step, how far the loss at four times a run's own training
+            length is above the loss at that length), or "by_length" under a changed evaluation, "window", "pi" or
+            "ntk"; for a task "accuracy".
+        records: of a sweep of your own, whose labels differ for different settings; the published ones by default.
 
     What is not defined is NaN. Runs without that table, as those that diverged, are left out.
+    Raises ValueError for an unknown task or table, and for two records of one task, label and seed.
 
     >>> curves = lab.published_curves("text", "by_length")
     >>> sorted(curves["alibi"]), list(curves["alibi"][0])
     ([0, 1, 2], [64, 128, 256, 512, 1024])
     """
+    tasks, tables = ("text", *TASKS), TEXT_TABLES if task == "text" else ("accuracy",)
+    for name, value, allowed in (("task", task, tasks), ("table", table, tables)):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     found: dict[str, dict[int, dict[int, float]]] = {}
     for record in published_results() if records is None else records:
-        values = _table(record, table) if record["run"]["task"] == task else None
+        run = record["run"]
+        values = _table(record, table) if run["task"] == task else None
         if values:
-            numbers = {int(at): math.nan if value is None else float(value) for at, value in values.items()}
-            found.setdefault(record["run"]["label"], {})[record["run"]["seed"]] = numbers
+            seeds = found.setdefault(run["label"], {})
+            if run["seed"] in seeds:
+                raise ValueError(f"two records of task {task}, label {run['label']!r} and seed {run['seed']}")
+            seeds[run["seed"]] = {int(at): math.nan if value is None else float(value) for at, value in values.items()}
     return found
 
 
@@ -67,8 +78,11 @@ def _table(record: Record, table: str) -> dict[str, float | None] | None:
         return record[table] if table in record else record.get("changed", {}).get(table)
     gaps: dict[str, float | None] = {}
     for step, losses in record.get("by_step", {}).items():
-        near, far = losses[min(losses, key=int)], losses[max(losses, key=int)]
-        gaps[step] = None if near is None or far is None else far - near
+        near, far = min(losses, key=int), max(losses, key=int)
+        if far == near:
+            return None  # trained where others are tested, and not tested beyond
+        known = losses[near] is not None and losses[far] is not None
+        gaps[step] = losses[far] - losses[near] if known else None
     return gaps
 
 

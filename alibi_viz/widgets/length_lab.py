@@ -1,28 +1,29 @@
 """LengthLab: train tiny models side by side on short windows, and watch what longer ones do to them."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401 - the first optimizer would import it amid the first race, for most of a second
-from ipywidgets import HTML, Layout, VBox, Widget
+from ipywidgets import HTML, HBox, Layout, ToggleButtons, VBox, Widget
 
 from alibi_viz.figures import race as picture
-from alibi_viz.lab import Lap, Scoreboard, race, test_lengths
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.background import Background, on_one_thread
 from alibi_viz.widgets.base import App
+from alibi_viz.widgets.race_claims import published_words
 from alibi_viz.widgets.race_controls import RaceControls
-from alibi_viz.widgets.race_traits import METHODS, Methods, Rate, Source, read_source
-from alibi_viz.widgets.race_words import LANES_STYLE, RaceReport
-from alibi_viz.widgets.traits import BadValue, Count
+from alibi_viz.widgets.race_report import NEEDLE, RaceReport
+from alibi_viz.widgets.race_traits import METHODS, Guesses, Methods, Rate, Source, read_source
+from alibi_viz.widgets.race_views import VIEWS, measurements, panel, unmeasured
+from alibi_viz.widgets.race_words import LANES_STYLE, RaceWords
+from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["LengthLab"]
 
-STEPS_BETWEEN_TESTS = 30
-TARGETS = 2048  # bytes predicted in a test: with more, tests would take more time than training
+RACED = ("methods", "length", "steps", "seed", "seeds", "learning_rate", "text")  # what Train goes by
 
 
 class LengthLab(App):
@@ -37,13 +38,16 @@ class LengthLab(App):
         length: bytes in a training window, L, 8 to 128; tests go up to 16 L.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
+        seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
         learning_rate: at most 1,000. Try 100 to see a training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
+        guesses: {method: {2, 4 or 16: bits per byte expected at so many times L}}, held against the next race.
+        view: the tab. "race"; "gap", what 4 L costs above L by step; "by position" in one long window; "same targets"
+            with growing context; "needle", a race of its own, on finding one value in noise.
+        published: draw the published seeds beside this machine's.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
-    >>> app
-    LengthLab(methods=('alibi', 'none'), length=32, steps=10, seed=0, learning_rate=0.008, text=None)
     >>> app.train().result()
     >>> print(app.caption[:69])
     Trained 10 steps on windows of 32 bytes of Python language reference,
@@ -55,61 +59,76 @@ class LengthLab(App):
     length = Count(32, 8, 128)
     steps = Count(300, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
+    seeds = Count(1, 1, 5)
     learning_rate = Rate(8e-3, 1000)
     text = Source(None)
+    guesses = Guesses()
+    view = Choice("race", VIEWS)
+    published = Flag(False)
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # the race's thread and the kernel's both draw
-        self._race: RaceReport | None = None
-        self._background: Background[Lap] | None = None
+        self._reports: dict[bool, RaceReport] = {}  # the last race on text (False) and on needles (True)
+        self._raced: dict[str, Any] = {}
+        self._active: RaceReport | None = None
+        self._background: Background[Any] | None = None
+        self._measuring = False
         super().__init__(**state)
+        self.observe(lambda _: self._measure(), names="view")
 
     # What a race has brought.
 
     @property
     def losses(self) -> dict[str, list[float]]:
-        """Bits per byte of each training step, a list a method; empty before the first race."""
-        return self._race.board.losses if self._race else {}
+        """Bits per byte of each training step of the seed raced last, a list a method; empty before the first race."""
+        return self._report.board.losses if self._report else {}
 
     @property
     def results(self) -> dict[str, dict[int, float]]:
-        """{method: {test length: bits per byte}} after the last test; NaN where a method is not defined."""
-        return {method: self._race.board.by_length(method) for method in self._race.board.methods} if self._race else {}
+        """{method: {test length: bits per byte}}, the mean over the seeds; NaN where a method is not defined.
+
+        In the tab "needle" {method: {distance: share found}}.
+        """
+        return {name: self._report.by_length(name) for name in self._report.methods} if self._report else {}
 
     @property
     def models(self) -> dict[str, LanguageModel]:
-        """{method: model}, trained as far as the race went."""
-        return self._race.board.models if self._race else {}
+        """{method: model} of the seed raced last, trained as far as the race went."""
+        return self._report.board.models if self._report else {}
 
     @property
     def running(self) -> bool:
         """Whether a race is on; once it is not, the app shows how it ended."""
         with self._lock:
-            return self._race is not None and self._race.state == "running"
+            return self._active is not None and self._active.state == "running"
 
     # What one can do.
 
-    def train(self) -> Background[Lap]:
-        """Start a race afresh, and give back its future.
+    def train(self) -> Background[Any]:
+        """Start a race afresh, on needles if that tab is open, and give back its future.
 
         Raises:
             RuntimeError: a race is running.
             BadValue: no method is chosen, or the text cannot be read or is too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
+        if self._background and not self.running:
+            self._background.stop()  # it may still be measuring, for another tab
+            self._background.join()
         with self._lock:
-            if self._race and self.running:
-                done = min(map(self._race.board.step, self._race.board.methods))
+            if self._active and self.running:
+                board = self._active.board
                 raise RuntimeError(
-                    f"a race is running, step {done:,} of {self._race.board.steps:,}: let it end, or stop it first; "
-                    "nothing was changed"
+                    f"a race is running, step {min(map(board.step, board.methods)):,} of {board.steps:,}: let it end, "
+                    "or stop it first; nothing was changed"
                 )
-            laps, self._race = self._start()
-            self._background = Background(on_one_thread(laps), self._race.board.add, self.refresh, self._ended)
+            report = self._planned()
+            laps = self._laps(report)
+            self._active = self._reports[report.task] = report
+            self._raced = {name: getattr(self, name) for name in RACED}
             self.say("")
             self._controls.race_is_on(True)
-            self.refresh()
-            return self._background.start()
+            return self._run(laps, report.add, self._ended)
 
     def stop(self) -> None:
         """End the race after the lap that is being run, a fraction of a second; without a race nothing happens."""
@@ -128,22 +147,30 @@ class LengthLab(App):
 
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
-        return [VBox([self._controls, HTML(LANES_STYLE), self._lanes], layout=Layout(width="100%"))]
+        tabs = ToggleButtons(options=VIEWS, style={"button_width": "max-content"}).add_class("s-view")
+        self.link(tabs, "view")
+        beside = self.checkbox(
+            "published", "published seeds", "s-published", "Draw seeds trained elsewhere beside these"
+        )
+        row = HBox([tabs, beside], layout=Layout(flex_flow="row wrap", align_items="center", overflow="visible"))
+        rows = [self._controls, HTML(LANES_STYLE), self._lanes, row]
+        return [VBox(rows, layout=Layout(width="100%", overflow="visible"))]
 
     def draw(self) -> str:
-        race = self._race or self._planned()
-        board = race.board
+        report = self._report or self._planned()
+        locked = report.state == "running" and not report.task
+        guesses = report.guesses if locked else self.guesses
         picture.draw(
             self.figure,
             METHODS,
-            length=race.length,
-            steps=board.steps,
-            losses=board.losses,
-            by_length={method: board.by_length(method) for method in board.methods},
-            lengths=board.lengths,
+            steps=report.steps,
+            losses=report.board.losses,
+            panel=panel(report, self.view, published=self.published, guesses=guesses),
+            alone=self.view not in ("race", "needle"),
+            unit="answer" if report.task else "byte",
         )
-        self._lanes.value = race.lanes()
-        return race.caption() + (" The controls have changed since: Train again." if self._changed_since() else "")
+        self._lanes.value = RaceWords(self._active if self._active and self.running else report).lanes()
+        return RaceWords(report).told(self.view, guesses) + self._aside(report)
 
     def refresh(self) -> None:
         with self._lock:
@@ -155,48 +182,72 @@ class LengthLab(App):
 
     # How a race goes.
 
-    def _start(self) -> tuple[Iterator[Lap], RaceReport]:
-        if not self.methods:
-            raise BadValue(f"methods must be at least one of {', '.join(METHODS)}, got none")
-        text = read_source(self.text)
-        planned = self._planned()
-        planned.text, planned.state = text.name, "running"
-        try:
-            laps = race(
-                self.methods,
-                text,
-                length=self.length,
-                steps=self.steps,
-                seed=self.seed,
-                lengths=planned.board.lengths,
-                checkpoints=max(10, self.steps // STEPS_BETWEEN_TESTS),
-                targets=TARGETS,
-                learning_rate=self.learning_rate,
-            )
-        except ValueError as error:
-            raise BadValue(str(error)) from error
-        self._raced = self._state()
-        return laps, planned
+    @property
+    def _report(self) -> RaceReport | None:
+        """The race that the open tab is about."""
+        return self._reports.get(self.view == "needle")
 
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
         name = "Python language reference" if self.text is None else "your text"
         name = self.text.name if isinstance(self.text, Path) else name
-        return RaceReport(
-            name, self.seed, Scoreboard(self.methods, steps=self.steps, lengths=test_lengths(self.length))
-        )
+        settings = {name: getattr(self, name) for name in RACED if name != "text"}
+        return RaceReport(name, task=self.view == "needle", guesses=self.guesses, **settings)
 
-    def _changed_since(self) -> bool:
-        return self._race is not None and self._race.state != "running" and self._raced != self._state()
+    def _laps(self, report: RaceReport) -> Iterable[Any]:
+        if not self.methods:
+            raise BadValue(f"methods must be at least one of {', '.join(METHODS)}, got none")
+        report.source = NEEDLE if report.task else read_source(self.text)
+        report.text = report.source.name
+        try:
+            laps = report.laps()
+        except ValueError as error:
+            raise BadValue(str(error)) from error
+        report.state = "running"
+        return laps
+
+    def _run(
+        self, items: Iterable[Any], take: Callable[[Any], None], end: Callable[[BaseException | None], None]
+    ) -> Background[Any]:
+        self._background = Background(on_one_thread(items), take, self.refresh, end)
+        self.refresh()
+        return self._background.start()
 
     def _ended(self, error: BaseException | None) -> None:
         """On the race's thread, when it is over for whatever reason."""
-        assert self._race and self._background
-        board = self._race.board
-        complete = board.tested() == board.steps
+        assert self._active
         with self._lock:
-            self._race.state = "failed" if error else "finished" if complete else "stopped"
+            complete = len(self._active.complete) == self._active.seeds
+            self._active.state = "failed" if error else "finished" if complete else "stopped"
             self._controls.race_is_on(False)
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
+        self._measure()
+
+    def _measure(self) -> None:
+        """Ask the trained models what the open tab shows, if nobody has yet."""
+        with self._lock:
+            report, view = self._reports.get(False), self.view
+            if report is None or self.running or self._measuring or not unmeasured(report, view):
+                return
+            self._measuring = True
+            self._run(measurements(report, view), lambda _: None, self._measured)
+
+    def _measured(self, error: BaseException | None) -> None:
+        assert self._background
+        with self._lock:
+            self._measuring = False
+            if error:
+                self.say(str(error) or type(error).__name__)
+            self.refresh()
+        if not error and not self._background.stopped:
+            self._measure()  # another tab may have been opened meanwhile
+
+    def _aside(self, report: RaceReport) -> str:
+        """What else one must know to read the picture."""
+        said = f" {published_words(report, self.view)}" if self.published else ""
+        if self.running:
+            return f"{said} The race that is on belongs to another tab." if self._active is not report else said
+        changed = self._raced != {name: getattr(self, name) for name in RACED}
+        return f"{said} The controls have changed since: Train again." if changed and report.boards else said

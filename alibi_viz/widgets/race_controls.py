@@ -7,6 +7,7 @@ from ipywidgets import Button, Checkbox, HBox, IntText, Label, Layout, Text, VBo
 from traitlets import TraitError
 
 from alibi_viz.widgets.base import App
+from alibi_viz.widgets.guess_rows import GuessRows
 from alibi_viz.widgets.race_traits import METHODS
 from alibi_viz.widgets.text_picker import TextPicker
 
@@ -30,17 +31,19 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         numbers = [
             app.slider("length", "training length L", "s-length", "Bytes in a training window"),
             app.slider("steps", "steps", "s-steps", "How often each model learns from a batch of 32 windows"),
+            app.slider("seeds", "seeds", "s-seeds", "How many races, one after the other: one seed proves little"),
             self._field(IntText(), "seed", "s-seed", "Sets the starting weights and the batches"),
             self._field(Text(continuous_update=False), "learning_rate", "s-rate", "100 makes the training diverge"),
         ]
         self._boxes = HBox([self._box(method) for method in METHODS], layout=Layout(**_ROW))
         self._numbers = HBox(numbers, layout=Layout(**_ROW))
-        rows = [self._boxes, self._numbers, self.picker, HBox([self.start, self.end])]
+        self._guesses = GuessRows(app)
+        rows = [self._boxes, self._numbers, self.picker, self._guesses, HBox([self.start, self.end])]
         super().__init__(rows, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
 
     def race_is_on(self, running: bool) -> None:
         """While a race is on nothing can be set, so that the controls say what is being raced."""
-        for control in (self._boxes, self._numbers, self.picker):
+        for control in (self._boxes, self._numbers, self.picker, self._guesses):
             _disable(control, running)
         self.start.disabled, self.end.disabled = running, not running
 

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from traitlets import HasTraits, TraitType
 from alibi_viz.lab import Text, load_text
 from alibi_viz.widgets.traits import BadValue, shown
 
-__all__ = ["METHODS", "Methods", "Rate", "Source", "read_source"]
+__all__ = ["METHODS", "MULTIPLES", "Guesses", "Methods", "Rate", "Source", "read_source"]
 
 METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")
+MULTIPLES = (2, 4, 16)  # of the training length, at which the loss may be guessed
+MOST_BITS = 10.0
 
 
 class Methods(TraitType[Any, Any]):
@@ -51,6 +53,36 @@ class Rate(TraitType[Any, Any]):
     def info(self) -> str:
         """What is allowed, in words."""
         return f"a number above 0 and at most {self.high:g}"
+
+
+class Guesses(TraitType[Any, Any]):
+    """{method: {multiple of the training length: bits per byte}}, made before a race; empty for none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__({}, **options)
+        self.tag(state=True)
+
+    def validate(self, obj: HasTraits, value: Any) -> dict[str, dict[int, float]]:
+        if not isinstance(value, Mapping):
+            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
+        kept: dict[str, dict[int, float]] = {}
+        for method, own in value.items():
+            if method not in METHODS or not isinstance(own, Mapping) or not all(map(_is_guess, own.items())):
+                raise BadValue(f"{self.name} must be {self.info()}, got {shown(dict(value))}")
+            if own:
+                kept[method] = {times: float(own[times]) for times in MULTIPLES if times in own}
+        return kept
+
+    def info(self) -> str:
+        """What is allowed, in words."""
+        times = ", ".join(map(str, MULTIPLES))
+        return f"{{method: {{{times}: bits per byte from 0 to {MOST_BITS:g}}}}}"
+
+
+def _is_guess(item: tuple[Any, Any]) -> bool:
+    times, bits = item
+    number = isinstance(bits, numbers.Real) and not isinstance(bits, bool)
+    return times in MULTIPLES and number and 0 <= bits <= MOST_BITS
 
 
 class Source(TraitType[Any, Any]):

@@ -2,16 +2,18 @@
 
 import html
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from alibi_viz.figures import theme
 from alibi_viz.lab import Scoreboard
-from alibi_viz.models import Alibi
-from alibi_viz.slopes import e_fold, reach
+from alibi_viz.widgets.race_claims import alibi_reach, found, in_range, proof, scored, seeds_of, view_words
+from alibi_viz.widgets.race_report import RaceReport
 from alibi_viz.widgets.race_traits import METHODS
+from alibi_viz.widgets.race_views import unmeasured
 from alibi_viz.widgets.words import BREAKS, HOLDS, join
 
-__all__ = ["LANES_STYLE", "RaceReport"]
+__all__ = ["LANES_STYLE", "RaceWords"]
 
 FALLING = 0.02  # a fall between the last two tests from which on the models count as under-trained
 
@@ -25,58 +27,74 @@ LANES_STYLE = """<style>
 </style>"""
 
 
-@dataclass
-class RaceReport:
-    """What there is to say of a race.
+@dataclass(frozen=True)
+class RaceWords:
+    """Sentences about a race on text, or on needles.
 
     Attributes:
-        text: name of the text.
-        seed: of the race.
-        board: its record.
-        state: "ready", "running", "stopped", "finished" or "failed".
+        report: the race.
     """
 
-    text: str
-    seed: int
-    board: Scoreboard
-    state: str = "ready"
+    report: RaceReport
+
+    def told(self, view: str, guesses: Mapping[str, Mapping[int, float]]) -> str:
+        """What a tab shows, in a few sentences."""
+        if view in ("race", "needle"):
+            return self.caption(guesses)
+        if self.report.boards and unmeasured(self.report, view):
+            when = "are being measured" if self.report.state != "running" else "will be measured when the race is over"
+            return f"{self.status()} The models {when}."
+        return f"{self.status()} {view_words(self.report, view)}".strip()
+
+    def caption(self, guesses: Mapping[str, Mapping[int, float]]) -> str:
+        """What is seen in the race itself, in a few sentences; guesses made before it are held against it."""
+        report = self.report
+        sentences = [self.status()]
+        if report.task:
+            sentences.append(found(report))
+        elif report.boards and report.boards[0].tested():
+            tests = {method: report.by_length(method) for method in report.methods}
+            sentences += [self._gap(tests), self._shapes(tests), in_range(report), self._undefined(tests)]
+            sentences += [alibi_reach(report), self._under_trained(), scored(report, guesses), proof(report)]
+        return " ".join(sentence for sentence in sentences if sentence)
 
     @property
     def length(self) -> int:
-        """The training length, which is the first test length."""
-        return self.board.lengths[0]
+        """The training length."""
+        return self.report.length
 
-    def caption(self) -> str:
-        """What is seen, in a few sentences."""
-        sentences = [self._status()]
-        tests = {method: self.board.by_length(method) for method in self.board.methods if self.board.tested()}
-        if tests:
-            sentences += [self._gap(tests), self._shapes(tests), self._in_range(tests), self._undefined(tests)]
-            sentences += [self._alibi_reach(), self._under_trained()]
-        return " ".join(sentence for sentence in sentences if sentence)
+    @property
+    def board(self) -> Scoreboard:
+        """The seed that is being raced, or was raced last."""
+        return self.report.board
 
     def lanes(self) -> str:
         """A lane for each method, HTML: its bar, steps, tokens per second and time left."""
         return f'<div class="alibi-lanes">{"".join(map(self._lane, self.board.methods))}</div>'
 
-    def _status(self) -> str:
-        board = self.board
+    def status(self) -> str:
+        """What is being done, or was."""
+        board, report = self.board, self.report
         done = min(map(board.step, board.methods), default=0)
-        where = f"windows of {self.length} bytes of {self.text}"
+        where = (
+            f"needles in {self.length} tokens" if report.task else f"windows of {self.length} bytes of {report.text}"
+        )
         tested = f"tested last after step {board.tested()}" if board.tested() else "not tested yet"
-        match self.state:
+        match report.state:
             case "ready" if not board.methods:
                 return "No method is chosen: tick at least one."
             case "ready":
                 lengths = f"{board.lengths[0]:,} to {board.lengths[-1]:,}"
+                how = f"needles {lengths} tokens back" if report.task else f"windows of {lengths} bytes"
                 return (
                     f"Train starts {join(board.methods)} from the same weights and feeds them the same {where}, "
-                    f"{board.steps:,} steps; meanwhile they are tested on windows of {lengths} bytes."
+                    f"{board.steps:,} steps; meanwhile they are tested on {how}."
                 )
             case "running":
-                return f"Training on {where}: step {done:,} of {board.steps:,}, {tested}."
+                turn = f" of seed {len(report.boards)} of {report.seeds}" if report.seeds > 1 else ""
+                return f"Training on {where}: step {done:,} of {board.steps:,}{turn}, {tested}."
             case "finished":
-                return f"Trained {board.steps:,} steps on {where}, seed {self.seed}."
+                return f"Trained {board.steps:,} steps on {where}, {seeds_of(report)}."
             case "stopped":
                 return f"Stopped after step {done:,} of {board.steps:,} on {where}; {tested}."
         return f"Ended by an error after step {done:,} of {board.steps:,} on {where}; {tested}."
@@ -113,36 +131,15 @@ class RaceReport:
         parts = [f"{join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
         return f"Up to {self.board.lengths[-1]:,}: {'; '.join(parts)}." if parts else ""
 
-    def _in_range(self, tests: dict[str, dict[int, float]]) -> str:
-        """Who is best where they were trained: seldom the one that holds beyond it."""
-        bits = {method: by[self.length] for method, by in tests.items() if math.isfinite(by[self.length])}
-        if len(bits) < 2:
-            return ""
-        best = min(bits, key=lambda method: bits[method])
-        words = f"At the training length itself {best} is best, {bits[best]:.2f}"
-        return f"{words} (alibi {bits['alibi']:.2f})." if best != "alibi" and "alibi" in bits else f"{words}."
-
     def _undefined(self, tests: dict[str, dict[int, float]]) -> str:
         """Methods that have no value at some length; a missing line must not look like an oversight."""
         undefined = [method for method, by in tests.items() if math.isnan(by[self.board.lengths[-1]])]
         return f"{join(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
 
-    def _alibi_reach(self) -> str:
-        """How far alibi's flattest head looks, so that nobody reads a flat line as memory without end."""
-        position = self.board.models["alibi"].transformer.position if "alibi" in self.board.models else None
-        if not isinstance(position, Alibi):
-            return ""
-        flattest = position.slopes.min()
-        return (
-            f"alibi's flattest head fades to 1/e in {float(e_fold(flattest)):,.0f} tokens (1/m) and is practically "
-            f"blind beyond {float(reach(flattest)):,.0f} (4/m): a flat line says that nothing breaks, not that all "
-            "is read."
-        )
-
     def _under_trained(self) -> str:
         """Whether the loss was still falling at the end, on the frozen targets: single batches are too noisy."""
         before = max((step for step in next(iter(self.board.tests.values())) if step < self.board.steps), default=0)
-        if self.state != "finished" or not before:
+        if self.report.state != "finished" or not before:
             return ""
         last, at = self.board.steps, self.length
         fall = max(tests[before][at] - tests[last][at] for tests in self.board.tests.values())
@@ -151,10 +148,10 @@ class RaceReport:
         return f"Under-trained: from step {before:,} to {last:,} the loss at {at} still fell, by up to {fall:.2f}."
 
     def _lane(self, method: str) -> str:
-        board, color = self.board, theme.COLORS[METHODS.index(method)]
+        board, color, state = self.board, theme.COLORS[METHODS.index(method)], self.report.state
         done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
         share = 100 * done / board.steps
-        end = {"ready": "", "running": "starting" if left is None else f"{left:.0f} s left"}.get(self.state, self.state)
+        end = {"ready": "", "running": "starting" if left is None else f"{left:.0f} s left"}.get(state, state)
         bar = f'<div class="progress-bar" style="width: {share:.1f}%; background: {color}"></div>'
         return (
             f'<span style="border-left: 4px solid {color}; padding-left: 8px">{html.escape(method)}</span>'

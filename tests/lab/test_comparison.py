@@ -40,3 +40,26 @@ def test_records_of_a_sweep_of_ones_own_and_unfinished_ones():
     records = [{"run": runs[0], "by_length": {"8": 2.0}}, {"run": runs[1], "error": "diverged"}]
     assert lab.published_curves("text", "by_length", records) == {"mine": {0: {8: 2.0}}}
     assert lab.published_curves("copy", "accuracy", records) == {}
+
+
+def test_a_run_that_was_tested_at_one_length_only_has_no_gap():
+    assert "rotary trained at 16L" not in lab.published_curves("text", "gap")
+
+
+@pytest.mark.parametrize(
+    ("task", "table", "said"),
+    [
+        ("txt", "by_length", "task must be one of text, needle, copy, induction, got 'txt'"),
+        ("text", "run", "table must be one of by_length, by_context, gap, window, pi, ntk, got 'run'"),
+        ("needle", "by_length", "table must be one of accuracy, got 'by_length'"),
+    ],
+)
+def test_an_unknown_name_is_told_what_there_is(task, table, said):
+    with pytest.raises(ValueError, match=said):
+        lab.published_curves(task, table)
+
+
+def test_records_that_cannot_be_told_apart_are_refused():
+    twice = [{"run": {"task": "text", "label": "mine", "seed": 0}, "by_length": {"8": bits}} for bits in (2.0, 3.0)]
+    with pytest.raises(ValueError, match="two records of task text, label 'mine' and seed 0"):
+        lab.published_curves("text", "by_length", twice)

@@ -7,7 +7,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.length_lab import TARGETS
+from alibi_viz.widgets.race_report import TARGETS
 from tests.widgets.small_race import DEADLINE, ENGLISH, control, lanes, message, small, until
 
 # The race.
@@ -15,7 +15,10 @@ from tests.widgets.small_race import DEADLINE, ENGLISH, control, lanes, message,
 
 def test_it_starts_readable_and_its_repr_never_changes() -> None:
     app = small(seed=3)
-    words = "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, learning_rate=0.008, text=None)"
+    words = (
+        "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, seeds=1, learning_rate=0.008, text=None, "
+        "guesses={}, view='race', published=False)"
+    )
     assert repr(app) == words
     assert app.caption.startswith("Train starts alibi and none from the same weights")
     assert (app.losses, app.results, app.models) == ({}, {}, {})
@@ -49,10 +52,10 @@ def test_the_threads_of_the_kernel_are_left_alone() -> None:
 def test_the_figure_shows_what_was_measured() -> None:
     app = small()
     app.train().result(DEADLINE)
-    left, right = app.figure.data[0], app.figure.data[1]
+    left, right = app.figure.data[0], app.figure.data[5]
     assert list(left.y) == app.losses["alibi"]
     assert dict(zip(right.x, right.y, strict=True)) == app.results["alibi"]
-    assert [trace.visible for trace in app.figure.data] == [True, True] + [False] * 6 + [True, True]
+    assert [trace.visible for trace in app.figure.data] == [True, False, False, False, True] * 2 + [False] * 15
 
 
 def test_the_caption_says_what_was_measured() -> None:
@@ -80,7 +83,7 @@ def test_models_advance_together_with_bars_speeds_and_times(long_race: LengthLab
 def test_the_picture_moves_while_it_trains(long_race: LengthLab) -> None:
     before = len(long_race.figure.data[0].x)
     until(lambda: len(long_race.figure.data[0].x) > before, "a longer curve")
-    until(lambda: len(long_race.figure.data[1].x) == 5, "a test at every length")
+    until(lambda: len(long_race.figure.data[5].x) == 5, "a test at every length")
     assert long_race.caption.startswith("Training on windows of 8 bytes")
 
 

@@ -146,7 +146,7 @@ def test_an_unforeseen_failure_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> 
         raise MemoryError
         yield
 
-    monkeypatch.setattr("alibi_viz.widgets.length_lab.race", race)
+    monkeypatch.setattr("alibi_viz.widgets.race_report.race", race)
     app = small()
     with pytest.raises(MemoryError):
         app.train().result(DEADLINE)
