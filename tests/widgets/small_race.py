@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ipywidgets import Widget
 
+from alibi_viz.figures.panel import KINDS
 from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.race_traits import METHODS
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
 DEADLINE = 60  # seconds, for what takes one
@@ -40,3 +43,17 @@ def until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"not in {DEADLINE} s: {what}"
         time.sleep(0.01)
+
+
+def trace(app: LengthLab, kind: str, method: str) -> Any:
+    return app.figure.data[(1 + KINDS.index(kind)) * len(METHODS) + METHODS.index(method)]
+
+
+def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
+    shown = trace(app, kind, method)
+    return dict(zip(shown.x.tolist(), shown.y.tolist(), strict=True))
+
+
+def open_tab(app: LengthLab, view: str) -> None:
+    app.view = view
+    until(lambda: not app._measuring, f"the measurements of {view}")

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.figures import panel as sheet
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race_report import NEEDLE
-from alibi_viz.widgets.race_traits import METHODS
 from alibi_viz.widgets.race_views import CONTEXT_STRIDE, CONTEXT_TARGETS, POSITION_TARGETS
 from alibi_viz.widgets.traits import BadValue
-from tests.widgets.small_race import DEADLINE, control, message, small, until
+from tests.widgets.small_race import DEADLINE, message, open_tab, points, small, trace, until
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +26,6 @@ def trained() -> LengthLab:
 def first_tab(trained: LengthLab) -> Iterator[None]:
     yield
     trained.view, trained.published, trained.guesses = "race", False, {}
-
-
-def trace(app: LengthLab, kind: str, method: str) -> Any:
-    return app.figure.data[(1 + sheet.KINDS.index(kind)) * len(METHODS) + METHODS.index(method)]
-
-
-def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
-    shown = trace(app, kind, method)
-    return dict(zip(shown.x.tolist(), shown.y.tolist(), strict=True))
-
-
-def open_tab(app: LengthLab, view: str) -> None:
-    app.view = view
-    until(lambda: not app._measuring, f"the measurements of {view}")
 
 
 # Seeds.
@@ -234,46 +218,6 @@ def test_published_needles_are_at_the_same_multiples_too(trained: LengthLab) -> 
     shown = trace(trained, "published", "alibi")
     assert shown.x[:6].tolist() == [7, 15, 31, 63, 127, 255]
     assert shown.y[0] == lab.published_curves("needle", "accuracy")["alibi"][0][63]
-
-
-# Guesses.
-
-
-def test_a_guess_is_drawn_before_and_scored_after() -> None:
-    app = small(guesses={"none": {2: 3.0, 16: 7.5}})
-    assert points(app, "guesses", "none") == {16: 3.0, 128: 7.5}
-    app.train().result(DEADLINE)
-    bits = app.results["none"]
-    assert (
-        f"You guessed: none 3.0 at 2 L, where it was {bits[16]:.1f} and 7.5 at 16 L, where it was {bits[128]:.1f}."
-        in app.caption
-    )
-    app.guesses = {"none": {2: round(bits[16], 1)}}
-    assert "You guessed" not in app.caption, "after the race it is no guess"
-
-
-def test_guesses_are_locked_while_the_race_is_on() -> None:
-    app = small(steps=2000, guesses={"alibi": {4: 5.0}})
-    app.train()
-    until(lambda: app.losses["alibi"], "a step")
-    assert control(app, "s-guess-alibi-4").disabled
-    app.guesses = {"alibi": {4: 1.0}}
-    assert points(app, "guesses", "alibi") == {32: 5.0}
-    app.stop()
-    until(lambda: not app.running, "the end")
-
-
-def test_sliders_and_the_trait_say_the_same() -> None:
-    app = small()
-    assert app.guesses == {}
-    control(app, "s-guess").value = True
-    assert app.guesses == {name: {2: 4.0, 4: 4.0, 16: 4.0} for name in ("alibi", "none")}
-    control(app, "s-guess-none-16").value = 7.3
-    assert app.guesses["none"][16] == 7.3
-    app.guesses = {"alibi": {2: 2.5}}
-    assert control(app, "s-guess-alibi-2").value == 2.5
-    control(app, "s-guess").value = False
-    assert app.guesses == {}
 
 
 @pytest.mark.parametrize(
