@@ -75,7 +75,7 @@ def test_bad_input_is_told_in_the_app_and_mended_there(page: NotebookPage) -> No
     expect(app.locator(".alibi-error")).to_contain_text("your text is too short")
     app.locator(".s-own-text textarea").fill("<b>shalom</b> שלום 🐢 " * 200)
     app.locator(".s-train").click()
-    page.wait_for_caption("bytes of your text", timeout=30)
+    page.wait_for_caption("Training on windows of 8 bytes of your text", timeout=30)
     expect(app.locator(".alibi-error")).to_have_count(0)
     app.locator(".s-stop").click()
     page.wait_for_caption("Stopped after step", timeout=20)
@@ -94,3 +94,35 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) 
     notebook.wait_for_caption("Stopped after step", timeout=20)
     notebook.page.wait_for_timeout(1 * SECOND)
     assert ["CancelledError" in error for error in notebook.errors()] == ([True] if cell != "1 + 1" else [])
+
+
+def test_a_reader_guesses_first_and_goes_through_the_tabs(notebook: NotebookPage) -> None:
+    small = 'race = widgets.LengthLab(methods=["alibi", "none"], length=8, steps=20, seeds=2); race'
+    notebook.server.write("tabs", IMPORT, small)
+    notebook.open("tabs")
+    notebook.run_all()
+    app, before = notebook.app(0), notebook.picture(0)
+    app.locator(".s-guess input").click()
+    expect(app.locator(".s-guess-none-16")).to_be_visible()
+    expect(app.locator(".s-guess-rotary-16")).not_to_be_visible()
+    notebook.press_slider("s-guess-none-16", "ArrowRight", number=0)
+    before = notebook.wait_for_new_picture(before)
+    app.locator(".s-train").click()
+    notebook.wait_for_caption("Thin lines are the 2 seeds", timeout=60)
+    notebook.wait_for_caption("You guessed: alibi 4.0 at 2 L, where it was")
+    notebook.wait_for_caption("none 4.0 at 2 L")
+    notebook.wait_for_caption("4.1 at 16 L, where it was")
+    for tab, words in (
+        ("gap", "At the last test, windows of 32 against windows of 8"),
+        ("by position", "Bits per byte in one long window"),
+        ("same targets", "From 8 to 128 bytes of context"),
+        ("needle", "A needle is one value in noise"),
+        ("race", "Thin lines are the 2 seeds"),
+    ):
+        before = notebook.picture(0)
+        app.locator(".s-view button", has_text=tab).click()
+        notebook.wait_for_caption(words, timeout=60)
+        notebook.wait_for_new_picture(before)
+    app.locator(".s-published input").click()
+    notebook.wait_for_caption("Dotted: published seeds, not this machine's")
+    assert notebook.errors() == []
