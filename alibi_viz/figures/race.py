@@ -22,6 +22,7 @@ _LEFT, _RIGHT = (0.0, 0.46), (0.54, 1.0)  # shares of the width
 _NONE, _ALL = (0.0, 0.001), (0.005, 1.0)  # plots that overlap would lose their lines and shades
 _WHILE = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
 _TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 200)
+_FEW = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 _POWERS = range(0, 40, 3)  # for a training that diverges
 
 
@@ -104,11 +105,18 @@ def draw(
         low, high = _octaves([bits for _, bits in curves.values()])
         figure.layout.yaxis.update(
             range=[math.log10(low), math.log10(high)],
-            tickvals=_TICKS if high < 1000 * low else [10.0**power for power in _POWERS],
-            ticktext=[f"{tick:g}" for tick in _TICKS] if high < 1000 * low else [f"10<sup>{p}</sup>" for p in _POWERS],
             title_text=f"bits per {unit}",
             visible=not alone,
+            **_ticks(low, high),
         )
+
+
+def _ticks(low: float, high: float) -> dict[str, object]:
+    """Labels of the logarithmic axis, fewer where it spans more."""
+    if high >= 1000 * low:
+        return {"tickvals": [10.0**power for power in _POWERS], "ticktext": [f"10<sup>{p}</sup>" for p in _POWERS]}
+    values = _TICKS if high < 20 * low else _FEW
+    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
 
 
 def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

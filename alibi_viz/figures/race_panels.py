@@ -91,7 +91,7 @@ def distance_panel(
 ) -> Panel:
     """Share of needles found, by how far back they lie."""
     return Panel(
-        title="Needles found, by how far back they lie",
+        title="Needles found, by distance",
         x_title="distance of the needle, tokens",
         y_title="share found",
         hover="%{fullData.name}, %{x} tokens back<br>%{y:.0%} found<extra></extra>",

@@ -9,9 +9,9 @@ from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel
 
-__all__ = ["Lap", "race", "test_distances", "test_lengths"]
+__all__ = ["Lap", "race", "task_samples", "test_distances", "test_lengths"]
 
-TASK_TOKENS = 16_384  # read at each distance when a task is tested
+TASK_TOKENS = 32_768  # read at each distance when a task is tested, in at most 256 exercises
 
 
 @dataclass(frozen=True)
@@ -129,5 +129,9 @@ def _tests(
         yield from length_losses(model, text, lengths, targets=targets)
         return
     for distance in lengths:
-        samples = max(16, min(256, TASK_TOKENS // text.needs(distance)))
-        yield distance, accuracy(model, text, distance, samples=samples)
+        yield distance, accuracy(model, text, distance, samples=task_samples(text, distance))
+
+
+def task_samples(task: Task, distance: int) -> int:
+    """How many exercises of one distance a race is tested on, 16 to 256: fewer where they are long."""
+    return max(16, min(256, TASK_TOKENS // task.needs(distance)))

@@ -50,8 +50,8 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             description=f"{times} L",
             readout_format=".1f",
             continuous_update=False,
-            style={"description_width": "36px"},
-            layout=Layout(width="220px"),
+            style={"description_width": "32px"},
+            layout=Layout(width="165px"),
         )
         slider.add_class(f"s-guess-{method}-{times}")
         slider.observe(lambda change: self._moved(method, times, change.new), names="value")

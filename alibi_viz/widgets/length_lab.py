@@ -49,8 +49,6 @@ class LengthLab(App):
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
     >>> app.train().result()
-    >>> print(app.caption[:69])
-    Trained 10 steps on windows of 32 bytes of Python language reference,
     >>> list(app.results["alibi"]), len(app.losses["none"]), app.models["alibi"].config.position
     ([32, 64, 128, 256, 512], 10, 'alibi')
     """
@@ -69,10 +67,10 @@ class LengthLab(App):
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # the race's thread and the kernel's both draw
         self._reports: dict[bool, RaceReport] = {}  # the last race on text (False) and on needles (True)
-        self._raced: dict[str, Any] = {}
+        self._raced: dict[bool, dict[str, Any]] = {}  # what each of them went by
         self._active: RaceReport | None = None
         self._background: Background[Any] | None = None
-        self._measuring = False
+        self._closed = False
         super().__init__(**state)
         self.observe(lambda _: self._measure(), names="view")
 
@@ -113,19 +111,17 @@ class LengthLab(App):
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
         if self._background and not self.running:
-            self._background.stop()  # it may still be measuring, for another tab
+            self._background.stop()  # it may still be measuring
             self._background.join()
         with self._lock:
             if self._active and self.running:
                 board = self._active.board
-                raise RuntimeError(
-                    f"a race is running, step {min(map(board.step, board.methods)):,} of {board.steps:,}: let it end, "
-                    "or stop it first; nothing was changed"
-                )
+                at = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
+                raise RuntimeError(f"a race is running, {at}: let it end, or stop it first; nothing was changed")
             report = self._planned()
             laps = self._laps(report)
             self._active = self._reports[report.task] = report
-            self._raced = {name: getattr(self, name) for name in RACED}
+            self._raced[report.task] = self._settings()
             self.say("")
             self._controls.race_is_on(True)
             return self._run(laps, report.add, self._ended)
@@ -137,6 +133,7 @@ class LengthLab(App):
 
     def close(self) -> None:
         """Take the app off the page, and end its race."""
+        self._closed = True
         self.stop()
         super().close()
 
@@ -158,8 +155,7 @@ class LengthLab(App):
 
     def draw(self) -> str:
         report = self._report or self._planned()
-        locked = report.state == "running" and not report.task
-        guesses = report.guesses if locked else self.guesses
+        guesses = report.guesses if report.state == "running" else self.guesses  # locked while a race is on
         picture.draw(
             self.figure,
             METHODS,
@@ -189,10 +185,14 @@ class LengthLab(App):
 
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
-        name = "Python language reference" if self.text is None else "your text"
-        name = self.text.name if isinstance(self.text, Path) else name
+        own = self.text.name if isinstance(self.text, Path) else "your text"
+        name = "Python language reference" if self.text is None else own
         settings = {name: getattr(self, name) for name in RACED if name != "text"}
         return RaceReport(name, task=self.view == "needle", guesses=self.guesses, **settings)
+
+    def _settings(self) -> dict[str, Any]:
+        """What Train would go by now; needles have no text."""
+        return {name: getattr(self, name) for name in RACED if name != "text" or self.view != "needle"}
 
     def _laps(self, report: RaceReport) -> Iterable[Any]:
         if not self.methods:
@@ -229,15 +229,15 @@ class LengthLab(App):
         """Ask the trained models what the open tab shows, if nobody has yet."""
         with self._lock:
             report, view = self._reports.get(False), self.view
-            if report is None or self.running or self._measuring or not unmeasured(report, view):
+            if self._closed or report is None or self.running or report.measuring or not unmeasured(report, view):
                 return
-            self._measuring = True
+            report.measuring = True
             self._run(measurements(report, view), lambda _: None, self._measured)
 
     def _measured(self, error: BaseException | None) -> None:
         assert self._background
         with self._lock:
-            self._measuring = False
+            self._reports[False].measuring = False
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
@@ -249,5 +249,5 @@ class LengthLab(App):
         said = f" {published_words(report, self.view)}" if self.published else ""
         if self.running:
             return f"{said} The race that is on belongs to another tab." if self._active is not report else said
-        changed = self._raced != {name: getattr(self, name) for name in RACED}
+        changed = self._raced.get(report.task) != self._settings()
         return f"{said} The controls have changed since: Train again." if changed and report.boards else said

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from alibi_viz.lab import default_comparison
+from alibi_viz.lab.race import task_samples
 from alibi_viz.widgets import words
 from alibi_viz.widgets.race_report import NEEDLE, Points, RaceReport
 from alibi_viz.widgets.race_views import marks
@@ -97,8 +98,9 @@ def found(report: RaceReport) -> str:
         return f"A needle is one value in noise, asked for at the end; guessing finds {NEEDLE.chance:.1%}."
     seen = f"At least nine of ten needles are found by {words.join(parts)}; guessing finds {NEEDLE.chance:.1%}."
     at = marks(report)
+    tries = f"At the furthest distance {task_samples(NEEDLE, report.lengths[-1])} needles were looked for."
     blind = f"alibi's flattest head is practically blind beyond {at['alibi 4/m']:,.0f} (4/m)." if at else ""
-    return " ".join(filter(None, [seen, blind, proof(report)]))
+    return " ".join(filter(None, [seen, tries, blind, proof(report)]))
 
 
 def published_words(report: RaceReport, view: str) -> str:
@@ -148,7 +150,7 @@ def _by_position(report: RaceReport, known: dict[str, list[Points]]) -> str:
         inside = [v for points in several for at, v in points.items() if report.length / 2 < at <= report.length]
         beyond = [v for points in several for at, v in points.items() if at > report.length and math.isfinite(v)]
         if not first or not inside:
-            parts.append(f"{method} is not defined in windows this long")
+            parts.append(f"{method} {_absent(report)} in windows this long")
             continue
         start, middle = sum(first) / len(first), sum(inside) / len(inside)
         told = f"{start:.1f} for the first byte, {middle:.1f} up to {report.length}, then {max(beyond):.1f} at worst"
@@ -161,9 +163,14 @@ def _same_targets(report: RaceReport, known: dict[str, list[Points]]) -> str:
     parts = []
     for method, several in known.items():
         changes = [points[last] - points[first] for points in several if math.isfinite(points[last])]
-        changed = f"{sum(changes) / len(changes):+.2f}" if changes else "is not defined"
+        changed = f"{sum(changes) / len(changes):+.2f}" if changes else _absent(report)
         parts.append(f"{method} {changed}")
     return (
         f"Every target has exactly the context that is named, so no early bytes are in it. From {first:,} to {last:,} "
         f"bytes of context: {words.join(parts)} bits per byte."
     )
+
+
+def _absent(report: RaceReport) -> str:
+    """Why there is no number: positions without one, unless the training came to grief."""
+    return "gives no number" if report.state == "failed" else "is not defined"

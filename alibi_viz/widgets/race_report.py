@@ -26,6 +26,7 @@ class RaceReport:
         guesses: {method: {multiple of the length: bits}}, made before it began.
         source: what is read; None before a start.
         boards: the record of each seed that has begun.
+        measuring: whether its models are being measured now.
         measured: {view: {seed: {method: {position or context: bits}}}}, filled after the race.
     """
 
@@ -41,6 +42,7 @@ class RaceReport:
     source: Text | Task | None = None
     state: str = "ready"
     boards: list[Scoreboard] = field(default_factory=list)
+    measuring: bool = False
     measured: dict[str, dict[int, dict[str, Points]]] = field(default_factory=dict)
 
     @property

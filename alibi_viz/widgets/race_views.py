@@ -1,6 +1,7 @@
 """What each tab of LengthLab shows: the numbers it needs from the models, and the panel made of them."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 
 from alibi_viz import lab
@@ -15,7 +16,7 @@ __all__ = ["MEASURED", "VIEWS", "marks", "measurements", "panel", "unmeasured"]
 
 VIEWS = ("race", "gap", "by position", "same targets", "needle")
 MEASURED = ("by position", "same targets")  # asked of the models once the race is over
-POSITION_TARGETS, CONTEXT_TARGETS, CONTEXT_STRIDE = 32_768, 1024, 8
+POSITION_TARGETS, CONTEXT_TARGETS, CONTEXT_STRIDE = 32_768, 1024, 16
 PUBLISHED = {"race": "by_length", "gap": "gap", "same targets": "by_context", "needle": "accuracy"}
 
 
@@ -33,12 +34,14 @@ def unmeasured(report: RaceReport, view: str) -> list[tuple[int, str]]:
 
 
 def measurements(report: RaceReport, view: str) -> Iterator[None]:
-    """Ask one model after the other, and let the report remember what it says."""
+    """Ask one model after the other, in steps that are short, and let the report remember what each says."""
     for number, method in unmeasured(report, view):
         model = report.boards[number].models[method]
-        points = (_positions if view == "by position" else _contexts)(model, report)
+        points: Points = {}
+        for some in (_positions if view == "by position" else _contexts)(model, report):
+            points |= some
+            yield
         report.measured.setdefault(view, {}).setdefault(number, {})[method] = points
-        yield
 
 
 def panel(report: RaceReport, view: str, *, published: bool, guesses: Mapping[str, Points]) -> Panel:
@@ -79,29 +82,38 @@ def marks(report: RaceReport) -> dict[str, float]:
     """How far ALiBi's flattest head looks, where ALiBi takes part."""
     if "alibi" not in report.methods:
         return {}
-    heads = lab.make_model().config.num_heads
     model = report.boards[-1].models.get("alibi") if report.boards else None
     position = model.transformer.position if model is not None else None
-    flattest = position.slopes.min() if isinstance(position, Alibi) else alibi_slopes(heads).min()
+    flattest = position.slopes.min() if isinstance(position, Alibi) else alibi_slopes(_heads()).min()
     return {"alibi 1/m": float(e_fold(flattest)), "alibi 4/m": float(reach(flattest))}
 
 
-def _positions(model: LanguageModel, report: RaceReport) -> Points:
+@cache
+def _heads() -> int:
+    """Of the models raced; every update of the picture asks, and to make a model takes 2 ms."""
+    return lab.make_model().config.num_heads
+
+
+def _positions(model: LanguageModel, report: RaceReport) -> Iterator[Points]:
     """Bits by position in the longest window, averaged in bins that widen with the position: single ones are noisy."""
     assert isinstance(report.source, lab.Text)
     longest = report.lengths[-1]
     bits = lab.loss_by_position(model, report.source, longest, targets=POSITION_TARGETS)
-    edges = sorted({round(2 ** (half / 2)) for half in range(2 * longest.bit_length())} | {longest + 1})
+    # A bin ends with the training length, so that none mixes positions trained on with others; one ends with 16 L.
+    halves = range(-2 * report.length.bit_length(), 2 * (longest // report.length).bit_length())
+    edges = sorted({1, longest + 1} | {round(report.length * 2 ** (half / 2)) + 1 for half in halves})
     edges = [edge for edge in edges if edge <= longest + 1]
-    return {round((first + end - 1) / 2): float(bits[first - 1 : end - 1].mean()) for first, end in pairwise(edges)}
+    yield {round((first + end - 1) / 2): float(bits[first - 1 : end - 1].mean()) for first, end in pairwise(edges)}
 
 
-def _contexts(model: LanguageModel, report: RaceReport) -> Points:
+def _contexts(model: LanguageModel, report: RaceReport) -> Iterator[Points]:
     assert isinstance(report.source, lab.Text)
     available = len(report.source.validation) - report.lengths[-1] - 1  # at least 0, or the race had been refused
     stride = min(CONTEXT_STRIDE, report.length, max(1, available))
     targets = max(stride, min(CONTEXT_TARGETS, available))
-    return lab.loss_by_context(model, report.source, report.lengths, targets=targets, stride=stride)
+    settings = {"targets": targets, "stride": stride, "longest": report.lengths[-1]}
+    for context in report.lengths:
+        yield lab.loss_by_context(model, report.source, [context], **settings)
 
 
 def _published(report: RaceReport, view: str) -> dict[str, list[Points]]:

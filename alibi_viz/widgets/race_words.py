@@ -42,8 +42,10 @@ class RaceWords:
         if view in ("race", "needle"):
             return self.caption(guesses)
         if self.report.boards and unmeasured(self.report, view):
-            when = "are being measured" if self.report.state != "running" else "will be measured when the race is over"
-            return f"{self.status()} The models {when}."
+            if self.report.state == "running":
+                return f"{self.status()} The models will be measured when the race is over."
+            now = "The models are being measured." if self.report.measuring else "Not every model was measured."
+            return f"{self.status()} {now}"
         return f"{self.status()} {view_words(self.report, view)}".strip()
 
     def caption(self, guesses: Mapping[str, Mapping[int, float]]) -> str:
@@ -151,7 +153,8 @@ class RaceWords:
         board, color, state = self.board, theme.COLORS[METHODS.index(method)], self.report.state
         done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
         share = 100 * done / board.steps
-        end = {"ready": "", "running": "starting" if left is None else f"{left:.0f} s left"}.get(state, state)
+        of = " of this seed" if self.report.seeds > 1 else ""
+        end = {"ready": "", "running": "starting" if left is None else f"{left:.0f} s left{of}"}.get(state, state)
         bar = f'<div class="progress-bar" style="width: {share:.1f}%; background: {color}"></div>'
         return (
             f'<span style="border-left: 4px solid {color}; padding-left: 8px">{html.escape(method)}</span>'

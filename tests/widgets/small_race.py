@@ -56,4 +56,4 @@ def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
 
 def open_tab(app: LengthLab, view: str) -> None:
     app.view = view
-    until(lambda: not app._measuring, f"the measurements of {view}")
+    until(lambda: not any(report.measuring for report in app._reports.values()), f"the measurements of {view}")

@@ -118,7 +118,7 @@ def test_the_bins_of_positions_cover_each_position_once(trained: LengthLab, monk
             return np.array([1.0])
 
     monkeypatch.setattr(race_views.lab, "loss_by_position", lambda *_, **__: Ones())
-    race_views._positions(trained.models["none"], trained._report)
+    list(race_views._positions(trained.models["none"], trained._report))
     assert counted.tolist() == [1.0] * 128
 
 
