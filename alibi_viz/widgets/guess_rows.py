@@ -51,7 +51,7 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             readout_format=".1f",
             continuous_update=False,
             style={"description_width": "32px"},
-            layout=Layout(width="165px"),
+            layout=Layout(width="190px"),
         )
         slider.add_class(f"s-guess-{method}-{times}")
         slider.observe(lambda change: self._moved(method, times, change.new), names="value")
