@@ -11,12 +11,21 @@ _HOMES = {
     "App": "base",
     "AttentionExplorer": "attention_explorer",
     "BiasExplorer": "bias_explorer",
+    "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "length_lab",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "slope_surgery",
 }
 
-__all__ = ["App", "AttentionExplorer", "BiasExplorer", "LengthLab", "SlopeExplorer", "SlopeSurgery"]  # found lazily
+__all__ = [
+    "App",
+    "AttentionExplorer",
+    "BiasExplorer",
+    "ComparisonExplorer",
+    "LengthLab",
+    "SlopeExplorer",
+    "SlopeSurgery",
+]  # found lazily
 
 
 def __getattr__(name: str) -> Any:
