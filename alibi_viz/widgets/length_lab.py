@@ -16,7 +16,7 @@ from alibi_viz.widgets.base import App
 from alibi_viz.widgets.race_claims import published_words
 from alibi_viz.widgets.race_controls import RaceControls
 from alibi_viz.widgets.race_report import NEEDLE, RaceReport
-from alibi_viz.widgets.race_traits import METHODS, Guesses, Methods, Rate, Source, read_source
+from alibi_viz.widgets.race_traits import METHODS, Guesses, Methods, Rate, Source, read_source, source_name
 from alibi_viz.widgets.race_views import VIEWS, measurements, panel, unmeasured
 from alibi_viz.widgets.race_words import LANES_STYLE, RaceWords
 from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
@@ -131,6 +131,18 @@ class LengthLab(App):
         if self._background:
             self._background.stop()
 
+    def keep(self, folder: str | Path) -> list[Path]:
+        """Keep the open tab's models in `folder`, one folder a method, as `lab.load_run` and SlopeSurgery open them.
+
+        Raises BadValue when nothing has been trained, a race is on, or something of that name is there already.
+        """
+        if self.running or not self.models:
+            raise BadValue("there is no trained model to keep: train first, and let the race end or stop it")
+        try:
+            return self._report.keep(Path(folder).expanduser()) if self._report else []
+        except (OSError, ValueError) as error:
+            raise BadValue(str(error)) from error
+
     def close(self) -> None:
         """Take the app off the page, and end its race."""
         self._closed = True
@@ -185,10 +197,8 @@ class LengthLab(App):
 
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
-        own = self.text.name if isinstance(self.text, Path) else "your text"
-        name = "Python language reference" if self.text is None else own
         settings = {name: getattr(self, name) for name in RACED if name != "text"}
-        return RaceReport(name, task=self.view == "needle", guesses=self.guesses, **settings)
+        return RaceReport(source_name(self.text), task=self.view == "needle", guesses=self.guesses, **settings)
 
     def _settings(self) -> dict[str, Any]:
         """What Train would go by now; needles have no text."""
@@ -197,14 +207,10 @@ class LengthLab(App):
     def _laps(self, report: RaceReport) -> Iterable[Any]:
         if not self.methods:
             raise BadValue(f"methods must be at least one of {', '.join(METHODS)}, got none")
-        report.source = NEEDLE if report.task else read_source(self.text)
-        report.text = report.source.name
         try:
-            laps = report.laps()
+            return report.start(NEEDLE if report.task else read_source(self.text))
         except ValueError as error:
             raise BadValue(str(error)) from error
-        report.state = "running"
-        return laps
 
     def _run(
         self, items: Iterable[Any], take: Callable[[Any], None], end: Callable[[BaseException | None], None]

@@ -6,10 +6,10 @@ from typing import Any
 from ipywidgets import Button, Checkbox, HBox, IntText, Label, Layout, Text, VBox, Widget
 from traitlets import TraitError
 
-from alibi_viz.widgets.base import App
 from alibi_viz.widgets.guess_rows import GuessRows
 from alibi_viz.widgets.race_traits import METHODS
 from alibi_viz.widgets.text_picker import TextPicker
+from alibi_viz.widgets.traits import BadValue
 
 __all__ = ["RaceControls"]
 
@@ -20,7 +20,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The controls of a `LengthLab`, tied to its traits, its `train` and its `stop`."""
 
     def __init__(self, app: Any) -> None:
-        self._app: App = app
+        self._app: Any = app
         self.start = Button(description="Train", icon="play", button_style="primary", tooltip="Start the race afresh")
         self.end = Button(description="Stop", icon="stop", disabled=True, tooltip="End the race; the curves stay")
         self.start.add_class("s-train").on_click(self._pressed)
@@ -38,7 +38,11 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._boxes = HBox([self._box(method) for method in METHODS], layout=Layout(**_ROW))
         self._numbers = HBox(numbers, layout=Layout(**_ROW))
         self._guesses = GuessRows(app)
-        rows = [self._boxes, self._numbers, self.picker, self._guesses, HBox([self.start, self.end])]
+        self._folder = Text(placeholder="a new folder", layout=Layout(width="150px")).add_class("s-folder")
+        keep = Button(description="Keep models", icon="save", tooltip="Save the trained models into that folder")
+        keep.add_class("s-keep").on_click(self._keep)
+        buttons = HBox([self.start, self.end, self._folder, keep], layout=Layout(**_ROW))
+        rows = [self._boxes, self._numbers, self.picker, self._guesses, buttons]
         super().__init__(rows, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
 
     def race_is_on(self, running: bool) -> None:
@@ -72,6 +76,19 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             return False
         self._app.say("")
         return True
+
+    def _keep(self, _: Button) -> None:
+        """Save what was trained; where it went is said beside the button."""
+        folder = self._folder.value.strip()
+        try:
+            if not folder:
+                raise BadValue("no folder was named: say where the models are to be kept")
+            kept = self._app.keep(folder)
+        except (TraitError, ValueError) as error:
+            self._app.say(str(error))
+            return
+        self._app.say("")
+        self._folder.value, self._folder.placeholder = "", f"kept {len(kept)} in {folder}"
 
     def _pressed(self, _: Button) -> None:
         if self._picked():  # what is typed counts, even where it was refused before

@@ -1,10 +1,12 @@
 """The record of a race over one or several seeds, and of what was measured on its models afterwards."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 
-from alibi_viz.lab import TASKS, Lap, Scoreboard, Task, Text, race, test_distances, test_lengths
+from alibi_viz.lab import TASKS, Lap, Scoreboard, Task, Text, race, save_run, test_distances, test_lengths
 
 __all__ = ["NEEDLE", "RaceReport", "mean_of"]
 
@@ -60,14 +62,13 @@ class RaceReport:
         """The records of the seeds that have been raced to the end."""
         return [board for board in self.boards if board.tested() == board.steps]
 
-    def laps(self) -> Iterator[tuple[int, Lap]]:
+    def start(self, source: Text | Task) -> Iterator[tuple[int, Lap]]:
         """The whole race, to be given to `add` one by one. Raises ValueError at the call when it cannot be run."""
-        assert self.source is not None
         every = STEPS_BETWEEN_HUNTS if self.task else STEPS_BETWEEN_TESTS
         races = [
             race(
                 self.methods,
-                self.source,
+                source,
                 length=self.length,
                 steps=self.steps,
                 seed=seed,
@@ -78,6 +79,7 @@ class RaceReport:
             )
             for seed in range(self.seed, self.seed + self.seeds)
         ]
+        self.source, self.text, self.state = source, source.name, "running"
         return chain.from_iterable(((number, lap) for lap in laps) for number, laps in enumerate(races))
 
     def add(self, numbered: tuple[int, Lap]) -> None:
@@ -106,6 +108,29 @@ class RaceReport:
         """What was measured of each seed's model for a view."""
         seeds = self.measured.get(view, {})
         return [seeds[number][method] for number in sorted(seeds) if method in seeds[number]]
+
+    def keep(self, folder: Path) -> list[Path]:
+        """Keep the models of the seed raced last, each in a new folder of its own in `folder`.
+
+        Raises FileExistsError, before anything is written, when one of them is there already.
+        """
+        paths = {method: folder / method for method in self.board.models}
+        for path in paths.values():
+            if path.exists():
+                raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name")
+        settings = {
+            "task": NEEDLE.name if self.task else "text",
+            "text": self.text,
+            "length": self.length,
+            "steps": self.board.step(self.methods[0]),
+            "seed": self.seed + len(self.boards) - 1,
+            "learning_rate": self.learning_rate,
+        }
+        for method, path in paths.items():
+            known = {at: value for at, value in self.board.by_length(method).items() if math.isfinite(value)}
+            curves = {"loss": self.board.losses[method], "accuracy" if self.task else "by_length": known}
+            save_run(path, self.board.models[method], settings=settings, curves=curves)
+        return list(paths.values())
 
     def _new_board(self) -> Scoreboard:
         return Scoreboard(self.methods, steps=self.steps, lengths=self.lengths)

@@ -11,7 +11,7 @@ from traitlets import HasTraits, TraitType
 from alibi_viz.lab import Text, load_text
 from alibi_viz.widgets.traits import BadValue, shown
 
-__all__ = ["METHODS", "MULTIPLES", "Guesses", "Methods", "Rate", "Source", "read_source"]
+__all__ = ["METHODS", "MULTIPLES", "Guesses", "Methods", "Rate", "Source", "read_source", "source_name"]
 
 METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")
 MULTIPLES = (2, 4, 16)  # of the training length, at which the loss may be guessed
@@ -103,3 +103,14 @@ def read_source(value: Any) -> Text:
         return load_text(value)
     except (OSError, TypeError, ValueError) as error:
         raise BadValue(str(error)) from error
+
+
+def source_name(value: str | Path | None) -> str:
+    """What a text is called before it is read.
+
+    >>> from alibi_viz.widgets.race_traits import source_name
+    >>> source_name(None), source_name("to be or not to be")
+    ('Python language reference', 'your text')
+    """
+    own = value.name if isinstance(value, Path) else "your text"
+    return "Python language reference" if value is None else own

@@ -1,0 +1,53 @@
+"""Trained models kept from LengthLab, and opened by SlopeSurgery."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from alibi_viz import lab
+from alibi_viz.widgets import LengthLab, SlopeSurgery
+from alibi_viz.widgets.traits import BadValue
+from tests.widgets.small_race import DEADLINE, control, message, small
+
+
+@pytest.fixture(scope="module")
+def trained() -> LengthLab:
+    app = small(methods=["alibi", "learned"], seed=4)
+    app.train().result(DEADLINE)
+    return app
+
+
+def test_models_are_kept_with_their_settings_and_curves(trained: LengthLab, tmp_path: Path) -> None:
+    control(trained, "s-folder").value = str(tmp_path / "mine")
+    control(trained, "s-keep").click()
+    assert message(trained) == ""
+    kept = lab.load_run(tmp_path / "mine" / "alibi")
+    assert torch.equal(kept.model.head.weight, trained.models["alibi"].head.weight)
+    assert (kept.settings["length"], kept.settings["steps"], kept.settings["seed"]) == (8, 10, 4)
+    assert kept.curves["loss"] == trained.losses["alibi"]
+    assert kept.curves["by_length"] == {str(at): bits for at, bits in trained.results["alibi"].items()}
+    assert list(lab.load_run(tmp_path / "mine" / "learned").curves["by_length"]) == ["8"], "NaN is left out"
+    surgery = SlopeSurgery()
+    surgery.open_run(tmp_path / "mine" / "alibi")
+    assert "alibi, trained on windows of 8 bytes" in surgery.caption
+
+
+def test_nothing_is_overwritten_and_nothing_half_written(trained: LengthLab, tmp_path: Path) -> None:
+    (tmp_path / "learned").mkdir()
+    with pytest.raises(BadValue, match="learned' exists already and is not overwritten"):
+        trained.keep(tmp_path)
+    assert not (tmp_path / "alibi").exists()
+    control(trained, "s-folder").value = str(tmp_path)
+    control(trained, "s-keep").click()
+    assert "exists already" in message(trained)
+    control(trained, "s-folder").value = "  "
+    control(trained, "s-keep").click()
+    assert "no folder was named" in message(trained)
+
+
+def test_without_a_trained_model_there_is_nothing_to_keep(tmp_path: Path, long_race: LengthLab) -> None:
+    for app in (small(), long_race):
+        with pytest.raises(BadValue, match="there is no trained model to keep"):
+            app.keep(tmp_path / "mine")
+    assert not list(tmp_path.iterdir())
