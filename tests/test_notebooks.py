@@ -13,7 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LESSONS = ("01_slopes", "02_biases", "03_attention", "04_train_short_test_long", "05_surgery")
+LESSONS = (
+    "01_slopes",
+    "02_biases",
+    "03_attention",
+    "04_train_short_test_long",
+    "05_surgery",
+    "06_wins_and_losses",
+)
 MOST_LINES = 12  # of a cell
 MOST_BYTES = 600_000  # of a file
 LINK = re.compile(r"!\[[^\]]*\]\(([^)\s]+)")

@@ -5,6 +5,7 @@ A method that is also raced in the laboratory keeps its colour there; the others
 
 from collections.abc import Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
 from alibi_viz.figures import theme
@@ -13,12 +14,13 @@ from alibi_viz.figures.panel import Panel, add_panel, draw_panel
 __all__ = ["SLOTS", "blank", "draw", "in_slots"]
 
 SLOTS = len(theme.COLORS)  # a colour, a dash and a symbol each
+_NEAR = 0.1  # share of a place within which a point counts as being there
 _NONE, _ALL = (0.0, 0.001), (0.005, 1.0)  # the panel lives on the second axes; the first are empty
 
 
 def blank() -> go.Figure:
     """The sheet: an empty panel with a slot for each colour."""
-    figure = theme.blank(430, hovermode="closest", margin={"l": 60, "r": 20, "t": 84, "b": 70})
+    figure = theme.blank(430, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
     figure.add_annotation(text="", showarrow=False, yshift=4, font_size=13, **place)
     figure.update_layout(
@@ -38,6 +40,23 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel) -> None:
         for number, trace in enumerate(figure.data):
             trace.name = slots[number % SLOTS]  # the sheet was made before anybody chose a method
         draw_panel(figure, slots, panel, before=0, title=0)
+        *marks, level = figure.layout.annotations[1:]
+        low, high = figure.layout.yaxis2.range
+        for note in marks:
+            if note.visible:  # then the axis is logarithmic, for there are no marks on one of steps
+                note.update(y=(_free(panel, 10**note.x, low, high) - low) / (high - low), yanchor="middle")
+        if level.visible and panel.length:  # to the right of the training length, which may be at the frame
+            first, last = figure.layout.xaxis2.range
+            level.x = (float(np.log10(panel.length)) - first) / (last - first) + 0.006
+
+
+def _free(panel: Panel, at: float, low: float, high: float) -> float:
+    """The middle of the widest gap between the curves near a place, for words that no curve should cross."""
+    every = [points for own in panel.curves.values() for points in own.seeds]
+    near = [value for points in every for place, value in points.items() if abs(place / at - 1) < _NEAR]
+    taken = [low, *sorted(value for value in [*near, panel.chance or low] if low < value < high), high]
+    bottom, top = max(zip(taken, taken[1:], strict=False), key=lambda gap: gap[1] - gap[0])
+    return (bottom + top) / 2
 
 
 def in_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
@@ -52,7 +71,7 @@ def in_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
     if len(methods) > SLOTS:
         raise ValueError(f"there is room for {SLOTS} methods, got {len(methods)}")
     slots = [name if name in methods else "" for name in fixed] + [""] * (SLOTS - len(fixed))
-    free = [*range(len(fixed), SLOTS), *(number for number, name in enumerate(slots[: len(fixed)]) if not name)]
+    free = [*range(len(fixed), SLOTS), *(number for number in reversed(range(len(fixed))) if not slots[number])]
     others = [name for name in methods if name not in fixed]
     for number, name in zip(free, others, strict=False):
         slots[number] = name

@@ -18,10 +18,10 @@ from alibi_viz.models import Alibi
 from alibi_viz.slopes import e_fold, reach
 from alibi_viz.widgets import comparison_words as words
 from alibi_viz.widgets.base import App
+from alibi_viz.widgets.comparison_words import listed
 from alibi_viz.widgets.race_report import mean_of
 from alibi_viz.widgets.race_traits import METHODS
 from alibi_viz.widgets.traits import BadValue, Choice, shown
-from alibi_viz.widgets.words import join
 
 __all__ = ["ComparisonExplorer"]
 
@@ -156,7 +156,7 @@ class ComparisonExplorer(App):
         rule = RULES[self.rule] if self.task == LONGER else ""
         words = [f"Published runs{f', tested with {rule}' if rule else ''}: seeds thin, their mean thick."]
         if missing := [name for name in self.methods if name not in curves]:
-            words.append(f"Left out, because there are no such runs: {join(missing)}.")
+            words.append(f"Left out, because there are no such runs: {listed(missing)}.")
         if self.task != LONGER and self.rule != AS_TRAINED:
             words.append(f"Rule {self.rule} is left out: it is for longer windows.")
         return words if curves else [*words, "No method is shown: choose one above."]

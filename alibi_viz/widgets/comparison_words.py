@@ -1,11 +1,11 @@
 """What the published comparison says in words: only what holds in every seed."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from alibi_viz.widgets.words import BREAKS, HOLDS, join
 
-__all__ = ["best", "fates", "scores"]
+__all__ = ["best", "fates", "listed", "scores"]
 
 Seeds = Mapping[int, Mapping[int, float]]  # {seed: {length, distance or step: number}}
 FOUND, MISSED = 0.9, 0.5  # shares of right answers: as in the claims, and more wrong than right
@@ -28,14 +28,14 @@ def fates(curves: Mapping[str, Seeds], *, differences: bool) -> list[str]:
         ("breaks", "breaks", "break", f"at least {BREAKS:g} bit worse"),
     ):
         if fate in groups:
-            said.append(f"{join(groups[fate])} {several if len(groups[fate]) > 1 else one} ({limit})")
-    words = [f"In every seed: {'; '.join(said)}."] if said else []
+            said.append(f"{listed(groups[fate])} {several if len(groups[fate]) > 1 else one} ({limit})")
+    words = [f"In every seed: {'; '.listed(said)}."] if said else []
     if "mixed" in groups:
-        words.append(f"The seeds do not agree on {join(groups['mixed'])}.")
+        words.append(f"The seeds do not agree on {listed(groups['mixed'])}.")
     if "undefined" in groups:
-        words.append(f"Not defined beyond the training length: {join(groups['undefined'])}.")
+        words.append(f"Not defined beyond the training length: {listed(groups['undefined'])}.")
     if "alone" in groups:
-        words.append(f"Tested at its training length only: {join(groups['alone'])}.")
+        words.append(f"Tested at its training length only: {listed(groups['alone'])}.")
     return words
 
 
@@ -52,10 +52,10 @@ def scores(curves: Mapping[str, Seeds]) -> list[str]:
     rest = [name for name in ends if name not in (*found, *missed)]
     words = []
     if found:
-        words.append(f"Right at least nine times of ten at the furthest test, in every seed: {join(found)}.")
+        words.append(f"Right at least nine times of ten at the furthest test, in every seed: {listed(found)}.")
     if missed:
-        words.append(f"Right less than half of the time there, in every seed: {join(missed)}.")
-    return [*words, f"Neither in every seed: {join(rest)}."] if rest else words
+        words.append(f"Right less than half of the time there, in every seed: {listed(missed)}.")
+    return [*words, f"Neither in every seed: {listed(rest)}."] if rest else words
 
 
 def best(curves: Mapping[str, Seeds], *, lowest: bool) -> str:
@@ -78,7 +78,17 @@ def best(curves: Mapping[str, Seeds], *, lowest: bool) -> str:
     if not winners:
         return "At the longest test no method is best in every seed."
     verb = "are" if len(winners) > 1 else "is"
-    return f"At the longest test, of those shown, {join(winners)} {verb} best in every seed."
+    return f"At the longest test, of those shown, {listed(winners)} {verb} best in every seed."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Labels in a sentence; one that has a comma of its own is quoted.
+
+    >>> from alibi_viz.widgets.comparison_words import listed
+    >>> print(listed(["alibi", "alibi, learned slopes", "t5"]))
+    alibi, "alibi, learned slopes" and t5
+    """
+    return join([f'"{name}"' if "," in name else name for name in names])
 
 
 def _fate(seeds: Seeds, differences: bool) -> str:

@@ -183,3 +183,16 @@ def test_where_seeds_disagree_nothing_is_claimed() -> None:
     assert best({"a": {0: flat}}, lowest=True) == ""
     assert scores({"a": {0: {63: 1.0}, 1: {63: 0.4}}}) == ["Neither in every seed: a."]
     assert scores({"a": {0: {63: 0.4}}}) == ["Right less than half of the time there, in every seed: a."]
+
+
+@pytest.mark.parametrize("task", ["longer windows", "same targets", "needle"])
+def test_the_words_of_a_mark_stand_where_no_curve_passes(app: ComparisonExplorer, task: str) -> None:
+    app.task = task
+    low, high = app.figure.layout.yaxis2.range
+    notes = [note for note in app.figure.layout.annotations if note.text.startswith("alibi") and note.visible]
+    assert len(notes) == 2
+    for note in notes:
+        at = min(app.figure.data[0].x, key=lambda place: abs(place - 10**note.x))
+        seeds = [points for name in DEFAULT for points in app.curves[name].values()]
+        distance = min(abs(points[int(at)] - (low + note.y * (high - low))) for points in seeds)
+        assert distance > 0.08 * (high - low)
