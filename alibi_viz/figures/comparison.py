@@ -4,6 +4,7 @@ A method that is also raced in the laboratory keeps its colour there; the others
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -40,6 +41,7 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel) -> None:
         for number, trace in enumerate(figure.data):
             trace.name = slots[number % SLOTS]  # the sheet was made before anybody chose a method
         draw_panel(figure, slots, panel, before=0, title=0)
+    with figure.batch_update():  # another, because until the first has ended the axes are still the former ones
         *marks, level = figure.layout.annotations[1:]
         low, high = figure.layout.yaxis2.range
         for note in marks:
@@ -55,7 +57,7 @@ def _free(panel: Panel, at: float, low: float, high: float) -> float:
     every = [points for own in panel.curves.values() for points in own.seeds]
     near = [value for points in every for place, value in points.items() if abs(place / at - 1) < _NEAR]
     taken = [low, *sorted(value for value in [*near, panel.chance or low] if low < value < high), high]
-    bottom, top = max(zip(taken, taken[1:], strict=False), key=lambda gap: gap[1] - gap[0])
+    bottom, top = max(pairwise(taken), key=lambda gap: gap[1] - gap[0])
     return (bottom + top) / 2
 
 

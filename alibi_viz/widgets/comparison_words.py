@@ -29,7 +29,7 @@ def fates(curves: Mapping[str, Seeds], *, differences: bool) -> list[str]:
     ):
         if fate in groups:
             said.append(f"{listed(groups[fate])} {several if len(groups[fate]) > 1 else one} ({limit})")
-    words = [f"In every seed: {'; '.listed(said)}."] if said else []
+    words = [f"In every seed: {'; '.join(said)}."] if said else []
     if "mixed" in groups:
         words.append(f"The seeds do not agree on {listed(groups['mixed'])}.")
     if "undefined" in groups:
