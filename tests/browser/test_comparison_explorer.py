@@ -1,0 +1,37 @@
+"""ComparisonExplorer in JupyterLab: opens with curves, answers its controls, and refuses an eighth method."""
+
+from playwright.sync_api import expect
+
+from tests.browser.notebook_page import NotebookPage
+
+
+def test_a_reader_compares(notebook: NotebookPage) -> None:
+    notebook.server.write("comparison", "from alibi_viz import widgets", "app = widgets.ComparisonExplorer()\napp")
+    notebook.open("comparison")
+    notebook.run_all()
+    assert notebook.errors() == []
+    app = notebook.app()
+    notebook.wait_for_caption("alibi and kerple-log do not break")
+    legend = app.locator(".legend .legendtext")
+    expect(legend).to_have_text(["alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log"])
+
+    before = notebook.picture()
+    app.get_by_label("fire", exact=True).check()
+    notebook.wait_for_caption("fire break")
+    before = notebook.wait_for_new_picture(before)
+    app.get_by_label("forget", exact=True).click()
+    expect(app.locator(".alibi-error")).to_contain_text("methods must be at most 7 different ones")
+    expect(app.get_by_label("forget", exact=True)).not_to_be_checked()
+    app.get_by_label("kerple-log", exact=True).uncheck()
+    expect(legend).to_have_text(["alibi", "sinusoidal", "rotary", "none", "t5", "fire"])
+    expect(app.locator(".alibi-error")).to_have_count(0)
+
+    before = notebook.picture()
+    app.locator(".s-rule select").select_option(label="window")
+    notebook.wait_for_caption("tested with a window of 64")
+    before = notebook.wait_for_new_picture(before)
+    app.locator(".s-task select").select_option(label="needle")
+    notebook.wait_for_caption("Rule window is left out")
+    expect(app.locator(".s-rule select")).to_be_disabled()
+    notebook.wait_for_new_picture(before)
+    assert notebook.errors() == []
