@@ -38,6 +38,7 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 
 import html
 import reprlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
+        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
         self._message, self._words = HTML(), HTML()
         controls = HBox(self.controls(), layout=Layout(**_ROW))
         self.figure = self.blank()
@@ -108,14 +110,16 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def refresh(self) -> None:
         """Draw the present state, even when no trait has changed."""
-        self.caption = self.draw()
-        self._words.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
-        self._drawn = self._state()
+        with self._lock:
+            self.caption = self.draw()
+            self._words.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
+            self._drawn = self._state()
 
     def fit(self, width: int) -> None:
         """Make the picture as wide as the page has become, in pixels; the page calls it."""
-        self.page_width = width
-        self.figure.layout.width = width
+        with self._lock:
+            self.page_width = width
+            self.figure.layout.width = width
 
     def say(self, message: str) -> None:
         """Show a message in the app, as text; an empty one clears the line."""

@@ -1,6 +1,5 @@
 """LengthLab: train tiny models side by side on short windows, and watch what longer ones do to them."""
 
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,6 @@ class LengthLab(App):
     published = Flag(False)
 
     def __init__(self, **state: Any) -> None:
-        self._lock = threading.RLock()  # the race's thread and the kernel's both draw
         self._reports: dict[bool, RaceReport] = {}  # the last race on text (False) and on needles (True)
         self._raced: dict[bool, dict[str, Any]] = {}  # what each of them went by
         self._active: RaceReport | None = None
@@ -179,14 +177,6 @@ class LengthLab(App):
         )
         self._lanes.value = RaceWords(self._active if self._active and self.running else report).lanes()
         return RaceWords(report).told(self.view, guesses) + self._aside(report)
-
-    def refresh(self) -> None:
-        with self._lock:
-            super().refresh()
-
-    def fit(self, width: int) -> None:
-        with self._lock:
-            super().fit(width)
 
     # How a race goes.
 

@@ -1,5 +1,6 @@
 """What one sets before a race, and the two buttons that begin and end it."""
 
+import time
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,8 @@ from alibi_viz.widgets.text_picker import TextPicker
 from alibi_viz.widgets.traits import BadValue
 
 __all__ = ["RaceControls"]
+
+IN_FLIGHT = 0.1  # seconds: what was typed just before the click may arrive after it, on another thread
 
 _ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
 
@@ -91,6 +94,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._folder.value, self._folder.placeholder = "", f"kept {len(kept)} in {folder}"
 
     def _pressed(self, _: Button) -> None:
+        time.sleep(IN_FLIGHT)
         if self._picked():  # what is typed counts, even where it was refused before
             try:
                 self._app.train()
