@@ -132,7 +132,7 @@ def main() -> list[Row]:
             {"name": f"{name}, over plain attention", "figure": median(plain_ratio), "target": "min 1.3", "unit": "x"},
         ]
     rows.append({"name": "curve to 512 after a change", "figure": curve_milliseconds(), "target": 300.0, "unit": "ms"})
-    name = "the same in SlopeSurgery, picture and words included"
+    name = "the same in SlopeSurgery, picture and words included, two threads"
     rows.append({"name": name, "figure": app_milliseconds(), "target": 300.0, "unit": "ms"})
     torch.set_num_threads(threads)
     rows.append({"name": "sweep, pool of two over one", "figure": sweep_gain(), "target": "min 1.7", "unit": "x"})

@@ -89,8 +89,11 @@ class SlopeSurgery(App):
             kept = lab.load_run(folder)
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
+        length = kept.settings.get("length", kept.model.config.max_length)
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise BadValue(f"the settings of {str(folder)!r} must say a length from 1 up, got {length!r}")
         former = self._models.get(YOURS)
-        self._models[YOURS] = kept.model, int(kept.settings.get("length", kept.model.config.max_length))
+        self._models[YOURS] = kept.model, length
         self._measured.pop(YOURS, None)
         try:
             if self.subject == YOURS:

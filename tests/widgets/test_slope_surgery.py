@@ -198,3 +198,12 @@ def test_a_change_leaves_no_copy_of_the_weights() -> None:
     model = lab.published_model("alibi").model
     changed = Operation(model, 2.0, "1", 32, "plain").changed()
     assert changed.head.weight is model.head.weight
+
+
+@pytest.mark.parametrize("length", [None, [64], "abc", True, 0])
+def test_a_kept_run_whose_length_is_no_length_is_refused(app: SlopeSurgery, tmp_path: Path, length: object) -> None:
+    folder = lab.save_run(tmp_path / "run", lab.make_model("alibi", max_length=16), settings={"length": length})
+    before = repr(app)
+    control(app, "s-folder").value = str(folder)
+    assert "must say a length from 1 up, got" in app._message.value
+    assert repr(app) == before
