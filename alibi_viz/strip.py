@@ -48,17 +48,19 @@ def strip_attention(inputs: Inputs) -> Tensor:
     end = inputs.key_length - inputs.query_length
     for query in inputs.query.split(at_once, dim=2):
         end += query.shape[2]
+        whole = end == inputs.key_length  # a slice that leaves nothing out would cost a copy on the way back
         output = scaled_dot_product_attention(
             query,
-            inputs.key[:, :, :end],
-            inputs.value[:, :, :end],
+            inputs.key if whole else inputs.key[:, :, :end],
+            inputs.value if whole else inputs.value[:, :, :end],
             attn_mask=strip[:, :, height - query.shape[2] :, width - end :],  # four axes, or torch takes its slow way
             dropout_p=inputs.dropout,
             scale=inputs.scaling,
             enable_gqa=inputs.group > 1,
         )
         outputs.append(output.transpose(1, 2))  # the kernel's own layout; a model joins the heads without a copy
-    return torch.cat(outputs, dim=1).transpose(1, 2)
+    joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
+    return joined.transpose(1, 2)
 
 
 def _strip(inputs: Inputs) -> Tensor:

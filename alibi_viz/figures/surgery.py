@@ -65,7 +65,7 @@ def blank() -> go.Figure:
         place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
         figure.add_annotation(text=title, showarrow=False, yshift=4, font_size=13, **place)
     figure.add_annotation(
-        text="", showarrow=False, xref="x domain", x=0, xanchor="left", yref="y", yanchor="bottom", font_size=11
+        text="L", showarrow=False, xref="x domain", x=1, xanchor="left", yref="y", xshift=3, font_size=12
     )
     figure.update_layout(
         showlegend=True,
@@ -118,7 +118,7 @@ def draw(
         figure.layout.shapes[0].update(x0=length, x1=lengths[-1] * _ROOM)
         figure.layout.shapes[1].update(x0=length, x1=length)
         figure.layout.shapes[2].update(y0=length, y1=length)
-        figure.layout.annotations[2].update(text=f"training length, {length}", y=np.log10(length))
+        figure.layout.annotations[2].update(y=np.log10(length))
         figure.layout.xaxis.update(
             range=[0.4, layers * heads + 0.6],
             tickvals=at,

@@ -65,7 +65,7 @@ class Verdict:
     verdict: str
 
     def __str__(self) -> str:
-        measured = ", ".join(f"{margin:+.2f}" for margin in self.margins)
+        measured = ", ".join(f"{margin:+z.2f}" for margin in self.margins)
         needed = f" [{measured}; needs {self.claim.at_least:+.2f} in each seed]" if self.claim.margin else ""
         return f"{self.verdict}: {self.claim.text}{needed} ({self.claim.source})"
 

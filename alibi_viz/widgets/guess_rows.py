@@ -14,8 +14,8 @@ MIDDLE = 4.0  # bits: where a slider stands before anything is guessed
 class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A box to tick, and below it sliders for the loss at 2, 4 and 16 times the training length.
 
-    Each slider is tied to its entry in the app's `guesses`. Ticking the box guesses the middle everywhere, taking the
-    tick away takes the guesses away.
+    Each slider is tied to its entry in the app's `guesses`, and counts once it was moved. Taking the tick away takes
+    the guesses away.
     """
 
     def __init__(self, app: Any) -> None:
@@ -34,12 +34,14 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             )
             for method in METHODS
         }
-        said = Label("your guess: bits per byte (8 means knowing nothing) on windows of 2, 4 and 16 L")
+        said = Label("move a slider to guess: bits per byte (8 means knowing nothing) on windows of 2, 4 and 16 L")
         self._open = VBox([said, *self._rows.values()], layout=Layout(overflow="visible"))
         super().__init__([self.box, self._open], layout=Layout(overflow="visible"))
+        self.box.value = bool(app.guesses)
         self._show()
         self.box.observe(self._ticked, names="value")
-        app.observe(lambda _: self._show(), names=["guesses", "methods"])
+        app.observe(lambda _: self._show(), names="methods")
+        app.observe(self._guessed, names="guesses")
 
     def _slider(self, method: str, times: int) -> FloatSlider:
         slider = FloatSlider(
@@ -57,22 +59,28 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         slider.observe(lambda change: self._moved(method, times, change.new), names="value")
         return slider
 
+    def _guessed(self, change: Any) -> None:
+        self._silent = True
+        self.box.value = bool(change.new)
+        self._silent = False
+        self._show()
+
     def _show(self) -> None:
         """The sliders say what the trait says."""
         guesses = self._app.guesses
         self._silent = True
-        self.box.value = bool(guesses)
         for (method, times), slider in self._sliders.items():
             slider.value = guesses.get(method, {}).get(times, MIDDLE)
         self._silent = False
-        self._open.layout.display = None if guesses else "none"
+        self._open.layout.display = None if self.box.value else "none"
         for method, row in self._rows.items():
             row.layout.display = None if method in self._app.methods else "none"
 
     def _ticked(self, change: Any) -> None:
         if not self._silent:
-            middle = dict.fromkeys(MULTIPLES, MIDDLE)
-            self._app.guesses = {method: dict(middle) for method in self._app.methods} if change.new else {}
+            if not change.new:
+                self._app.guesses = {}
+            self._show()
 
     def _moved(self, method: str, times: int, bits: float) -> None:
         if not self._silent:

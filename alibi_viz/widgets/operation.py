@@ -24,12 +24,14 @@ class Measured:
 
     Attributes:
         losses: bits per byte at each test length, L to 16 L.
+        targets: how many bytes were predicted for each.
         seen: length of the windows on which attention was looked at: 8 L, or less where positions end.
         distance: tokens back that each head looks on average there: float32 [layers, heads].
         beyond: share of the attention on keys more than L back, the mean over all heads.
     """
 
     losses: dict[int, float]
+    targets: int
     seen: int
     distance: NDArray[np.float32]
     beyond: float
@@ -41,11 +43,13 @@ def measure(model: LanguageModel, text: Text, length: int) -> Measured:
     Raises ValueError when the text is too short for windows of 16 times that.
     """
     lengths = lab.test_lengths(length)
-    losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, lengths[-1]))
+    largest, asked = lengths[-1], max(TARGETS, lengths[-1])
+    losses = lab.loss_by_length(model, text, lengths, targets=asked)
+    targets = min(asked, len(text.validation) - 1) // largest * largest  # whole windows only
     longest = model.transformer.position.longest
     seen = 8 * length if longest is None else min(8 * length, longest)
     reach = lab.attention_reach(model, text, seen, trained=length, windows=4)
-    return Measured(losses, seen, reach.distance.numpy(), float(reach.beyond.mean()))
+    return Measured(losses, targets, seen, reach.distance.numpy(), float(reach.beyond.mean()))
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Operation:
     def caption(self, before: Measured, after: Measured, length: int, text: str) -> str:
         """What was done and what followed."""
         name = self.model.config.position
-        start = f"{name}, trained on windows of {length} bytes, tested on {text}"
+        start = f"{name}, trained on windows of {length} bytes, tested on {before.targets:,} bytes of {text}"
         steps = self._steps()
         done = f"{start}: {join(steps)}." if steps else f"{start}, as it was trained."
         return " ".join(
@@ -151,7 +155,7 @@ def _losses(before: Measured, after: Measured, changed: bool) -> str:
     beyond = [loss for tested, loss in after.losses.items() if tested > first and math.isfinite(loss)]
     rise = max(beyond) - after.losses[first] if beyond else math.nan
     kind = "does not break" if rise <= HOLDS else "breaks" if rise >= BREAKS else "drifts"
-    verdict = f" With length it {kind}: at worst {rise:+.2f} beyond {first}." if math.isfinite(rise) else ""
+    verdict = f" With length it {kind}: at worst {rise:+z.2f} beyond {first}." if math.isfinite(rise) else ""
     said = "; ".join(parts)
     return f"{said[0].upper()}{said[1:]}.{verdict}"
 

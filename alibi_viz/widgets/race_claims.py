@@ -131,7 +131,7 @@ def _gap(report: RaceReport) -> str:
         last = [list(gaps.values()) for gaps in report.gaps(method) if gaps]
         ends = [values[-1] for values in last if math.isfinite(values[-1])]
         if ends:
-            parts.append(f"{method} {sum(ends) / len(ends):+.2f}")
+            parts.append(f"{method} {sum(ends) / len(ends):+z.2f}")
             if all(len(values) > 1 and abs(values[-1] - values[len(values) // 2]) > words.HOLDS for values in last):
                 still.append(method)
     if not parts:
@@ -163,7 +163,7 @@ def _same_targets(report: RaceReport, known: dict[str, list[Points]]) -> str:
     parts = []
     for method, several in known.items():
         changes = [points[last] - points[first] for points in several if math.isfinite(points[last])]
-        changed = f"{sum(changes) / len(changes):+.2f}" if changes else _absent(report)
+        changed = f"{sum(changes) / len(changes):+z.2f}" if changes else _absent(report)
         parts.append(f"{method} {changed}")
     return (
         f"Every target has exactly the context that is named, so no early bytes are in it. From {first:,} to {last:,} "

@@ -129,7 +129,7 @@ class RaceWords:
             if beyond and math.isfinite(by[self.length]):
                 rise = max(beyond) - by[self.length]
                 group = holds if rise <= HOLDS else breaks if rise >= BREAKS else drifts
-                group.append(f"{method} ({round(rise, 2) + 0.0:+.2f})")  # + 0.0 turns -0.0 into 0.0
+                group.append(f"{method} ({rise:+z.2f})")
         parts = [f"{join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
         return f"Up to {self.board.lengths[-1]:,}: {'; '.join(parts)}." if parts else ""
 

@@ -42,7 +42,7 @@ def test_the_training_length_is_marked_in_both_panels_and_what_lies_beyond_is_sh
     unseen, line, level = figure.layout.shapes
     assert (unseen.x0, line.x0, line.x1, level.y0, level.y1) == (32, 32, 32, 32, 32)
     assert unseen.x1 >= 128
-    assert figure.layout.annotations[2].text == "training length, 32"
+    assert figure.layout.annotations[2].text == "L"
     assert figure.layout.annotations[2].y == pytest.approx(math.log10(32))
     assert list(figure.layout.xaxis2.ticktext) == ["32<br>L", "64<br>2 L", "128<br>4 L"]
 

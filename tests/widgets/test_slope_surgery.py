@@ -105,7 +105,7 @@ def test_a_method_of_your_own_with_a_bias_that_is_no_alibi() -> None:
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert app.subject == "yours"
     assert list(app.after) == [16, 32, 64, 128, 256]
-    assert "t5, trained on windows of 16 bytes, tested on your text: slopes times 2." in app.caption
+    assert "t5, trained on windows of 16 bytes, tested on 768 bytes of your text: slopes times 2." in app.caption
 
 
 def test_learned_positions_end_and_it_is_said() -> None:
