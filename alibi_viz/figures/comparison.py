@@ -4,7 +4,6 @@ A method that is also raced in the laboratory keeps its colour there; the others
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,8 +14,6 @@ from alibi_viz.figures.panel import Panel, add_panel, draw_panel
 __all__ = ["SLOTS", "blank", "draw", "in_slots"]
 
 SLOTS = len(theme.COLORS)  # a colour, a dash and a symbol each
-_NEAR = 0.1  # share of a place within which a point counts as being there
-_EDGE = 0.1  # share of the height that half a mark's words take
 _NONE, _ALL = (0.0, 0.001), (0.005, 1.0)  # the panel lives on the second axes; the first are empty
 
 
@@ -43,24 +40,10 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel) -> None:
             trace.name = slots[number % SLOTS]  # the sheet was made before anybody chose a method
         draw_panel(figure, slots, panel, before=0, title=0)
     with figure.batch_update():  # another, because until the first has ended the axes are still the former ones
-        *marks, level = figure.layout.annotations[1:]
-        low, high = figure.layout.yaxis2.range
-        for note in marks:
-            if note.visible:  # then the axis is logarithmic, for there are no marks on one of steps
-                share = (_free(panel, 10**note.x, low, high) - low) / (high - low)
-                note.update(y=min(max(share, _EDGE), 1 - _EDGE), yanchor="middle")
+        level = figure.layout.annotations[-1]
         if level.visible and panel.length:  # to the right of the training length, which may be at the frame
             first, last = figure.layout.xaxis2.range
             level.x = (float(np.log10(panel.length)) - first) / (last - first) + 0.006
-
-
-def _free(panel: Panel, at: float, low: float, high: float) -> float:
-    """The middle of the widest gap between the curves near a place, for words that no curve should cross."""
-    every = [points for own in panel.curves.values() for points in (own.mean, *own.seeds)]
-    near = [value for points in every for place, value in points.items() if abs(place / at - 1) < _NEAR]
-    taken = [low, *sorted(value for value in [*near, panel.chance or low] if low < value < high), high]
-    bottom, top = max(pairwise(taken), key=lambda gap: gap[1] - gap[0])
-    return (bottom + top) / 2
 
 
 def in_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:

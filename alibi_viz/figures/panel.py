@@ -10,6 +10,7 @@ The sheet is made once with a trace of each kind for every method; a curve that 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
@@ -25,6 +26,7 @@ _UNSEEN = "rgba(128, 128, 128, 0.10)"
 _GREY = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _ROOM = 1.12  # factor between the outermost points of a logarithmic axis and the frame
 _MARKS = 2  # at most so many marks besides the training length
+_WORDS = 0.22  # share of the height that a mark's words take, with some air
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def add_panel(figure: go.Figure, methods: Sequence[str]) -> None:
         figure.add_shape(type="line", line={**_GREY, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
     figure.add_shape(type="line", line=_GREY, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
     for _ in range(_MARKS):
-        place = {"xref": "x2", "xanchor": "right", "yref": "y2 domain", "y": 0.02, "yanchor": "bottom"}
+        place: dict[str, object] = {"xref": "x2", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
         figure.add_annotation(text="", showarrow=False, textangle=-90, font_size=11, visible=False, **place)
     place = {"xref": "x2 domain", "x": 0.01, "xanchor": "left", "yref": "y2", "yanchor": "bottom"}
     figure.add_annotation(text="", showarrow=False, font_size=11, visible=False, **place)
@@ -129,7 +131,7 @@ def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, befor
         if number < len(shown):
             text, at = shown[number]
             line.update(x0=at, x1=at)
-            label.update(text=text, x=float(np.log10(at)) if panel.log else at)
+            label.update(text=text, x=float(np.log10(at)) if panel.log else at, y=_free(panel, at))
     chance.visible = level.visible = panel.chance is not None
     if panel.chance is not None:
         chance.update(y0=panel.chance, y1=panel.chance)
@@ -189,10 +191,31 @@ def _title(name: str, points: Points) -> str:
     return f"{name} (to {max(defined):,} only)" if defined else f"{name} (not defined)"
 
 
+def _free(panel: Panel, at: float) -> float:
+    """Where at a place no curve is, for words: near the axis if they fit there, else in the widest gap; 0 to 1."""
+    low, high = _range(panel)
+    level = panel.chance if panel.chance is not None else low
+    passing = np.array([level, *(_passes(points, at) for points in _every(panel))])
+    taken = sorted((passing[np.isfinite(passing)] - low) / (high - low))
+    gaps = list(pairwise([0.0, *taken, 1.0]))
+    bottom, top = next((gap for gap in gaps if gap[1] - gap[0] > _WORDS), max(gaps, key=lambda gap: gap[1] - gap[0]))
+    return float(bottom + min(top - bottom, _WORDS) / 2)
+
+
+def _passes(points: Points, at: float) -> float:
+    """The value with which a curve passes a place on a logarithmic axis; NaN where it does not."""
+    places, values = _defined([dict(sorted(points.items()))])
+    return float(np.interp(np.log(at), np.log(places), values, left=np.nan, right=np.nan)) if len(places) else np.nan
+
+
+def _every(panel: Panel) -> list[Points]:
+    """All that is drawn of all methods."""
+    return [points for own in panel.curves.values() for points in (own.mean, *own.seeds, *own.published, own.guesses)]
+
+
 def _range(panel: Panel) -> list[float]:
     """An axis that holds every point, in whole units, so that it seldom moves while the points come in."""
-    every = [points for own in panel.curves.values() for points in (own.mean, *own.seeds, *own.published, own.guesses)]
-    values = np.array([value for points in every for value in points.values() if np.isfinite(value)])
+    values = np.array([value for points in _every(panel) for value in points.values() if np.isfinite(value)])
     if not len(values):
         return [panel.low, panel.high]
     low, high = min(values.min(), panel.low), max(values.max(), panel.high)

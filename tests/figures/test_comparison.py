@@ -1,4 +1,4 @@
-"""The sheet of the published comparison: slots for any seven methods, and words that stand clear of the curves."""
+"""The sheet of the published comparison: slots for any seven methods."""
 
 import pytest
 
@@ -30,15 +30,3 @@ def test_a_method_that_is_no_longer_shown_leaves_the_sheet() -> None:
         curves = {name: Curves({64: 2.0, 128: 3.0}, [{64: 2.0, 128: 3.0}])}
         comparison.draw(figure, comparison.in_slots([name], FIXED), length_panel(curves, 64, [64, 128]))
     assert [trace.name for trace in figure.data if trace.visible] == ["b", "b"]
-
-
-@pytest.mark.parametrize(("loss", "share"), [(2.6, 0.7), (5.9, 0.4)])
-def test_a_mark_is_named_in_the_widest_gap(loss: float, share: float) -> None:
-    figure = comparison.blank()
-    points = {64: loss, 128: loss, 256: loss}
-    panel = length_panel({"alibi": Curves(points, [points])}, 64, [64, 128, 256], {"alibi 1/m": 128})
-    comparison.draw(figure, comparison.in_slots(["alibi"], FIXED), panel)
-    note = next(note for note in figure.layout.annotations if note.text == "alibi 1/m")
-    low, high = figure.layout.yaxis2.range
-    assert note.y == pytest.approx(share, abs=0.1)
-    assert abs(low + note.y * (high - low) - loss) > 0.1 * (high - low)

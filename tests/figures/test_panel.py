@@ -49,6 +49,31 @@ def test_marks_stand_where_they_belong_and_only_inside_the_axis() -> None:
     assert figure.layout.annotations[3].visible is False
 
 
+@pytest.mark.parametrize("kind", ["mean", "seeds", "published", "guesses"])
+@pytest.mark.parametrize("losses", [[5.5], [2.3], [2.3, 3.0, 5.8], [2.2, 2.9, 3.6, 4.3, 5.0, 5.7]])
+def test_a_mark_is_named_near_the_axis_or_where_no_curve_is(losses: list[float], kind: str) -> None:
+    curves = {}
+    for name, loss in zip("abcdef", losses, strict=False):
+        points = {64: loss, 128: loss}
+        given = {"mean": points, "seeds": [points], "published": [points], "guesses": points}
+        curves[name] = Curves(**{"mean": {}, kind: given[kind]})
+    figure = drawn(race_panels.length_panel(curves, 64, [64, 128, 256], {"alibi 1/m": 128}))
+    label, (low, high) = figure.layout.annotations[2], figure.layout.yaxis2.range
+    shares = [(loss - low) / (high - low) for loss in losses]
+    half = 0.08 if len(losses) == 6 else 0.1  # of its words; six curves leave no more
+    assert all(abs(label.y - share) > half for share in shares)
+    assert half <= label.y <= 1 - half
+    if losses == [5.5]:
+        assert label.y < 0.2, "near the axis, and still, while curves come down"
+
+
+def test_a_line_that_only_passes_a_mark_is_seen_too() -> None:
+    curves = {"alibi": Curves({}, guesses={64: 2.0, 256: 2.6})}
+    figure = drawn(race_panels.length_panel(curves, 64, [64, 128, 256], {"alibi 1/m": 128}))
+    label, (low, high) = figure.layout.annotations[2], figure.layout.yaxis2.range
+    assert abs(label.y - (2.3 - low) / (high - low)) > 0.1
+
+
 def test_chance_is_drawn_and_named() -> None:
     figure = drawn(race_panels.distance_panel({"alibi": Curves({31: 1.0})}, 32, [31, 63], 1 / 16))
     chance, label = figure.layout.shapes[4], figure.layout.annotations[4]
