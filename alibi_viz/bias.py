@@ -31,15 +31,15 @@ def alibi_bias(
     """The ALiBi bias of every head, query i and key j. Queries are the *last* positions of the keys.
 
     - "relative": -m (i - j), for causal attention
-    - "key": +m j, as [heads, 1, key], for causal attention only
-    - "end": m (j - last), as [heads, 1, key], for causal attention only
+    - "key": +m j, as [heads, 1, key], for causal attention
+    - "end": m (j - last), as [heads, 1, key], for causal attention
     - "symmetric": -m |i - j|, for encoders; with `future_slopes`, another slope for the keys ahead
     - "split": -m |i - j|, and -inf on the side that a head does not look at: the first half of the heads (the larger
       half, if odd) looks back, the rest ahead; for encoders
 
-    Under a causal mask the first three give the same attention weights, because each row differs by a constant.
-    Without the mask they do not: "relative" is then positive ahead of the query and rewards the future. No form
-    includes the causal mask; see `causal_mask`.
+    The first three give the same attention weights, because each row differs by a constant, which a softmax does not
+    see. Without a causal mask all three reward the future: the further ahead a key is, the higher its bias. No form
+    includes the mask; see `causal_mask`.
 
     Args:
         slopes: floating point [heads], as `alibi_slopes` gives them.

@@ -8,7 +8,7 @@ fastest kernel and without a [query, key] tensor. It is also the shortest answer
 
 Which coordinate comes first matters. A matrix product adds its terms in order, each with one rounding (a fused
 multiply-add). Starting from -m i, the second term gives fl(m j - m i): small near the diagonal, where the weights are,
-so its rounding is small too. Starting from m j, which may be thousands, loses four digits (1e-4 instead of 6e-7 in
+so its rounding is small too. Starting from m j, which may be thousands, loses two digits (1e-4 instead of 6e-7 in
 the output at 4096 tokens). That -m i was itself rounded is harmless: it shifts a whole row, and softmax does not see
 that.
 """

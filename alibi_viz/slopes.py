@@ -63,7 +63,7 @@ def alibi_slopes(
 
     if scheme == "official":
         power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two that is not above num_heads
-        finer = _geometric(2 * power, bias_max)[0::2]  # halfway, on the log scale, between the slopes of `power`
+        finer = _geometric(2 * power, bias_max)[0::2]  # each half a step, on the log scale, above one of `power`
         slopes = _geometric(power, bias_max) + finer[: num_heads - power]
     elif scheme == "geometric":
         slopes = _geometric(num_heads, bias_max)
@@ -116,7 +116,7 @@ def e_fold(slopes: Tensor) -> Tensor:
 
 
 def reach(slopes: Tensor) -> Tensor:
-    """Tokens beyond which a head is practically blind, 4 / m: equal content there gets e^-4 = 1.8% of the weight.
+    """Tokens beyond which a head is practically blind, 4 / m: at equal content e^-4 = 1.8% of the nearest weight.
 
     >>> reach(alibi_slopes(2))
     tensor([  64., 1024.])

@@ -54,9 +54,10 @@ def test_slopes_of_their_own_for_the_future() -> None:
                 assert float(bias[h, i, j]) == -float(slope) * abs(i - j)
 
 
-def test_causal_softmax_cannot_tell_relative_key_and_end_apart() -> None:
+@pytest.mark.parametrize("causal", [True, False])
+def test_softmax_cannot_tell_relative_key_and_end_apart(causal: bool) -> None:
     slopes, length = alibi_slopes(6), 40
-    hidden = ~causal_mask(length)
+    hidden = ~causal_mask(length) & causal
     relative, key, end = (
         alibi_bias(slopes, length, form=form, dtype=torch.float64)
         .expand(6, length, length)
@@ -65,6 +66,8 @@ def test_causal_softmax_cannot_tell_relative_key_and_end_apart() -> None:
     )
     assert torch.allclose(relative.softmax(-1), key.softmax(-1), atol=1e-12)
     assert torch.allclose(relative.softmax(-1), end.softmax(-1), atol=1e-12)
+    symmetric = alibi_bias(slopes, length, form="symmetric", dtype=torch.float64).masked_fill(hidden, -math.inf)
+    assert torch.allclose(relative.softmax(-1), symmetric.softmax(-1), atol=1e-12) == causal
     # ... because each row differs by the constant m i
     constant = slopes.double()[:, None] * torch.arange(length)
     assert torch.allclose(key.logsumexp(-1) - relative.logsumexp(-1), constant, atol=1e-12)

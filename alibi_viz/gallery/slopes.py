@@ -1,6 +1,6 @@
 """The same slopes, said in other words: each system's own way to make them, as small functions of our own.
 
-Most of them agree, and only `who_agrees` can tell: the formulas look nothing alike, and those that differ do so at
+Most of them agree, and only `who_agrees` can tell: the formulas look nothing alike, and the two in use differ only at
 head counts that are no power of two, which is where nobody looks.
 """
 

@@ -2,7 +2,8 @@
 
 Cut into windows that do not overlap, a text gives its first bytes of each window little context, and short windows have
 many first bytes. Much of what a longer window gains there is this "early token curse" going away (Press et al. 2021,
-appendix B). Here every target has exactly the context that is asked for, so nothing but the context changes.
+appendix B). Here the targets stay the same, and each has the context that is asked for, less a stride: nothing but the
+context changes.
 """
 
 import math

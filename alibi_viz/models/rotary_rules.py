@@ -3,7 +3,7 @@
     pi    position interpolation: i -> i / s, so that no angle is new (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
 
-Both were meant to be followed by some training at the new length. Without it, as here, they are "untuned".
+The first was meant to be followed by some training at the new length, the second to do without. Here there is none.
 """
 
 from torch import Tensor

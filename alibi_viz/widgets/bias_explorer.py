@@ -168,18 +168,19 @@ class BiasExplorer(App):
 
     def _notes(self, grey: bool) -> list[str]:
         """What this form means with or without the mask; `grey` says whether any cell is masked."""
+        same = "Each row differs from the relative form by a constant, which the softmax does not see."
         if self.causal:
             notes = ["Grey is masked: the keys after each query."] if grey else []
             if self.form in ("key", "end"):
-                notes.append("Each row differs from the relative form by a constant, which the softmax does not see.")
+                notes.append(same)
             if self.form == "split":
                 notes.append("Under a causal mask the heads that look ahead see only their own token.")
             return notes
         last = "Without a mask every query favours the last keys, wherever it stands itself."
         return {
-            "relative": ["Without a mask the keys ahead get a positive bias: the future is rewarded."],
-            "key": [last],
-            "end": [last],
+            "relative": ["Without a mask the keys ahead get a positive bias: the future is rewarded.", last],
+            "key": [same, last],
+            "end": [same, last],
             "symmetric": ["Keys before and after a query are treated alike, as an encoder needs it."],
             "split": ["Grey is masked: the side that a head does not look at."] if grey else [],
         }[self.form]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab
 from alibi_viz.lab import Text
 from alibi_viz.models import LanguageModel
+from alibi_viz.widgets import words
 from alibi_viz.widgets.words import BREAKS, HOLDS, join
 
 __all__ = ["Measured", "Operation", "measure"]
@@ -162,9 +163,9 @@ def _losses(before: Measured, after: Measured, changed: bool) -> str:
 
 def _looks(before: Measured, after: Measured, length: int) -> str:
     now, then = float(after.distance.mean()), float(before.distance.mean())
-    was = f" (as trained {then:.0f})" if f"{now:.0f}" != f"{then:.0f}" else ""
+    was = f" (as trained {words.tokens(then)})" if words.tokens(now) != words.tokens(then) else ""
     where = f"further back than the training length, {length}"
     return (
-        f"On windows of {after.seen:,} its heads look {now:.0f} tokens back on average{was}, with {after.beyond:.0%} "
-        f"of their weight on keys {where}."
+        f"On windows of {after.seen:,} its heads look {words.tokens(now)} tokens back on average{was}, with "
+        f"{after.beyond:.0%} of their weight on keys {where}."
     )

@@ -7,7 +7,7 @@ from alibi_viz.lab import default_comparison
 from alibi_viz.lab.race import task_samples
 from alibi_viz.widgets import words
 from alibi_viz.widgets.race_report import NEEDLE, Points, RaceReport
-from alibi_viz.widgets.race_views import marks
+from alibi_viz.widgets.race_views import CONTEXT_STRIDE, marks
 
 __all__ = ["alibi_reach", "found", "in_range", "proof", "published_words", "scored", "seeds_of", "view_words"]
 
@@ -166,8 +166,9 @@ def _same_targets(report: RaceReport, known: dict[str, list[Points]]) -> str:
         changed = f"{sum(changes) / len(changes):+z.2f}" if changes else _absent(report)
         parts.append(f"{method} {changed}")
     return (
-        f"Every target has exactly the context that is named, so no early bytes are in it. From {first:,} to {last:,} "
-        f"bytes of context: {words.join(parts)} bits per byte."
+        f"The same bytes each time, with the context that is named or at most {CONTEXT_STRIDE - 1} bytes less, so no "
+        f"early bytes of a window are among them. From {first:,} to {last:,} bytes of context: {words.join(parts)} "
+        "bits per byte."
     )
 
 

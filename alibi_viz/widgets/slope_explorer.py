@@ -84,6 +84,6 @@ def _difference(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str
         power = 1 << (heads.bit_length() - 1)
         said += (
             f" {heads} is no power of two: the official rule takes the slopes of {power} heads, then "
-            f"{heads - power} from halfway between, so slopes no longer fall from head to head."
+            f"{heads - power} of those half a step steeper, so slopes no longer fall from head to head."
         )
     return said

@@ -58,7 +58,7 @@ def test_official_and_geometric_differ_elsewhere_and_the_caption_says_why(heads,
     differ = int((official != geometric).sum())
     factor = max(float((official / geometric).max()), float((geometric / official).max()))
     assert f"official and geometric differ in {differ} of {heads}, by up to a factor of {factor:.3g}." in caption
-    assert f"takes the slopes of {power} heads, then {heads - power} from halfway between" in caption
+    assert f"takes the slopes of {power} heads, then {heads - power} of those half a step steeper" in caption
     assert (
         f"by up to a factor of {factor:.3g}."
         in SlopeExplorer(num_heads=heads, scheme="geometric", compare="official").caption
