@@ -34,11 +34,7 @@ def huggingface_alibi(slopes: Tensor, attention_mask: Tensor, dtype: torch.dtype
     tensor([[[0.0000, 0.0000, 0.5000, 1.0000]]])
     """
     check_slopes("slopes", slopes)
-    if attention_mask.ndim != 2 or attention_mask.is_floating_point():
-        got = f"{attention_mask.dtype} {list(attention_mask.shape)}"
-        raise ValueError(f"attention_mask must be integers or bool [batch, key], got {got}")
-    mask = attention_mask.long()
-    positions = (mask.cumsum(-1) - 1) * mask
+    positions = _counted(attention_mask)
     bias = bias_from_positions(slopes, positions, positions, form="key", dtype=dtype)  # [batch, heads, 1, key]
     return bias.flatten(0, 1)
 
@@ -86,16 +82,22 @@ def pretrained_heads(
         query [batch, heads, length, head_dim], scaled so that the usual 1 / sqrt(head_dim) applies; key [batch, heads,
         length, head_dim]; slopes, float32 [heads].
 
-    Raises ValueError when the model is of another family, has no ALiBi, or has no such layer.
+    Raises ValueError when the model is of another family or without ALiBi, and when layer, ids or mask do not fit.
     """
-    config: Any = model.config
+    config: Any = getattr(model, "config", None)
     family = str(getattr(config, "model_type", type(model).__name__))
     if family not in _FAMILIES:
         raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
     if family == "falcon" and not config.alibi:
         raise ValueError("this falcon model was configured without ALiBi")
+    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
+        raise ValueError(f"input_ids must be [batch, length], got {_said(input_ids)}")
+    if attention_mask is not None and _counted(attention_mask).shape != input_ids.shape:
+        raise ValueError(f"attention_mask must be {list(input_ids.shape)}, as input_ids, got {_said(attention_mask)}")
     base: Any = getattr(model, "transformer", model)
     blocks = base.blocks if family == "mpt" else base.h
+    if isinstance(layer, bool) or not isinstance(layer, int):
+        raise TypeError(f"layer must be an integer, got {layer!r}")
     if not 0 <= layer < len(blocks):
         raise ValueError(f"layer must be between 0 and {len(blocks) - 1}, got {layer}")
     attention = blocks[layer].attn if family == "mpt" else blocks[layer].self_attention
@@ -103,12 +105,13 @@ def pretrained_heads(
 
     caught: list[Tensor] = []
     hook = projection.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
-    training = base.training
+    modes = {module: module.training for module in base.modules()}
     try:
         base.eval()(input_ids, attention_mask=attention_mask, use_cache=False)
     finally:
         hook.remove()
-        base.train(training)
+        for module, training in modes.items():
+            module.training = training
     return _read(family, config, attention, caught[0])
 
 
@@ -117,8 +120,24 @@ def pretrained_trace(
 ) -> AttentionTrace:
     """The `AttentionTrace` of a layer of a pretrained model; arguments and errors as in `pretrained_heads`."""
     query, key, slopes = pretrained_heads(model, input_ids, layer, attention_mask)
-    real = None if attention_mask is None else attention_mask.bool()
-    return attention_trace(query, key, slopes, key_padding_mask=real)
+    if attention_mask is None:
+        return attention_trace(query, key, slopes)
+    config: Any = model.config
+    positions = None if config.model_type == "mpt" else _counted(attention_mask)  # BLOOM and Falcon count what is real
+    return attention_trace(query, key, slopes, key_padding_mask=attention_mask.bool(), positions=positions)
+
+
+def _counted(attention_mask: Tensor) -> Tensor:
+    """The position of each real token among the real ones, int64 [batch, key]; 0 for padding."""
+    counts = isinstance(attention_mask, Tensor) and not attention_mask.is_floating_point()
+    if not counts or attention_mask.ndim != 2:
+        raise ValueError(f"attention_mask must be integers or bool [batch, key], got {_said(attention_mask)}")
+    mask = attention_mask.long()
+    return (mask.cumsum(-1) - 1) * mask
+
+
+def _said(given: object) -> str:
+    return f"{given.dtype} {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
 
 
 def _read(family: str, config: Any, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """Which way through attention is the fastest that is exact for a call, and why.
 
 eager    softmax(QK + B) V written out; the reference, and the only one that makes every step visible
-mask     torch's fused attention with the bias as a float mask
+mask     torch's fused attention with the bias as a float mask, in half precision rounded: far keys count less exactly
 strip    the same, some queries at a time, with one strip of bias for all of them (see `strip`)
 folded   two more coordinates of q and k, no [query, key] tensor (see `folded`)
 flex     FlexAttention, compiled (see `flex`)
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.bias import AlibiBias
-from alibi_viz.folded import HALF_LIMIT
+from alibi_viz.cached_bias import AlibiBias
+from alibi_viz.folded import out_of_range
 from alibi_viz.inputs import Inputs
 
 __all__ = ["BACKENDS", "FOLD_FROM", "Choice", "choose", "mask_attention", "obstacle"]
@@ -109,7 +109,7 @@ def _remembered(slopes: tuple[float, ...], form: str, causal: bool) -> AlibiBias
     A single query sees every key, the last of which is its own: its row is m (j - last), with nothing to hide.
     """
     causal = causal and form == "relative"
-    return AlibiBias(len(slopes), slopes=torch.tensor(slopes), form=form, causal=causal)
+    return AlibiBias(len(slopes), slopes=torch.tensor(slopes, dtype=torch.float32), form=form, causal=causal)
 
 
 def _strip_obstacle(inputs: Inputs) -> str | None:
@@ -135,12 +135,7 @@ def _folded_obstacle(inputs: Inputs) -> str | None:
         return "an attn_mask needs a [query, key] tensor anyway"
     if inputs.query_length != inputs.key_length:
         return "torch's is_causal aligns the first query with the first key, so their numbers must agree"
-    if inputs.query.dtype in (torch.float16, torch.bfloat16):
-        if inputs.positions is not None:
-            return "positions of your own might not fit into half precision"
-        if inputs.key_length > HALF_LIMIT:
-            return f"half precision holds positions below {HALF_LIMIT} only"
-    return None
+    return out_of_range(inputs)
 
 
 def _flex_obstacle(inputs: Inputs) -> str | None:

@@ -6,15 +6,13 @@ positions made in the model's dtype collide.
 """
 
 import math
-from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from alibi_viz.distance import causal_mask, fitting_lengths, grid_distance, right_aligned
-from alibi_viz.slopes import alibi_slopes
+from alibi_viz.distance import grid_distance, is_integer, right_aligned
 
-__all__ = ["FORMS", "AlibiBias", "alibi_bias", "bias_from_positions", "check_slopes", "grid_bias"]
+__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "check_slopes", "grid_bias"]
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
 
@@ -53,7 +51,7 @@ def alibi_bias(
         [heads, query, key], or [heads, 1, key] for the two forms that do not depend on the query.
 
     Raises:
-        TypeError: slopes are not a floating-point tensor, or a length is not an integer.
+        TypeError: slopes or dtype are not floating point, or a length is not an integer.
         ValueError: a shape, a length or the form does not fit.
 
     Source: Press et al. 2021, section 3 and figure 3; "key" is the authors' fairseq code, "end" is MPT's.
@@ -97,17 +95,19 @@ def bias_from_positions(
     >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
     tensor([[[-7., -2., -1.]]])
     """
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     _check(slopes, query_positions, key_positions, form, future_slopes)
     work = torch.float64 if dtype == torch.float64 else torch.float32
     slope = slopes.to(work)[:, None, None]  # [heads, 1, 1] against [..., 1, query, key]
-    keys = key_positions[..., None, None, :]  # [..., 1, 1, key]
+    keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]; small integers would wrap round
     if form == "key":
         return (slope * keys.to(work)).to(dtype)
     if form == "end":
         last = keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
         return (slope * (keys - last).to(work)).to(dtype)
 
-    ahead = keys - query_positions[..., None, :, None]  # j - i, integers [..., 1, query, key]
+    ahead = keys - query_positions.long()[..., None, :, None]  # j - i, integers [..., 1, query, key]
     if form == "relative":
         return (slope * ahead.to(work)).to(dtype)
     distance = ahead.abs().to(work)
@@ -132,92 +132,6 @@ def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan"
     return -slopes.float()[:, None, None] * grid_distance(height, width, metric).to(slopes.device) + 0.0
 
 
-class AlibiBias(nn.Module):
-    """The bias as a module that remembers: `bias(query_length, key_length) -> [total_heads, query, key]`.
-
-    The largest bias asked for so far is kept for each device and dtype and grows by doubling, so a run with ever
-    longer inputs builds it a handful of times. A smaller request is a slice of its *lower right* corner, where the
-    queries are the last keys; the upper left corner would be another bias whenever there are more keys than queries.
-
-    The cache is no part of the state dict, and the slopes stay float32 through `.half()` and `.to(dtype)`: a
-    rounded slope is a different head.
-
-    Args:
-        num_heads: heads with a bias.
-        total_heads: all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
-        scheme, bias_max: as in `alibi_slopes`.
-        form: as in `alibi_bias`.
-        causal: put -inf on the keys after each query, ready to be an attention mask; form "relative" only.
-        slopes: [num_heads], given instead of a scheme.
-
-    Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
-
-    >>> bias = AlibiBias(8)
-    >>> bias(3, 5).shape
-    torch.Size([8, 3, 5])
-    >>> list(bias.state_dict())
-    []
-    """
-
-    slopes: Tensor
-
-    def __init__(
-        self,
-        num_heads: int,
-        total_heads: int | None = None,
-        *,
-        scheme: str = "official",
-        bias_max: float = 8.0,
-        form: str = "relative",
-        causal: bool = False,
-        slopes: Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        values = alibi_slopes(num_heads, scheme, bias_max=bias_max, total_heads=total_heads)
-        if slopes is not None:
-            check_slopes("slopes", slopes)
-            if len(slopes) != num_heads:
-                raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
-            values[:num_heads] = slopes.detach().to(values)
-        if form not in FORMS:
-            raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-        if causal and form != "relative":
-            raise ValueError(f"causal=True needs form 'relative', got {form!r}")
-        self.form, self.causal = form, causal
-        self.register_buffer("slopes", values, persistent=False)
-        self._cache: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-
-    def forward(
-        self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
-    ) -> Tensor:
-        key_length = fitting_lengths(query_length, key_length)
-        slot = (self.slopes.device, dtype)
-        known = self._cache.get(slot)
-        if known is None or known.shape[-1] < key_length:
-            size = 1 << max(key_length - 1, 0).bit_length()  # the next power of two
-            with torch.inference_mode(False):  # what is kept must serve a later call that trains
-                known = alibi_bias(self.slopes, size, form=self.form, dtype=dtype)
-                if self.causal:
-                    known = known.masked_fill(~causal_mask(size, device=known.device), float("-inf"))
-            self._cache[slot] = known
-        if self.form == "key":  # counts from the first key, so its slice starts there
-            return known[:, :, :key_length]
-        size = known.shape[-1]
-        rows = slice(None) if self.form == "end" else slice(size - query_length, size)
-        return known[:, rows, size - key_length :]
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Follow a change of device but not of dtype, and drop what was cached for the old device."""
-        exact = self.slopes
-        super()._apply(fn, recurse)
-        self.slopes = exact.to(self.slopes.device)
-        self._cache.clear()
-        return self
-
-    def extra_repr(self) -> str:
-        return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
-
-
 def check_slopes(name: str, slopes: Tensor) -> None:
     """Raise unless `slopes` is a floating-point tensor [heads] of finite numbers."""
     if not isinstance(slopes, Tensor):
@@ -235,11 +149,17 @@ def check_slopes(name: str, slopes: Tensor) -> None:
 def _check(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
     check_slopes("slopes", slopes)
     for name, positions in (("query_positions", queries), ("key_positions", keys)):
-        if not isinstance(positions, Tensor) or positions.dtype.is_floating_point or positions.dtype == torch.bool:
+        if not isinstance(positions, Tensor) or not is_integer(positions.dtype):
             got = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
             raise TypeError(f"{name} must be an integer tensor [..., length], got {got}")
         if positions.ndim == 0:
             raise ValueError(f"{name} must be [..., length], got a tensor without axes")
+    batches = queries.shape[:-1], keys.shape[:-1]
+    if any(one not in (1, other) and other != 1 for one, other in zip(*map(reversed, batches), strict=False)):
+        raise ValueError(
+            f"query_positions and key_positions must agree in all axes but the last, got shapes "
+            f"{list(queries.shape)} and {list(keys.shape)}"
+        )
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
     if future_slopes is not None:

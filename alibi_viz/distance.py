@@ -7,7 +7,7 @@ commonest way to get ALiBi wrong in half precision.
 import torch
 from torch import Tensor
 
-__all__ = ["causal_mask", "fitting_lengths", "grid_distance", "right_aligned"]
+__all__ = ["causal_mask", "fitting_lengths", "grid_distance", "is_integer", "right_aligned"]
 
 
 def right_aligned(
@@ -59,7 +59,7 @@ def grid_distance(height: int, width: int, metric: str = "manhattan") -> Tensor:
     """Distance between every two patches of an image read row by row: float32 [height * width, height * width].
 
     `metric` is "manhattan" (rows plus columns) or "euclidean". data2vec 2.0 uses both as `-m * distance` for images.
-    Raises ValueError for another metric or a negative size.
+    Raises ValueError for another metric or a negative size, TypeError for one that is no integer.
 
     >>> grid_distance(2, 2)
     tensor([[0., 1., 1., 2.],
@@ -69,8 +69,16 @@ def grid_distance(height: int, width: int, metric: str = "manhattan") -> Tensor:
     """
     if metric not in ("manhattan", "euclidean"):
         raise ValueError(f"metric must be 'manhattan' or 'euclidean', got {metric!r}")
+    for name, value in (("height", height), ("width", width)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
     if height < 0 or width < 0:
         raise ValueError(f"height and width must be 0 or more, got {height} and {width}")
     patches = torch.cartesian_prod(torch.arange(height), torch.arange(width)).reshape(height * width, 2)
     offset = (patches[:, None, :] - patches[None, :, :]).float()
     return torch.linalg.vector_norm(offset, 1 if metric == "manhattan" else 2, dim=-1)
+
+
+def is_integer(dtype: torch.dtype) -> bool:
+    """Whether a dtype counts: any width, signed or not, but neither bool nor complex."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)

@@ -1,6 +1,8 @@
 """ALiBi through FlexAttention: the bias as a small function that torch compiles into its own kernel.
 
-The first call compiles for several seconds. Compiled, the CPU has a forward pass only; a GPU has both.
+The first call compiles for several seconds. Compiled, the CPU has a forward pass only; a GPU has both. On the CPU each
+shape has a kernel of its own, since the C++ that torch 2.13 writes for shapes that change does not always compile;
+beyond eight shapes torch computes without one.
 """
 
 from collections.abc import Callable
@@ -44,7 +46,7 @@ def flex(inputs: Inputs) -> Tensor:
     if inputs.slopes is not None:
         slopes = inputs.slopes.to(torch.float32)
         score_mod = alibi_score_mod(slopes, offset=_constant(offset, slopes), symmetric=not inputs.causal)
-    return _compiled()(
+    return _compiled(inputs.query.device.type == "cpu")(
         inputs.query,
         inputs.key,
         inputs.value,
@@ -69,19 +71,20 @@ def _block_mask(inputs: Inputs, offset: int) -> BlockMask | None:
 
 @lru_cache(maxsize=8)
 def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
-    first = _constant(key_length - query_length, torch.empty(0, device=device))
+    with torch.inference_mode(False):  # what is kept must serve a later call that trains
+        first = _constant(key_length - query_length, torch.empty(0, device=device))
 
-    def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return key <= query + first
+        def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            return key <= query + first
 
-    return create_block_mask(visible, None, None, query_length, key_length, device=device)
+        return create_block_mask(visible, None, None, query_length, key_length, device=device)
 
 
-def _constant(offset: int, like: Tensor) -> Tensor | int:
+def _constant(offset: int, like: Tensor) -> Tensor:
     """A tensor, since torch 2.13 writes C++ that does not compile when such a number is an int and changes."""
-    return torch.tensor(offset, device=like.device) if offset else 0
+    return torch.tensor(offset, device=like.device)
 
 
-@lru_cache(maxsize=1)
-def _compiled() -> Callable[..., Tensor]:
-    return torch.compile(flex_attention)
+@lru_cache(maxsize=2)
+def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
+    return torch.compile(flex_attention, dynamic=False if on_cpu else None)

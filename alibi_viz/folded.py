@@ -21,10 +21,11 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from alibi_viz.inputs import Inputs
 
-__all__ = ["HALF_LIMIT", "coordinates", "fold", "folded_attention"]
+__all__ = ["coordinates", "fold", "folded_attention", "out_of_range"]
 
 HALF_LIMIT = 65_504  # the largest number of float16; positions below it split exactly into two parts
-_HIDDEN = 30_000.0  # pushes a padded key's logit so low that its weight is exactly zero, and fits into float16
+SINGLE_LIMIT = 2**24  # integers up to here exist in float32
+_HIDDEN = 10_000.0  # taken from a padded key's logit, so that its weight is exactly zero
 _PIECE = 8 * 2**20  # bytes of a widened tensor that are made at once when no gradient is needed
 _ROW_UNIT = 64.0  # -m i is stored in units of 64, to stay inside float16; a power of two costs no digit
 
@@ -67,6 +68,45 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     return query, key
 
 
+def out_of_range(inputs: Inputs) -> str | None:
+    """Why the coordinates of these inputs would not be exact, or overflow; None where they fit.
+
+    Values are looked at on the CPU only, and not while a compiler follows.
+    """
+    dtype = inputs.query.dtype
+    if inputs.scaling <= 0:
+        return "the coordinates are divided by the scale, which must be positive"
+    if dtype in (torch.float16, torch.bfloat16):
+        if inputs.positions is not None:
+            return "positions of your own might not fit into half precision"
+        if inputs.key_length > HALF_LIMIT:
+            return f"half precision holds positions below {HALF_LIMIT} only"
+    if dtype == torch.float16 and _overflows(inputs):
+        return "with so small a scale, or slopes so steep, float16 overflows"
+    if dtype == torch.float32 and _span(inputs) > SINGLE_LIMIT:
+        return f"float32 tells positions apart that lie at most {SINGLE_LIMIT} from each other"
+    return None
+
+
+def _overflows(inputs: Inputs) -> bool:
+    if inputs.key_padding_mask is not None and _HIDDEN / inputs.scaling > HALF_LIMIT:
+        return True
+    slopes = inputs.slopes
+    if slopes is None or slopes.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    steepest = max(map(abs, slopes.tolist())) / inputs.scaling
+    return steepest * max(1.0, inputs.key_length / _ROW_UNIT) > HALF_LIMIT
+
+
+def _span(inputs: Inputs) -> int:
+    """From the first position to the last; 0 where it cannot be seen."""
+    places = inputs.positions
+    if places is None or not places.numel() or places.device.type != "cpu" or torch.compiler.is_compiling():
+        return 0
+    places = places.long()
+    return int((places.amax(-1) - places.amin(-1)).max())
+
+
 def fold(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value with the coordinates in front: [batch, heads, length, extra + head_dim].
 
@@ -78,9 +118,13 @@ def fold(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
         if inputs.key_padding_mask is None:
             return query, key, value
         slopes = query.new_zeros(query.shape[1], dtype=torch.float32)
-    for_query, for_key = coordinates(slopes, inputs.key_positions(), query.dtype, inputs.scaling)
+    places = inputs.key_positions()
+    if inputs.positions is not None and inputs.key_length:
+        places = places - places.amin(-1, keepdim=True)  # only differences count, and small numbers are exact
+    for_query, for_key = coordinates(slopes, places, query.dtype, inputs.scaling)
     if inputs.key_padding_mask is not None:
-        sink = inputs.key_padding_mask[:, None, :, None].logical_not().to(query.dtype) * -_HIDDEN  # [batch, 1, key, 1]
+        padded = inputs.key_padding_mask[:, None, :, None].logical_not()  # [batch, 1, key, 1]
+        sink = padded.to(query.dtype) * (-_HIDDEN / inputs.scaling)
         at_origin = for_key * inputs.key_padding_mask[:, None, :, None]  # ... or a pad nearby beats a token far away
         at_origin[..., 0] = for_key[..., 0]
         for_key = torch.cat((at_origin, sink), dim=-1)

@@ -7,9 +7,17 @@ import torch
 from torch import Tensor
 
 from alibi_viz.bias import bias_from_positions, check_slopes
-from alibi_viz.distance import causal_mask
+from alibi_viz.distance import causal_mask, is_integer
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "autocast_dtype"]
+
+
+def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
+    """What autocast would make of a tensor before a product; None where it is off, or leaves the tensor alone."""
+    kind = tensor.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return None
+    return torch.get_autocast_dtype(kind) if tensor.dtype != torch.float64 else None
 
 
 @dataclass
@@ -57,8 +65,10 @@ class Inputs:
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
     def key_positions(self) -> Tensor:
-        """Integers [key] or [batch, key]; those of the queries are the last of them."""
-        return torch.arange(self.key_length, device=self.key.device) if self.positions is None else self.positions
+        """int64 [key] or [batch, key]; those of the queries are the last of them."""
+        return (
+            torch.arange(self.key_length, device=self.key.device) if self.positions is None else self.positions.long()
+        )
 
     def bias(self) -> Tensor:
         """[1 or batch, heads, query, key] in the dtype of the query; float32 from integers, cast last."""
@@ -80,15 +90,23 @@ class Inputs:
         return visible if self.attn_mask is None else visible & self.attn_mask
 
     def check(self) -> "Inputs":
-        """These inputs; raises TypeError or ValueError naming the tensor, its shape and the expected axes."""
+        """These inputs; raises TypeError or ValueError naming the tensor, its shape and the expected axes.
+
+        Under autocast, query, key and value are cast as torch's own attention casts them.
+        """
         self._check_tensors()
         self._check_sizes()
         self._check_slopes()
         self._check_masks()
+        for name, number in (("dropout", self.dropout), ("scale", self.scaling)):
+            if isinstance(number, bool) or not isinstance(number, int | float | torch.SymFloat):
+                raise TypeError(f"{name} must be a number, got {number!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
-        if self.scale is not None and not math.isfinite(self.scale):
+        if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
+        if (dtype := autocast_dtype(self.query)) is not None:
+            self.query, self.key, self.value = self.query.to(dtype), self.key.to(dtype), self.value.to(dtype)
         return self
 
     def _check_tensors(self) -> None:
@@ -160,7 +178,6 @@ class Inputs:
         """Raise unless a mask is bool, or positions are integers, and on the device of the query."""
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name} must be a tensor of {allowed}, got {type(tensor).__name__}")
-        is_bool, is_integer = tensor.dtype == torch.bool, not (tensor.is_floating_point() or tensor.is_complex())
-        if not (is_integer and is_bool == allowed.startswith("bool")):
+        if not (tensor.dtype == torch.bool if allowed.startswith("bool") else is_integer(tensor.dtype)):
             raise TypeError(f"{name} must be {allowed}, got {tensor.dtype}")
         self._check_device(name, tensor)

@@ -40,7 +40,7 @@ def alibi_slopes(
         float32 tensor [heads], computed in float64 and rounded once.
 
     Raises:
-        TypeError: `num_heads` is not an integer.
+        TypeError: `num_heads` or `total_heads` is not an integer, or `bias_max` not a number.
         ValueError: a value is out of range, or the scheme is unknown.
 
     Source: Press et al. 2021, section 3 and `get_slopes` in the authors' fairseq `transformer.py`.
@@ -58,6 +58,8 @@ def alibi_slopes(
     total_heads = num_heads if total_heads is None else _head_count("total_heads", total_heads)
     if total_heads < num_heads:
         raise ValueError(f"total_heads must be at least num_heads={num_heads}, got {total_heads}")
+    if isinstance(bias_max, bool) or not isinstance(bias_max, int | float):
+        raise TypeError(f"bias_max must be a number, got {bias_max!r}")
     if not (math.isfinite(bias_max) and bias_max > 0):
         raise ValueError(f"bias_max must be a positive number, got {bias_max!r}")
 
@@ -81,7 +83,7 @@ class LearnedSlopes(nn.Module):
 
     The paper reports that trainable slopes "did not yield strong extrapolation results" and slowed training by 3%
     (section 3); they are here so that this can be tried. Calling the module gives the slopes, float32 [heads]. Raises
-    ValueError when a starting slope is not positive, since zero has no logarithm.
+    TypeError and ValueError when a starting slope is not a positive number, since zero has no logarithm.
 
     >>> LearnedSlopes(alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
@@ -89,8 +91,13 @@ class LearnedSlopes(nn.Module):
 
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
-        if not bool((initial > 0).all()):
-            raise ValueError(f"learned slopes must start above zero, got {initial.tolist()}")
+        if not isinstance(initial, Tensor) or not initial.is_floating_point():
+            got = initial.dtype if isinstance(initial, Tensor) else type(initial).__name__
+            raise TypeError(f"learned slopes must start as a floating-point tensor [heads], got {got}")
+        if initial.ndim != 1 or not len(initial):
+            raise ValueError(f"learned slopes must be [heads], at least one, got shape {list(initial.shape)}")
+        if not bool(((initial > 0) & initial.isfinite()).all()):
+            raise ValueError(f"learned slopes must start above zero and finite, got {initial.tolist()}")
         self.log_slopes = nn.Parameter(initial.detach().to(torch.float32).log())
 
     def forward(self) -> Tensor:

@@ -114,9 +114,29 @@ def test_the_trace_is_what_bloom_and_mpt_compute(make: type, padded: bool) -> No
         assert torch.allclose(weights.where(seen, 0), attentions[layer].where(seen, 0), atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [bloom, mpt])
+def test_a_mask_with_holes_counts_as_the_model_counts(make: type) -> None:
+    """BLOOM counts real tokens only, MPT counts all."""
+    model = make()
+    for parameter in model.parameters():
+        parameter.data *= 4  # sharp attention shows a wrong distance
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[0, 3:7] = mask[1, 10] = mask[1, 15:18] = 0
+    with torch.no_grad():
+        attentions = model(IDS, attention_mask=mask, output_attentions=True).attentions
+    weights = pretrained_trace(model, IDS, 0, mask).weights
+    seen = mask[:, None, :, None].bool()
+    assert torch.allclose(weights.where(seen, 0), attentions[0].where(seen, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize("multi_query", [False, True])
-def test_the_trace_is_what_falcon_computes(multi_query: bool) -> None:
+def test_the_trace_is_what_falcon_computes(multi_query: bool, holes: bool) -> None:
     """`sdpa` gives no weights, so the output of the layer is compared."""
+    mask = None
+    if holes:
+        mask = torch.ones(2, 20, dtype=torch.long)
+        mask[0, 3:7] = mask[1, 10] = 0
     model = falcon(multi_query=multi_query)
     caught = {}
     for layer, block in enumerate(model.h):
@@ -126,11 +146,13 @@ def test_the_trace_is_what_falcon_computes(multi_query: bool) -> None:
             lambda _m, _i, output, layer=layer: caught.update({("fused", layer): output.detach()})
         )
     with torch.no_grad():
-        model(IDS)
+        model(IDS, attention_mask=mask)
     for layer, block in enumerate(model.h):
         _, _, value = block.self_attention._split_heads(caught["fused", layer])
-        expected = pretrained_trace(model, IDS, layer).weights @ value.transpose(1, 2)
-        assert torch.allclose(expected.transpose(1, 2).flatten(2), caught[layer], atol=1e-6)
+        expected = pretrained_trace(model, IDS, layer, mask).weights @ value.transpose(1, 2)
+        seen = torch.ones(2, 20, 1, dtype=torch.bool) if mask is None else mask[:, :, None].bool()
+        shown = expected.transpose(1, 2).flatten(2)
+        assert torch.allclose(shown.where(seen, 0), caught[layer].where(seen, 0), atol=1e-6)
 
 
 def test_falcons_eager_attention_adds_the_bias_twice() -> None:
@@ -165,6 +187,9 @@ def test_a_model_with_a_head_and_its_training_mode_come_back_as_they_were() -> N
     assert query.shape == key.shape == (2, 4, 20, 16)
     assert slopes.shape == (4,)
     assert model.transformer.training
+    model.transformer.h[0].eval()
+    pretrained_heads(model, IDS, 0)
+    assert [model.transformer.training, model.transformer.h[0].training] == [True, False]
 
 
 def test_other_models_are_refused_with_their_name() -> None:
@@ -175,3 +200,11 @@ def test_other_models_are_refused_with_their_name() -> None:
         pretrained_trace(falcon(alibi=False), IDS, 0)
     with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
         pretrained_trace(bloom(), IDS, 2)
+    with pytest.raises(TypeError, match="layer must be an integer, got '0'"):
+        pretrained_trace(bloom(), IDS, "0")
+    with pytest.raises(ValueError, match=r"input_ids must be \[batch, length\], got torch.int64 \[20\]"):
+        pretrained_trace(bloom(), IDS[0], 0)
+    with pytest.raises(ValueError, match=r"attention_mask must be \[2, 20\], as input_ids, got torch.int64 \[2, 19\]"):
+        pretrained_trace(bloom(), IDS, 0, PADDED[:, 1:])
+    with pytest.raises(ValueError, match="model must be one of bloom, falcon, mpt, got 'Linear'"):
+        pretrained_trace(torch.nn.Linear(1, 1), IDS, 0)

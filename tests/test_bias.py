@@ -179,3 +179,41 @@ def test_bad_input_is_named() -> None:
         AlibiBias(4, form="symmetric", causal=True)
     with pytest.raises(ValueError, match="query_length must be at most key_length=2"):
         AlibiBias(4)(3, 2)
+
+
+def test_heads_without_a_bias_stay_out_of_a_split() -> None:
+    bias = AlibiBias(2, 4, form="split")(3)
+    assert torch.equal(bias[:2], alibi_bias(alibi_slopes(2), 3, form="split"))
+    assert bool((bias[2:] == 0).all())
+
+
+def test_a_module_made_on_the_meta_device_can_be_filled() -> None:
+    with torch.device("meta"):
+        module = AlibiBias(4)
+    assert module.slopes.is_meta
+    assert torch.equal(module.to_empty(device="cpu")(5), AlibiBias(4)(5))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, "float32"])
+def test_a_bias_is_floating_point(dtype: object) -> None:
+    with pytest.raises(TypeError, match=r"dtype must be a floating-point torch\.dtype, got"):
+        alibi_bias(alibi_slopes(2), 3, dtype=dtype)
+    with pytest.raises(TypeError, match=r"dtype must be a floating-point torch\.dtype, got"):
+        AlibiBias(2)(3, dtype=dtype)
+
+
+@pytest.mark.parametrize("form", ["relative", "key", "symmetric", "split"])
+def test_batches_of_positions_must_agree(form: str) -> None:
+    with pytest.raises(ValueError, match=r"must agree in all axes but the last, got shapes \[2, 3\] and \[3, 5\]"):
+        bias_from_positions(alibi_slopes(2), torch.arange(6).view(2, 3), torch.arange(15).view(3, 5), form=form)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_small_integers_do_not_wrap_round(dtype: torch.dtype) -> None:
+    queries, keys = torch.tensor([5], dtype=dtype), torch.tensor([3, 4, 5], dtype=dtype)
+    assert bias_from_positions(torch.tensor([1.0]), queries, keys)[0, 0].tolist() == [-2, -1, 0]
+
+
+def test_a_size_of_a_grid_is_an_integer() -> None:
+    with pytest.raises(TypeError, match=r"height must be an integer, got 2\.5"):
+        grid_bias(alibi_slopes(2), 2.5, 3)

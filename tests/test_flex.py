@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes
-from alibi_viz.flex import alibi_score_mod
+from alibi_viz.flex import _causal_block_mask, _compiled, alibi_score_mod
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
@@ -41,6 +41,35 @@ def test_flex_equals_eager(*, rows: int, columns: int, key_heads: int, causal: b
         for backend in ("flex", "eager")
     )
     assert torch.allclose(found, expected, atol=2e-6)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [(4, 20, 20, False), (4, 20, 1, False), (4, 33, 33, False)],
+        [(2, 20, 20, False), (4, 30, 30, False)],
+        [(4, 20, 20, True), (4, 30, 30, True)],
+    ],
+)
+def test_shapes_may_follow_each_other_in_any_order(calls: list[tuple[int, int, int, bool]]) -> None:
+    torch._dynamo.reset()
+    _compiled.cache_clear()
+    for heads, columns, rows, padded in calls:
+        q, k = torch.randn(1, heads, rows, 16), torch.randn(1, heads, columns, 16)
+        real = torch.arange(columns)[None] >= 3 if padded else None
+        found, expected = (
+            alibi_attention(q, k, k, alibi_slopes(heads), key_padding_mask=real, backend=backend)
+            for backend in ("flex", "eager")
+        )
+        assert torch.allclose(found, expected, atol=2e-6)
+
+
+def test_a_block_mask_made_in_inference_mode_serves_training() -> None:
+    _causal_block_mask.cache_clear()
+    with torch.inference_mode():
+        mask = _causal_block_mask(8, 8, "cpu")
+    assert not mask.kv_indices.is_inference()
 
 
 def test_what_flex_cannot_do_it_says() -> None:

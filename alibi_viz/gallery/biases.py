@@ -17,6 +17,7 @@ __all__ = [
     "decoding_by_query_length",
     "fairseq_mask",
     "falcon_eager",
+    "jaketae_content",
     "jaketae_encoder",
     "labml_2021",
     "zeta",
@@ -49,12 +50,22 @@ def zeta(slopes: Tensor, length: int) -> Tensor:
 def jaketae_encoder(slopes: Tensor, length: int) -> Tensor:
     """m (j - i) without a causal mask: right behind the query, a reward for the future ahead of it.
 
-    jaketae/alibi (commit 021acae of December 2021) with `causal=False`. It also divides q . k by sqrt(d_model) instead
-    of sqrt(head_dim), which makes the content sqrt(heads) times weaker against the bias.
+    jaketae/alibi (commit 021acae of December 2021) with `causal=False`.
 
     Returns float32 [heads, length, length].
     """
     return alibi_bias(slopes, length, form="relative")
+
+
+def jaketae_content(query: Tensor, key: Tensor) -> Tensor:
+    """q . k / sqrt(d_model), where sqrt(head_dim) is meant: content sqrt(heads) times too weak against the bias.
+
+    jaketae/alibi (commit 021acae of December 2021), decoder and encoder alike. With 8 heads a good match outweighs a
+    distance only if it is 2.8 times as good as ALiBi asks for.
+
+    `query` and `key` are [batch, heads, length, head_dim]; returns [batch, heads, query, key].
+    """
+    return query @ key.mT / (query.shape[1] * query.shape[-1]) ** 0.5
 
 
 def attention_gym_2024(slopes: Tensor, length: int) -> Tensor:
@@ -98,8 +109,9 @@ def bloom_in_bfloat16(slopes: Tensor, length: int) -> Tensor:
 def cache_from_the_wrong_corner(slopes: Tensor, query_length: int, key_length: int) -> Tensor:
     """A cached -m |i - j| sliced [:i, :j]: while decoding, the last query gets the row of the first.
 
-    zeta's `forward` returns `self.bias[..., :i, :j]` (commit fe82c50); x-transformers slices [-i:, -j:] (2.31.10).
-    With one query the slice is 0, -m, -2m, ...: the newest key is punished most.
+    x-transformers' `AlibiPositionalBias` in June 2023 (commit f71f327); since corrected to [-i:, -j:] (2.31.10), while
+    copies of the old lines are in other code. With one query the slice is 0, -m, -2m, ...: the newest key is punished
+    most.
 
     Returns float32 [heads, query_length, key_length].
     """

@@ -45,8 +45,15 @@ EXHIBITS = (
         "rewarded future",
         "jaketae/alibi, December 2021",
         f"{_GITHUB}/jaketae/alibi/blob/021acae/alibi/attention.py",
-        "as an encoder it prefers the keys furthest ahead; q . k is divided by sqrt(d_model)",
+        "as an encoder it prefers the keys furthest ahead",
         "jaketae_encoder",
+    ),
+    Exhibit(
+        "content too weak",
+        "jaketae/alibi, December 2021",
+        f"{_GITHUB}/jaketae/alibi/blob/021acae/alibi/attention.py",
+        "q . k is divided by sqrt(d_model), so with 8 heads content counts 2.8 times too little against the bias",
+        "jaketae_content",
     ),
     Exhibit(
         "rewarded distance",
@@ -71,8 +78,8 @@ EXHIBITS = (
     ),
     Exhibit(
         "the wrong corner of the cache",
-        "zeta, November 2025",
-        f"{_GITHUB}/kyegomez/zeta/blob/fe82c50/zeta/nn/biases/alibi.py",
+        "x-transformers, June 2023",
+        f"{_GITHUB}/lucidrains/x-transformers/blob/f71f3279de539ddb0f58bd50f22b84b6920e0ef6/x_transformers/x_transformers.py",
         "a cached bias sliced [:i, :j] gives a decoded token the row of the first query",
         "cache_from_the_wrong_corner",
     ),

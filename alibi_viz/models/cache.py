@@ -12,7 +12,7 @@ class KeyValueCache:
     `append` takes the tensors of the new tokens and gives those of all tokens so far. ALiBi needs nothing else: the
     bias counts back from the last key, and what is cached never changes.
 
-    Raises ValueError when other shapes than before are appended, or when a gradient would have to flow through it.
+    Raises ValueError when what is appended does not fit what was, or when a gradient would have to flow through it.
 
     >>> cache = KeyValueCache()
     >>> for _ in range(3):
@@ -31,10 +31,14 @@ class KeyValueCache:
             raise ValueError("a cache keeps no gradients: decode under torch.no_grad() or torch.inference_mode()")
         if not self._room:
             self._room = tuple(_empty(tensor, 0) for tensor in new)
+        more = new[0].shape[-2]
         for room, tensor in zip(self._room, new, strict=True):
-            if _without_length(room) != _without_length(tensor):
-                raise ValueError(f"the cache holds {list(room.shape)}, so {list(tensor.shape)} cannot be appended")
-        end = self.length + new[0].shape[-2]
+            if _without_length(room) != _without_length(tensor) or tensor.shape[-2] != more:
+                raise ValueError(
+                    f"the cache holds {_said(room, self.length)} and is given {more} more, so "
+                    f"{_said(tensor, tensor.shape[-2])} cannot be appended"
+                )
+        end = self.length + more
         if end > self._room[0].shape[-2]:
             size = 1 << (end - 1).bit_length()  # the next power of two
             grown = tuple(_empty(tensor, size) for tensor in new)
@@ -48,7 +52,12 @@ class KeyValueCache:
 
 
 def _empty(like: Tensor, length: int) -> Tensor:
-    return like.new_empty(*like.shape[:-2], length, like.shape[-1])
+    with torch.inference_mode(False):  # so that decoding may go on outside of inference mode
+        return torch.empty(*like.shape[:-2], length, like.shape[-1], dtype=like.dtype, device=like.device)
+
+
+def _said(tensor: Tensor, length: int) -> str:
+    return f"{[*tensor.shape[:-2], length, tensor.shape[-1]]} of {tensor.dtype} on {tensor.device}"
 
 
 def _without_length(tensor: Tensor) -> tuple[object, ...]:

@@ -24,8 +24,8 @@ class Fire(Position):
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
-        scale, threshold = self.log_scale.exp(), self.log_threshold.exp()
+        scale, threshold = self.log_scale.float().exp(), self.log_threshold.float().exp()
         distance = (queries[:, None] - keys).abs().float()
         furthest = torch.maximum(queries.float(), threshold)[:, None]
         share = torch.log1p(scale * distance) / torch.log1p(scale * furthest)  # [query, key]
-        return self.network(share[..., None]).movedim(-1, 0)
+        return self.network(share[..., None].to(self.log_scale.dtype)).movedim(-1, 0)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import AlibiBias
+from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.distance import causal_mask, right_aligned
 
 __all__ = ["POSITIONS", "Alibi", "Learned", "Position", "Rotary", "Sinusoidal"]

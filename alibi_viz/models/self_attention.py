@@ -3,7 +3,8 @@
 from torch import Tensor, nn
 
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace
-from alibi_viz.bias import AlibiBias
+from alibi_viz.cached_bias import AlibiBias
+from alibi_viz.inputs import autocast_dtype
 from alibi_viz.models.cache import KeyValueCache
 from alibi_viz.slopes import LearnedSlopes
 
@@ -25,7 +26,8 @@ class AlibiSelfAttention(nn.Module):
         dropout: probability with which an attention weight is dropped in training.
         bias: whether the projections add a constant.
 
-    Raises ValueError when the sizes do not fit, and at a call when the input has another shape.
+    Raises ValueError when the sizes do not fit, and at a call ValueError or TypeError when the input does not; what a
+    cache holds is then as before.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape
@@ -70,6 +72,12 @@ class AlibiSelfAttention(nn.Module):
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query [batch, heads, length, head_dim]; key and value [batch, key_heads, length, head_dim]."""
+        dtype = self.project.weight.dtype
+        if not isinstance(x, Tensor) or (x.dtype != dtype and autocast_dtype(x) is None):
+            got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(
+                f"x must be {dtype}, as the weights are, [batch, length, d_model={self.d_model}], got {got}"
+            )
         if x.ndim != 3 or x.shape[-1] != self.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.d_model}], got shape {list(x.shape)}")
         split = self.project(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
@@ -84,17 +92,23 @@ class AlibiSelfAttention(nn.Module):
             raise ValueError("an encoder has no cache: each new token changes what all others see")
         dropout = self.dropout if self.training else 0.0
         query, key, value = self.heads(x)
+        before = 0 if cache is None else cache.length
         if cache is not None:
             key, value = cache.append(key, value)
-        attended = alibi_attention(
-            query,
-            key,
-            value,
-            self.slopes,
-            causal=self.causal,
-            key_padding_mask=key_padding_mask,
-            dropout=dropout,
-        )
+        try:
+            attended = alibi_attention(
+                query,
+                key,
+                value,
+                self.slopes,
+                causal=self.causal,
+                key_padding_mask=key_padding_mask,
+                dropout=dropout,
+            )
+        except (TypeError, ValueError):
+            if cache is not None:
+                cache.length = before  # what was refused is forgotten
+            raise
         return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
 
     def trace(self, x: Tensor, *, key_padding_mask: Tensor | None = None) -> AttentionTrace:

@@ -63,6 +63,8 @@ class TransformerConfig:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if self.position not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, got {self.position!r}")
+        if isinstance(self.slope_scale, bool) or not isinstance(self.slope_scale, int | float):
+            raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
         if not (math.isfinite(self.slope_scale) and self.slope_scale > 0):
             raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
         if self.scheme not in SCHEMES:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask, gallery
+from alibi_viz import alibi_bias, alibi_slopes, attention_trace, causal_mask, gallery
 
 SLOPES = alibi_slopes(8)
 
@@ -39,6 +39,19 @@ def test_jaketaes_encoder_prefers_the_furthest_future() -> None:
     assert bool((right[0].argmax(-1) == torch.arange(16)).all())
     assert found[0, 0, 15].item() == pytest.approx(0.394, abs=5e-4)
     assert found[0, 0, 0].item() == pytest.approx(0.0002, abs=5e-5)
+
+
+def test_jaketaes_content_is_too_weak_by_the_root_of_the_number_of_heads() -> None:
+    query, key = torch.randn(2, 1, 8, 6, 16)
+    right = attention_trace(query, key, SLOPES).content
+    assert torch.allclose(right, 8**0.5 * gallery.jaketae_content(query, key), atol=1e-6)
+    # a match 4 ahead of its rivals outweighs slope 1/2 over 8 tokens; here it takes 4 * sqrt(8) = 11.3
+    match = torch.zeros(1, 8, 1, 16)
+    match[..., 0] = 4 * 16**0.5
+    unit = torch.zeros_like(match)
+    unit[..., 0] = 1.0
+    assert attention_trace(match, unit, SLOPES).content[0, 0].item() == pytest.approx(4)
+    assert gallery.jaketae_content(match, unit)[0, 0].item() == pytest.approx(1.414, abs=1e-3)
 
 
 def test_attention_gym_rewarded_distance() -> None:
@@ -80,7 +93,7 @@ def test_falcons_eager_bias_is_twice_the_other() -> None:
 
 def test_every_exhibit_can_be_visited() -> None:
     names = {exhibit.name for exhibit in gallery.EXHIBITS}
-    assert len(names) == len(gallery.EXHIBITS) == 10
+    assert len(names) == len(gallery.EXHIBITS) == 11
     for exhibit in gallery.EXHIBITS:
         assert callable(getattr(gallery, exhibit.rule))
         assert exhibit.fault

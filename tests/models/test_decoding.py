@@ -55,12 +55,43 @@ def test_bad_decoding_is_named() -> None:
         model.generate(prompt[:, :0], 3)
     with pytest.raises(ValueError, match="new_tokens must be 0 or more, got -1"):
         model.generate(prompt, -1)
-    with pytest.raises(ValueError, match=r"temperature must be 0 or more, got -1\.0"):
+    with pytest.raises(ValueError, match=r"temperature must be a finite number from 0 up, got -1\.0"):
         model.generate(prompt, 1, temperature=-1.0)
+    with pytest.raises(TypeError, match=r"new_tokens must be an integer, got 2\.0"):
+        model.generate(prompt, 2.0)
+    with pytest.raises(TypeError, match="temperature must be a number, got 'warm'"):
+        model.generate(prompt, 1, temperature="warm")
+    with pytest.raises(TypeError, match=r"tokens must be an integer tensor \[batch, length\], got list"):
+        model.generate([[1, 2]], 1)
     with pytest.raises(ValueError, match="not defined beyond max_length=8, got length 9"):
         model.generate(prompt, 9)
     with pytest.raises(ValueError, match="an encoder has no cache"):
         LanguageModel(TransformerConfig(**SMALL, causal=False)).generate(prompt, 1)
+
+
+def test_a_temperature_next_to_zero_takes_the_likeliest() -> None:
+    model = LanguageModel(TransformerConfig(**SMALL)).eval()
+    prompt = torch.randint(model.config.vocabulary, (2, 4))
+    assert torch.equal(model.generate(prompt, 5, temperature=1e-40), model.generate(prompt, 5, temperature=0))
+
+
+def test_a_refused_call_leaves_the_cache_as_it_was() -> None:
+    attention, cache = AlibiSelfAttention(24, 3).eval(), KeyValueCache()
+    x = torch.randn(2, 6, 24)
+    with torch.no_grad():
+        attention(x[:, :5], cache=cache)
+        with pytest.raises(ValueError, match="key_padding_mask must be"):
+            attention(x[:, 5:], cache=cache, key_padding_mask=torch.ones(2, 4, dtype=torch.bool))
+        assert cache.length == 5
+        assert torch.allclose(attention(x[:, 5:], cache=cache), attention(x)[:, 5:], atol=1e-6)
+
+
+def test_decoding_may_begin_in_inference_mode_and_go_on_outside() -> None:
+    attention, cache, x = AlibiSelfAttention(24, 3).eval(), KeyValueCache(), torch.randn(2, 6, 24)
+    with torch.inference_mode():
+        attention(x[:, :5], cache=cache)
+    with torch.no_grad():
+        assert torch.allclose(attention(x[:, 5:], cache=cache), attention(x)[:, 5:], atol=1e-6)
 
 
 def test_the_cache_grows_by_doubling_and_keeps_what_it_has() -> None:
@@ -72,8 +103,14 @@ def test_the_cache_grows_by_doubling_and_keeps_what_it_has() -> None:
         assert torch.equal(keys, torch.cat(parts, dim=2))
         assert torch.equal(values, -keys)
     assert len(pointers) <= 6  # at 1, 2, 3, 5, 9, 17
-    with pytest.raises(ValueError, match=r"the cache holds \[2, 3, 32, 4\], so \[1, 3, 1, 4\] cannot be appended"):
+    held = r"the cache holds \[2, 3, 20, 4\] of torch\.float32 on cpu and is given 1 more, so "
+    with pytest.raises(ValueError, match=held + r"\[1, 3, 1, 4\] of torch\.float32 on cpu cannot be appended"):
         cache.append(parts[0][:1], parts[0][:1])
+    with pytest.raises(ValueError, match=held + r"\[2, 3, 1, 4\] of torch\.float64 on cpu cannot be appended"):
+        cache.append(parts[0].double(), parts[0])
+    with pytest.raises(ValueError, match=held + r"\[2, 3, 2, 4\] of torch\.float32 on cpu cannot be appended"):
+        cache.append(parts[0], torch.cat(parts[:2], dim=2))  # or one value would serve two keys
+    assert cache.length == 20
     with pytest.raises(ValueError, match="a cache keeps no gradients"):
         cache.append(parts[0].requires_grad_(), parts[0])
 

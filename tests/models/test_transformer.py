@@ -75,11 +75,29 @@ def test_a_wrong_configuration_is_named(change: dict[str, object], message: str)
         TransformerConfig(**change)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_bytes_are_tokens(dtype: torch.dtype) -> None:
+    model, tokens = LanguageModel(TransformerConfig(**SMALL)).eval(), torch.tensor([[0, 7, 100]])
+    assert torch.equal(model(tokens.to(dtype)), model(tokens))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_every_method_computes_in_every_dtype(position: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(**SMALL, position=position)).eval()
+    x = torch.randn(2, 9, 24)
+    with torch.no_grad():
+        right, found = model(x), model.to(dtype)(x.to(dtype))
+    assert found.dtype == dtype
+    assert torch.allclose(found.float(), right, atol=0.1 if dtype == torch.bfloat16 else 1e-5)
+
+
 def test_wrong_input_is_named() -> None:
     model = LanguageModel(TransformerConfig(**SMALL))
     with pytest.raises(ValueError, match=r"tokens must be \[batch, length\], got shape \[3\]"):
         model(torch.zeros(3, dtype=torch.long))
-    with pytest.raises(TypeError, match=r"tokens must be integers, got torch\.float32"):
+    with pytest.raises(TypeError, match=r"tokens must be an integer tensor \[batch, length\], got torch\.float32"):
         model(torch.zeros(1, 3))
     with pytest.raises(ValueError, match=r"tokens must be between 0 and 255, got 256"):
         model(torch.tensor([[3, 256]]))
