@@ -5,7 +5,7 @@ import json
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -33,6 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ArithmeticError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenExecutor:
+        print("error: a worker process has died; what was finished is kept, call again for the rest", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("stopped; what was finished is kept", file=sys.stderr)
         return 130
@@ -42,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _race(options: argparse.Namespace) -> None:
     """Train position methods side by side and print bits per byte by length."""
     text = load_text(path=options.text)
+    for method in options.methods if options.save else ():
+        if (Path(options.save) / method).exists():
+            raise FileExistsError(f"{str(Path(options.save) / method)!r} exists already and is not overwritten")
     laps = race(options.methods, text, length=options.length, steps=options.steps, seed=options.seed, checkpoints=1)
     last = {lap.method: lap for lap in laps}
     _print_row("bits per byte at length", [str(length) for length in test_lengths(options.length)])
@@ -55,7 +61,10 @@ def _race(options: argparse.Namespace) -> None:
 def _sweep(options: argparse.Namespace) -> None:
     """Do every method with every seed, or the runs of a file, and keep the records."""
     if options.runs:
-        runs = [Run(**settings) for settings in json.loads(Path(options.runs).read_text())]
+        given = json.loads(Path(options.runs).read_text())
+        if not isinstance(given, list) or not all(isinstance(settings, dict) for settings in given):
+            raise ValueError(f'{options.runs} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
+        runs = [Run(**settings) for settings in given]
     else:
         common = {"task": options.task, "length": options.length, "steps": options.steps, "path": options.text}
         pairs = product(range(options.seeds), options.methods)

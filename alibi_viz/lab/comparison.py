@@ -1,6 +1,7 @@
 """The default comparison: which runs `make reproduce` does, and where its published results are.
 
-Everything is paired: for one seed all methods start from the same weights and read the same batches. Steps are fixed,
+Everything is paired: for one seed all methods start from the same weights, and all but two controls read the same
+batches. Steps are fixed,
 not time; tokens are equal where training lengths differ.
 """
 

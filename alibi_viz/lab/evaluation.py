@@ -5,7 +5,7 @@ that a target sees, differs. Without this, a longer length would also be a diffe
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["length_losses", "loss_by_length", "loss_by_position", "token_losses"]
+__all__ = ["diverged", "length_losses", "loss_by_length", "loss_by_position", "token_losses"]
 
 TOKENS_A_BATCH = 4096  # bounds the memory of one forward pass
 
@@ -69,8 +69,8 @@ def loss_by_length(
 ) -> dict[int, float]:
     """Mean bits per byte at each length, on the same target bytes for all of them.
 
-    The number of targets is rounded down to a multiple of every length, so that all windows are whole. A length at
-    which the model's positions are not defined gets NaN.
+    Where there are enough targets their number is a multiple of every length, so that all windows are whole. A length
+    at which the model's positions are not defined gets NaN.
 
     Raises ValueError when the validation text is too short for the longest length, naming what would fit.
 
@@ -87,10 +87,20 @@ def length_losses(
     """`loss_by_length` as a stream of (length, bits per byte), for who may want to stop between two lengths."""
     lengths = list(lengths)
     available = min(targets, len(text.validation) - 1)
-    whole = math.lcm(*lengths) if all(isinstance(length, int) and length > 0 for length in lengths) else 1
-    frozen = available // whole * whole or available
+    sound = all(isinstance(length, int) and length > 0 for length in lengths)
+    whole = math.lcm(*lengths) if sound else 1
+    shared = min((available // length * length for length in lengths), default=0) if sound else 0
+    frozen = available // whole * whole or shared  # the first bytes of the text, the same ones at every length
     for length in lengths:
-        yield length, float(token_losses(model, text, length, targets=frozen).mean())
+        windows = -(-frozen // length) * length if frozen else available  # of which the last may say more than is asked
+        yield length, float(token_losses(model, text, length, targets=windows).flatten()[: frozen or None].mean())
+
+
+def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
+    """Whether a loss is no number at a length at which the model's positions are defined."""
+    longest = model.transformer.position.longest
+    defined = [loss for length, loss in losses.items() if longest is None or length <= longest]
+    return not all(map(math.isfinite, defined))
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:

@@ -4,6 +4,7 @@ A record holds numbers only and says with which versions it was made. Equal sett
 machine and versions, because the seed, the steps and the threads are settings too.
 """
 
+import hashlib
 import math
 import platform
 import time
@@ -11,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
 from alibi_viz.lab.context import loss_by_context
-from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.evaluation import diverged, loss_by_length
 from alibi_viz.lab.interventions import change_rotary_rule, impose_window
 from alibi_viz.lab.race import test_lengths
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
@@ -25,7 +27,7 @@ from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["Record", "Run", "measure", "versions"]
+__all__ = ["Record", "Run", "measure", "text_mark", "versions"]
 
 Record = dict[str, Any]
 CURVE_POINTS = 60  # of the training loss that a record keeps, each the mean of the steps since the last
@@ -43,9 +45,9 @@ class Run:
         task: "text", or one of `TASKS`.
         length: the training length L.
         steps, batch_size, learning_rate, seed: as in `train`; the seed also sets the starting weights.
-        longest: tests go to this many times L.
+        longest: tests go to this many times L, or the largest power of two below.
         threads: of torch. One each is best when several runs share a machine, and part of what makes numbers repeat.
-        path: a text of your own, instead of the built-in one.
+        path: a file of your own, instead of the built-in text.
         device: as in `train`. Numbers from a GPU are not equal to those from a CPU.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
         label: what a table calls it; the position method by default.
@@ -77,6 +79,8 @@ class Run:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise ValueError(f"seed must be a whole number, got {self.seed!r}")
         TransformerConfig(position=self.position, **{"num_heads": 4, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or self.position)
 
@@ -88,11 +92,13 @@ class Run:
 def measure(run: Run) -> Record:
     """Train and test one run.
 
-    Returns a record with "run" (the settings), "error" (None, or how training diverged), "curve" ([[step, bits], ...]),
+    Returns a record with "run" (the settings), "text" (what `text_mark` says of a file of your own, else None), "error"
+    (None, or how training diverged), "curve" ([[step, bits], ...]),
     "seconds", "tokens_per_second" (median), "made_with", and the tests: for text "by_length", "by_context" and the same
     "by_length" under "changed" evaluations (a window of L; rotary's rules), and "by_step" (at L and 4L after each
     quarter of the steps, for a gap may only mean that training was short); for a task "accuracy" by distance. A value
-    that is not defined, as learned positions beyond their table, is None.
+    that is not defined, as learned positions beyond their table, is None. Raises ValueError, before any training, for a
+    text that is too short for the tests.
 
     >>> record = measure(Run("none", length=16, steps=5, longest=2))
     >>> list(record["by_length"]), record["error"]
@@ -101,12 +107,14 @@ def measure(run: Run) -> Record:
     started = time.perf_counter()
     with _threads(run.threads):
         source: Text | Task = TASKS[run.task] if run.task in TASKS else load_text(path=run.path)
+        if isinstance(source, Text):
+            _check_length(source, run)
         vocabulary = {"vocabulary": source.vocabulary} if isinstance(source, Task) else {}
         model = make_model(run.position, seed=run.seed, **{"max_length": run.length, **vocabulary, **run.model})
         steps: list[Step] = []
         at_steps: Record = {}
         quarters = {max(1, run.steps * part // 4) for part in range(1, 5)}
-        record: Record = {"run": run.settings(), "error": None}
+        record: Record = {"run": run.settings(), "text": text_mark(run.path), "error": None}
         settings = {"length": run.length, "steps": run.steps, "batch_size": run.batch_size, "seed": run.seed}
         try:
             for step in train(model, source, learning_rate=run.learning_rate, device=run.device, **settings):
@@ -116,12 +124,20 @@ def measure(run: Run) -> Record:
         except TrainingDiverged as error:
             record["error"] = str(error)
         else:
-            record.update(_tested(model, run), **({"by_step": at_steps} if at_steps else {}))
+            tests = _tested(model, run)
+            if diverged(model, {int(at): math.nan if v is None else v for at, v in tests.get("by_length", {}).items()}):
+                record["error"] = "the trained model gives no number: its training has diverged"
+            record.update(tests, **({"by_step": at_steps} if at_steps else {}))
     record["curve"] = [[steps[last - 1].index, _mean(steps, first, last)] for first, last in _parts(len(steps))]
     record["tokens_per_second"] = round(median(step.tokens_per_second for step in steps)) if steps else None
     record["seconds"] = round(time.perf_counter() - started, 2)
     record["made_with"] = versions()
     return record
+
+
+def text_mark(path: str | None) -> str | None:
+    """By what a text of your own is known again: a checksum of its file. None for the built-in text."""
+    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:
@@ -153,6 +169,16 @@ def _tested(model: LanguageModel, run: Run) -> Record:
             name: _by_length(changed, text, lengths) for name, changed in _evaluation_rules(model, run.length).items()
         },
     }
+
+
+def _check_length(text: Text, run: Run) -> None:
+    """The last tenth of the text must hold the longest window, and the targets that follow it."""
+    needed = run.length * run.longest + CONTEXT_TARGETS + 1
+    if len(text.validation) < needed:
+        raise ValueError(
+            f"{text.name} is too short for tests up to {run.longest} times {run.length}: its last tenth has "
+            f"{len(text.validation):,} bytes, at least {needed:,} are needed"
+        )
 
 
 def _near(run: Run) -> list[int]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from alibi_viz.distance import right_aligned
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions import Position, Rotary
+from alibi_viz.models.positions import Position
 from alibi_viz.models.rotary_rules import RuledRotary
 
 __all__ = ["change_rotary_rule", "drop_bias", "impose_window", "multiply_slopes"]
@@ -105,12 +105,17 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
     >>> lab.change_rotary_rule(lab.make_model("rotary"), "pi").transformer.position.rule
     'pi'
     """
-    position = model.transformer.position
-    if type(position) not in (Rotary, RuledRotary):
+    if model.config.position != "rotary":
         raise ValueError(f"only rotary positions have a rule to change, got position method {model.config.position!r}")
     length = model.config.max_length if trained_length is None else trained_length
     head_dim = model.config.d_model // model.config.num_heads
-    return _with_position(model, lambda _: RuledRotary(head_dim, rule, length))
+
+    def ruled(position: Position) -> Position:
+        if isinstance(position, Changed):  # a window stays
+            return Changed(ruled(position.original), position.factors, position.window)
+        return RuledRotary(head_dim, rule, length)
+
+    return _with_position(model, ruled)
 
 
 def _with_position(model: LanguageModel, change: Callable[[Position], Position]) -> LanguageModel:

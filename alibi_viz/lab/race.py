@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from alibi_viz.lab.evaluation import length_losses
+from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy
 from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
@@ -35,7 +35,7 @@ class Lap:
 
 
 def test_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L doubled up to `longest` times it: L, 2L, 4L, ..., longest * L.
+    """The training length L, doubled as often as it stays within `longest` times it: L, 2L, 4L, ...
 
     >>> test_lengths(32)
     [32, 64, 128, 256, 512]
@@ -76,11 +76,12 @@ def race(
         text, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
         lengths: test lengths, `test_lengths(length)` by default; for a task distances, `test_distances(task, length)`.
         checkpoints: how often each model is tested, evenly spaced, the last time after its last step.
-        targets: bytes predicted at a checkpoint, the same ones at each; of no meaning for a task.
+        targets: bytes predicted at a checkpoint, the same ones at each, and never fewer than the longest test has; of
+            no meaning for a task.
         sizes: as in `make_model`.
 
     Raises as `train` and `loss_by_length` do, ValueError at the call for methods that are missing or doubled.
-    A model that diverges ends the race, and the error names its method.
+    A model that diverges, in training or so far that a test gives no number, ends the race, and the error names it.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -117,6 +118,11 @@ def race(
                 by_length: dict[int, float] = {}
                 for tested, result in _tests(model, text, lengths, targets) if step.index in marks else ():
                     by_length = {**by_length, tested: result}
+                    if diverged(model, by_length):
+                        raise TrainingDiverged(
+                            f"{method}: after step {step.index} of {steps} a test at length {tested} gave no number; "
+                            f"try a learning rate below {learning_rate:g}"
+                        )
                     yield Lap(method, step, by_length, model)
 
     return laps()
@@ -126,7 +132,7 @@ def _tests(
     model: LanguageModel, text: Text | Task, lengths: Sequence[int], targets: int
 ) -> Iterator[tuple[int, float]]:
     if not isinstance(text, Task):
-        yield from length_losses(model, text, lengths, targets=targets)
+        yield from length_losses(model, text, lengths, targets=max(targets, *lengths))
         return
     for distance in lengths:
         yield distance, accuracy(model, text, distance, samples=task_samples(text, distance))

@@ -1,19 +1,21 @@
 """Many runs, on one core or on many machines, with every finished one kept at once.
 
-The results file holds one JSON record a line. A line is written in one piece under a lock, so that two sweeps may share
-a file, and a kill costs the runs in flight and nothing else: started again, the sweep does what is missing.
+The results file holds one JSON record a line. A line is written in one piece under a lock, as soon as its run is
+finished. So two sweeps may share a file (a run that both have done stands there once), and a kill costs the runs in
+flight and nothing else: started again, the sweep does what is missing.
 """
 
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import BinaryIO
 
-from alibi_viz.lab.experiment import Record, Run, measure
+from alibi_viz.lab.experiment import Record, Run, measure, text_mark
 
 try:
     import fcntl
@@ -21,6 +23,8 @@ except ImportError:  # Windows: appends are still in one piece, but two sweeps s
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["read_results", "sweep"]
+
+_BEGINNING = b'{"run": {'  # of every line: `measure` puts the settings first
 
 
 def sweep(
@@ -38,7 +42,8 @@ def sweep(
     A run that diverges is a result ("error" says how). Any other failure ends the sweep: runs that wait are cancelled,
     the error is raised, and what is finished stays in the file. Leaving the loop early does the same, without an error.
 
-    Raises ValueError for two equal runs, and when the file holds something else than results (at the call).
+    Raises at the call: ValueError for two equal runs, when the file holds something else than results, and when a run
+    in it read another text than is at its path today; OSError when the file cannot be written.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -50,6 +55,10 @@ def sweep(
         raise ValueError(f"{len(todo)} runs were given, but only {len(wanted)} of them differ; set another seed")
     kept = {_key(record["run"]): record for record in read_results(path)} if path and Path(path).exists() else {}
     done = [kept[key] for key in wanted if key in kept]
+    _check_texts(done, path)
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).open("ab").close()  # better to fail now than after the first run
     missing = [run for key, run in wanted.items() if key not in kept]
     return _results(done, missing, executor, path, progress)
 
@@ -59,18 +68,34 @@ def _results(
 ) -> Iterator[Record]:
     total = len(done) + len(missing)
     yield from done
+    finished: SimpleQueue[Future[Record]] = SimpleQueue()
+
+    def kept(record: Record) -> Record:
+        if path is not None:
+            _append(path, record)
+        return record
+
+    def keep(future: Future[Record]) -> None:
+        """On the executor's thread, at once: whoever asks for the next record may take his time."""
+        told: Future[Record] = Future()
+        try:
+            told.set_result(kept(future.result()))
+        except BaseException as error:
+            told.set_exception(error)
+        finished.put(told)
+
     futures: list[Future[Record]] = []
-    if executor is None:
-        fresh = (measure(run) for run in missing)
-    else:
-        futures = [executor.submit(measure, run) for run in missing]
-        fresh = (future.result() for future in as_completed(futures))
     try:
         if progress:
             _draw(len(done), total)
+        if executor is None:
+            fresh = (kept(measure(run)) for run in missing)
+        else:
+            futures = [executor.submit(measure, run) for run in missing]
+            for future in futures:
+                future.add_done_callback(keep)
+            fresh = (finished.get().result() for _ in futures)
         for count, record in enumerate(fresh, start=len(done) + 1):
-            if path is not None:
-                _append(path, record)
             if progress:
                 _draw(count, total)
             yield record
@@ -90,12 +115,26 @@ def read_results(path: str | Path) -> list[Record]:
         try:
             record = json.loads(line)
             Run(**record["run"])
-        except (ValueError, KeyError, TypeError):
-            if number == len(lines):  # not ended by a newline: it was being written, or is the nothing after the last
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if number == len(lines) and _torn(line):  # not ended by a newline
                 continue
             raise ValueError(f"line {number} of {str(path)!r} is not a result of this version: {line[:60]!r}") from None
         records.append(record)
     return records
+
+
+def _torn(line: bytes) -> bool:
+    """Whether a kill cut this line short while it was being written: it must begin as every record does."""
+    return line[: len(_BEGINNING)] == _BEGINNING[: len(line)]
+
+
+def _check_texts(records: list[Record], path: str | Path | None) -> None:
+    for record in records:
+        own = record["run"]["path"]
+        if own is not None and record.get("text") != text_mark(own):
+            raise ValueError(
+                f"{own!r} is not the text any more that its runs in {str(path)!r} have read: use another results file"
+            )
 
 
 def _key(settings: Record) -> str:
@@ -103,24 +142,29 @@ def _key(settings: Record) -> str:
 
 
 def _append(path: str | Path, record: Record) -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+b") as file, _locked(file):
         _mend_last_line(file)
+        if _key(record["run"]) in {_key(known["run"]) for known in read_results(path)}:
+            return  # another sweep has done it meanwhile
         file.write(json.dumps(record).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def _mend_last_line(file: BinaryIO) -> None:
-    """End the last line if only its newline is missing, and drop it if it was cut short."""
+    """End the last line if only its newline is missing, and drop it if a kill cut it short."""
     file.seek(0)
     start = file.read().rfind(b"\n") + 1
     file.seek(start)
+    line = file.read()
     try:
-        if torn := file.read():
-            json.loads(torn)
+        if line:
+            json.loads(line)
             file.write(b"\n")
+            file.flush()
     except ValueError:
+        if not _torn(line):
+            raise ValueError(f"{file.name!r} does not end in a result any more: {line[:60]!r}") from None
         file.truncate(start)
 
 

@@ -7,6 +7,7 @@ knows no screen. To stop it, stop asking.
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +113,7 @@ def train(
         )
     if next(model.parameters()).device != (chosen := choose_device(device)):
         model.to(chosen)
-    return _steps(model, pairs, steps, learning_rate)
+    return _steps(model, pairs, steps, learning_rate, seed)
 
 
 def choose_device(device: str = "auto") -> torch.device:
@@ -146,7 +147,7 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
 
 
 def _steps(
-    model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], steps: int, learning_rate: float
+    model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], steps: int, learning_rate: float, seed: int
 ) -> Iterator[Step]:
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
@@ -157,7 +158,8 @@ def _steps(
         inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps, warm_up)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+        with bfloat16, _dropping(model, (seed * steps + index) % 2**63, device):
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
@@ -171,6 +173,17 @@ def _steps(
         optimizer.step()
         seconds = time.perf_counter() - started
         yield Step(index, steps, bits, inputs.numel() / seconds)
+
+
+@contextmanager
+def _dropping(model: LanguageModel, seed: int, device: torch.device) -> Iterator[None]:
+    """Dropout draws from a generator of this step, so that whatever else is drawn meanwhile changes nothing."""
+    if not model.config.dropout:
+        yield
+        return
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 def _schedule(index: int, steps: int, warm_up: int) -> float:

@@ -83,7 +83,8 @@ class ComparisonExplorer(App):
     """The runs of `make reproduce` that ship with the package, to be looked at method by method. Nothing is trained.
 
     All were trained on 64 bytes or tokens, unless their label says otherwise, in three seeds. For one seed all methods
-    started from the same weights and read the same batches. The caption says what holds in every seed, and no more.
+    started from the same weights, and those trained on 64 read the same batches. The caption says what holds in every
+    seed, and no more.
 
     Traits:
         task: "longer windows", "same targets" (with more context), "needle", "copy", or "gap" (between L and 4 L, as

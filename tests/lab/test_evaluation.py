@@ -84,3 +84,14 @@ def test_too_long_a_length_names_what_fits(model):
     short = lab.load_text("x" * 1000)
     with pytest.raises(ValueError, match=r"length 128 is too long: .* windows of at most 99 fit"):
         lab.loss_by_length(model, short, [64, 128])
+
+
+@pytest.mark.parametrize("lengths", [[48, 100, 333], [7, 11, 13, 17], [200]])
+def test_the_same_bytes_are_predicted_even_if_no_number_of_them_suits_all_lengths(model, text, lengths):
+    targets = min(300, len(text.validation) - 1) if 333 not in lengths else 400
+    shared = min(targets // length * length for length in lengths)
+    shared = targets // math.lcm(*lengths) * math.lcm(*lengths) or shared
+    for length, bits in lab.loss_by_length(model, text, lengths, targets=targets).items():
+        every = lab.token_losses(model, text, length, targets=targets).flatten()
+        assert len(every) >= shared
+        assert bits == pytest.approx(float(every[:shared].mean()), abs=1e-5)

@@ -101,3 +101,12 @@ def test_rotarys_rule_acts_beyond_the_training_length_only():
 def test_what_cannot_be_done_is_said(change, says):
     with pytest.raises(ValueError, match=says):
         change()
+
+
+def test_a_rule_may_follow_a_window():
+    rotary = lab.make_model("rotary", max_length=8)
+    one = lab.change_rotary_rule(lab.impose_window(rotary, 4), "pi")
+    other = lab.impose_window(lab.change_rotary_rule(rotary, "pi"), 4)
+    with torch.inference_mode():
+        assert torch.equal(one(TOKENS), other(TOKENS))
+        assert not torch.equal(one(TOKENS), lab.impose_window(rotary, 4)(TOKENS))

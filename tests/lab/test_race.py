@@ -77,3 +77,15 @@ def test_a_race_on_a_task_is_tested_by_distance():
     alone = lab.make_model("alibi", max_length=8, vocabulary=task.vocabulary)
     steps = [step.loss for step in lab.train(alone, task, length=8, steps=4)]
     assert [lap.step.loss for lap in laps if lap.method == "alibi" and lap.by_length is None] == steps
+
+
+def test_a_test_without_a_number_is_a_training_that_diverged(text):
+    with pytest.raises(lab.TrainingDiverged, match=r"alibi: .*(gave no number|the loss became)"):
+        for lap in lab.race(["alibi"], text, steps=6, checkpoints=6, learning_rate=1e3):
+            if lap.by_length:
+                assert all(map(math.isfinite, lap.by_length.values()))
+
+
+def test_learned_positions_without_a_number_are_no_divergence(text):
+    *_, last = lab.race(["learned"], text, length=16, steps=2, checkpoints=1)
+    assert math.isnan(last.by_length[32])

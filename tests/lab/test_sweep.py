@@ -13,7 +13,6 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab import experiment
-from alibi_viz.lab.sweep import _append
 
 
 def runs(count=4, **settings):
@@ -173,16 +172,6 @@ def test_progress_is_drawn_on_standard_error(capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert [line[-11:] for line in shown.err.splitlines()] == ["0 of 2 runs", "1 of 2 runs", "2 of 2 runs"]
-
-
-def test_what_is_no_results_file_is_left_alone(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text("my notes\nmore\n")
-    with pytest.raises(ValueError, match=r"line 1 of .*notes\.txt' is not a result of this version: b'my notes'"):
-        lab.sweep(runs(2), path=path)
-    assert path.read_text() == "my notes\nmore\n"
-    _append(path, {"run": {}})  # the lowest layer appends; it never rewrites what is whole
-    assert path.read_text().startswith("my notes\nmore\n")
 
 
 def test_equal_runs_and_bad_settings_are_refused():

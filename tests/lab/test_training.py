@@ -121,3 +121,19 @@ def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):
     first = next(lab.train(model, text, device="auto")).loss
     assert model.head.weight.device.type == "cpu"
     assert first == next(lab.train(lab.make_model(), text, device="cpu")).loss
+
+
+def test_dropout_is_reproducible_whatever_else_is_drawn_meanwhile(text):
+    def losses(seed, disturb):
+        seen = []
+        for step in lab.train(lab.make_model("alibi", dropout=0.2), text, steps=4, seed=seed):
+            seen.append(step.loss)
+            if disturb:
+                torch.rand(3)
+        return seen
+
+    assert losses(0, False) == losses(0, True)
+    assert losses(0, False) != losses(1, False)
+    state = torch.get_rng_state()
+    losses(0, False)
+    assert torch.equal(torch.get_rng_state(), state)
