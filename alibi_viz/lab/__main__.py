@@ -22,6 +22,7 @@ from alibi_viz.lab.runs import load_run, save_run
 from alibi_viz.lab.sweep import read_results, sweep
 from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text
+from alibi_viz.lab.training import preset
 from alibi_viz.models import POSITIONS
 
 
@@ -66,7 +67,15 @@ def _sweep(options: argparse.Namespace) -> None:
             raise ValueError(f'{options.runs} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
         runs = [Run(**settings) for settings in given]
     else:
-        common = {"task": options.task, "length": options.length, "steps": options.steps, "path": options.text}
+        asked = {"length": options.length, "steps": options.steps}
+        given = {name: value for name, value in asked.items() if value is not None}
+        common = {
+            **preset(options.device),
+            **given,
+            "task": options.task,
+            "path": options.text,
+            "device": options.device,
+        }
         pairs = product(range(options.seeds), options.methods)
         runs = [Run(position, seed=seed, **common) for seed, position in pairs]
     with _executor(options) as executor:
@@ -140,10 +149,10 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=function)
         return added
 
-    def training(added: argparse.ArgumentParser, length: int, steps: int) -> None:
+    def training(added: argparse.ArgumentParser, length: int | None, steps: int | None, usual: str) -> None:
         added.add_argument("methods", nargs="*", metavar="method", help=", ".join(POSITIONS))
-        added.add_argument("--length", type=int, default=length, help="training length L (%(default)s)")
-        added.add_argument("--steps", type=int, default=steps, help="%(default)s")
+        added.add_argument("--length", type=int, default=length, help=f"training length L ({usual})")
+        added.add_argument("--steps", type=int, default=steps, help="how many")
         added.add_argument("--text", help="a UTF-8 file of your own")
 
     def sweeping(added: argparse.ArgumentParser, out: str) -> None:
@@ -153,12 +162,13 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
 
     one = command("race", _race)
-    training(one, 32, 300)
+    training(one, 32, 300, "32")
     one.set_defaults(methods=["alibi", "sinusoidal", "rotary"])
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--save", metavar="FOLDER", help="keep the trained models there")
     many = command("sweep", _sweep)
-    training(many, Run.length, Run.steps)
+    training(many, None, None, f"{Run.length}; on a CUDA device longer windows, a larger model and more steps")
+    many.add_argument("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     many.set_defaults(methods=["alibi", "sinusoidal", "rotary", "none"])
     many.add_argument("--task", default="text", choices=["text", *TASKS])
     many.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")

@@ -1,6 +1,7 @@
 """Floor 3: `python -m alibi_viz.lab` does the same without a notebook."""
 
 import json
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -63,3 +64,38 @@ def test_what_is_wrong_is_said_in_one_line(arguments, says, capsys):
     assert error.startswith("error: ")
     assert says in error
     assert error.count("\n") == 1
+
+
+def test_a_race_with_learned_positions_is_kept_and_nothing_is_trained_to_be_thrown_away(tmp_path, capsys, monkeypatch):
+    race = ["race", "learned", "--steps", "2", "--length", "16", "--save", str(tmp_path)]
+    assert main(race) == 0
+    assert lab.load_run(tmp_path / "learned").curves["by_length"]["32"] is None
+    monkeypatch.setattr("alibi_viz.lab.__main__.race", lambda *_, **__: pytest.fail("trained for nothing"))
+    assert main(race) == 1
+    assert "exists already and is not overwritten" in capsys.readouterr().err
+
+
+def test_runs_of_a_file_must_be_a_list(tmp_path, capsys):
+    (tmp_path / "runs.json").write_text('{"position": "alibi"}')
+    assert main(["sweep", "--runs", str(tmp_path / "runs.json")]) == 1
+    assert "must hold a JSON list of settings" in capsys.readouterr().err
+
+
+def test_a_worker_that_dies_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+    def dying(*_, **__):
+        raise BrokenProcessPool("a worker was killed")
+
+    monkeypatch.setattr("alibi_viz.lab.__main__.sweep", dying)
+    assert main(["sweep", "alibi", "--out", str(tmp_path / "r.jsonl")]) == 1
+    assert "a worker process has died; what was finished is kept" in capsys.readouterr().err
+
+
+def test_a_sweep_takes_the_larger_preset_where_there_is_a_gpu(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("alibi_viz.lab.__main__.sweep", lambda runs, *_, **__: asked.extend(runs) or [])
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert main(["sweep", "alibi", "--seeds", "1", "--steps", "7", "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert main(["sweep", "alibi", "--seeds", "1", "--device", "cpu", "--out", str(tmp_path / "r.jsonl")]) == 0
+    larger, usual = asked
+    assert (larger.length, larger.steps, larger.model["d_model"]) == (256, 7, 384)
+    assert (usual.length, usual.steps, usual.model, usual.device) == (64, 600, {}, "cpu")
