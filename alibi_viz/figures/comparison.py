@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.panel import Panel, add_panel, draw_panel
+from alibi_viz.figures.panel import Panel, add_panel, draw_panel, set_axis
 
 __all__ = ["SLOTS", "blank", "draw", "in_slots"]
 
@@ -35,6 +35,7 @@ def blank() -> go.Figure:
 
 def draw(figure: go.Figure, slots: Sequence[str], panel: Panel) -> None:
     """Put a panel into the sheet, plain or live; `slots` is what `in_slots` says."""
+    set_axis(figure, panel)
     with figure.batch_update():
         for number, trace in enumerate(figure.data):
             trace.name = slots[number % SLOTS]  # the sheet was made before anybody chose a method

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
 
-__all__ = ["Curves", "Panel", "add_panel", "draw_panel"]
+__all__ = ["Curves", "Panel", "add_panel", "draw_panel", "set_axis"]
 
 Points = Mapping[int, float]
 KINDS = ("mean", "seeds", "published", "guesses")
@@ -109,6 +109,14 @@ def add_panel(figure: go.Figure, methods: Sequence[str]) -> None:
     figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}}, yaxis2={"anchor": "x2"})
 
 
+def set_axis(figure: go.Figure, panel: Panel) -> None:
+    """Make the horizontal axis logarithmic or not, before `draw_panel` and in a change of its own.
+
+    Told of a new axis and of words on it in one change, a page takes the words' place for one on the former axis.
+    """
+    figure.layout.xaxis2.type = "log" if panel.log else "linear"
+
+
 def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, before: int, title: int) -> None:
     """Put a panel into the sheet, which has `before` traces of its own, and annotation `title` for the title.
 
@@ -138,7 +146,6 @@ def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, befor
         level.update(text=f"chance, {panel.chance:.1%}", y=panel.chance)
     figure.layout.annotations[title].text = panel.title
     figure.layout.xaxis2.update(
-        type="log" if panel.log else "linear",
         range=[float(np.log10(edge)) for edge in edges] if panel.log else list(edges),
         tickvals=list(panel.ticks),
         ticktext=list(panel.ticks.values()),

@@ -4,7 +4,7 @@ from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.comparison import default_comparison, published_curves, published_results
 from alibi_viz.lab.context import loss_by_context
 from alibi_viz.lab.cost import Cost, cost_by_length
-from alibi_viz.lab.evaluation import loss_by_length, loss_by_position, token_losses
+from alibi_viz.lab.evaluation import diverged, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Record, Run, measure
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
 from alibi_viz.lab.published_models import PUBLISHED_MODELS, published_model
@@ -39,6 +39,7 @@ __all__ = [
     "change_rotary_rule",
     "cost_by_length",
     "default_comparison",
+    "diverged",
     "drop_bias",
     "impose_window",
     "judge",

@@ -15,7 +15,7 @@ from alibi_viz.widgets.base import App
 from alibi_viz.widgets.race_claims import published_words
 from alibi_viz.widgets.race_controls import RaceControls
 from alibi_viz.widgets.race_report import NEEDLE, RaceReport
-from alibi_viz.widgets.race_traits import METHODS, Guesses, Methods, Rate, Source, read_source, source_name
+from alibi_viz.widgets.race_traits import METHODS, Guesses, Methods, Rate, Source, named_path, read_source, source_name
 from alibi_viz.widgets.race_views import VIEWS, measurements, panel, unmeasured
 from alibi_viz.widgets.race_words import LANES_STYLE, RaceWords
 from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
@@ -89,8 +89,8 @@ class LengthLab(App):
 
     @property
     def models(self) -> dict[str, LanguageModel]:
-        """{method: model} of the seed raced last, trained as far as the race went."""
-        return self._report.board.models if self._report else {}
+        """{method: model} of the last seed raced to its end or, if none was, of the first, as far as it went."""
+        return self._report.last.models if self._report else {}
 
     @property
     def running(self) -> bool:
@@ -137,7 +137,7 @@ class LengthLab(App):
         if self.running or not self.models:
             raise BadValue("there is no trained model to keep: train first, and let the race end or stop it")
         try:
-            return self._report.keep(Path(folder).expanduser()) if self._report else []
+            return self._report.keep(named_path(folder)) if self._report else []
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
 

@@ -41,11 +41,14 @@ class Measured:
 def measure(model: LanguageModel, text: Text, length: int) -> Measured:
     """Test a model that was trained on windows of `length` bytes.
 
-    Raises ValueError when the text is too short for windows of 16 times that.
+    Raises ValueError when the text is too short for windows of 16 times that, and for a model whose training has
+    diverged.
     """
     lengths = lab.test_lengths(length)
     largest, asked = lengths[-1], max(TARGETS, lengths[-1])
     losses = lab.loss_by_length(model, text, lengths, targets=asked)
+    if lab.diverged(model, losses):
+        raise ValueError("the model must give numbers, and gives none: its training has diverged")
     targets = min(asked, len(text.validation) - 1) // largest * largest  # whole windows only
     longest = model.transformer.position.longest
     seen = 8 * length if longest is None else min(8 * length, longest)
@@ -59,12 +62,14 @@ class Operation:
 
     Attributes:
         model: the patient.
+        length: of the windows that it was trained on.
         factor, dropped, window, rule: as in `SlopeSurgery`.
 
     Raises ValueError for a head that the model does not have.
     """
 
     model: LanguageModel
+    length: int
     factor: float
     dropped: str
     window: int | None
@@ -94,7 +99,7 @@ class Operation:
         """A copy with the changes, which shares every weight with the model."""
         model = self.model
         if self.is_rotary and self.rule != "plain":
-            model = lab.change_rotary_rule(model, self.rule)
+            model = lab.change_rotary_rule(model, self.rule, self.length)
         if self.has_bias:
             heads = range(1, model.config.num_heads + 1)
             model = lab.multiply_slopes(
@@ -102,9 +107,9 @@ class Operation:
             )
         return model if self.window is None else lab.impose_window(model, self.window)
 
-    def caption(self, before: Measured, after: Measured, length: int, text: str) -> str:
+    def caption(self, before: Measured, after: Measured, text: str) -> str:
         """What was done and what followed."""
-        name = self.model.config.position
+        name, length = self.model.config.position, self.length
         start = f"{name}, trained on windows of {length} bytes, tested on {before.targets:,} bytes of {text}"
         steps = self._steps()
         done = f"{start}: {join(steps)}." if steps else f"{start}, as it was trained."

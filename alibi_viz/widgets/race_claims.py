@@ -15,13 +15,14 @@ FOUND = 0.9  # share of needles that counts as finding them
 
 
 def seeds_of(report: RaceReport) -> str:
-    """Which seeds.
+    """Which seeds count, or will.
 
     >>> from alibi_viz.widgets.race_claims import seeds_of
     >>> seeds_of(RaceReport("a text", ("alibi",), length=8, steps=10, seed=4, seeds=3, learning_rate=0.1))
     'seeds 4, 5 and 6'
     """
-    seeds = [str(seed) for seed in range(report.seed, report.seed + report.seeds)]
+    numbers = report.counted if report.boards else range(report.seeds)
+    seeds = [str(report.seed + number) for number in numbers]
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {words.join(seeds)}"
 
 
@@ -38,7 +39,7 @@ def in_range(report: RaceReport) -> str:
     """Who is best where they were trained, if it is the same in every seed: seldom the one that holds beyond it."""
     length = report.length
     each = []
-    for board in report.complete or report.boards[:1]:
+    for board in (report.boards[number] for number in report.counted):
         bits = {method: board.by_length(method).get(length, math.nan) for method in report.methods}
         known = {method: loss for method, loss in bits.items() if math.isfinite(loss)}
         if len(known) < 2:

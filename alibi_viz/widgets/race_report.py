@@ -1,6 +1,5 @@
 """The record of a race over one or several seeds, and of what was measured on its models afterwards."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -58,9 +57,19 @@ class RaceReport:
         return self.boards[-1] if self.boards else self._new_board()
 
     @property
-    def complete(self) -> list[Scoreboard]:
-        """The records of the seeds that have been raced to the end."""
-        return [board for board in self.boards if board.tested() == board.steps]
+    def complete(self) -> list[int]:
+        """The numbers of the seeds that have been raced to the end, counted from 0."""
+        return [number for number, board in enumerate(self.boards) if board.tested() == board.steps]
+
+    @property
+    def counted(self) -> list[int]:
+        """The seeds that numbers are given of: those that are complete, or the one that was raced last if none is."""
+        return self.complete or list(range(len(self.boards)))[-1:]
+
+    @property
+    def last(self) -> Scoreboard:
+        """The record whose models are kept and operated on: the last of those that count."""
+        return self.boards[self.counted[-1]] if self.boards else self._new_board()
 
     def start(self, source: Text | Task) -> Iterator[tuple[int, Lap]]:
         """The whole race, to be given to `add` one by one. Raises ValueError at the call when it cannot be run."""
@@ -90,31 +99,36 @@ class RaceReport:
         self.boards[number].add(lap)
 
     def each_seed(self, method: str) -> list[Points]:
-        """What each seed that was tested gives at every length."""
-        return [board.by_length(method) for board in self.boards if board.tested()]
+        """What each seed that counts gives at every length; while a race is on, the seed that is being raced too."""
+        live = [board for board in self.boards if board.tested()]
+        shown = live if self.state == "running" else [self.boards[number] for number in self.counted]
+        return [board.by_length(method) for board in shown]
 
     def by_length(self, method: str) -> Points:
-        """The mean over the seeds that are complete; while the first is raced, what that one gives so far."""
-        return mean_of([board.by_length(method) for board in self.complete or self.boards[-1:]])
+        """The mean over the seeds that count."""
+        return mean_of([self.boards[number].by_length(method) for number in self.counted])
 
     def gaps(self, method: str) -> list[Points]:
-        """Of each seed {step: loss at 4 L above the loss at L}."""
+        """Of each seed that counts {step: loss at 4 L above the loss at L}."""
         near, far = self.length, 4 * self.length
-        return [
-            {step: losses[far] - losses[near] for step, losses in board.tests[method].items()} for board in self.boards
-        ]
+        tests = [self.boards[number].tests[method] for number in self.counted]
+        return [{step: losses[far] - losses[near] for step, losses in of_one.items()} for of_one in tests]
 
     def of_view(self, view: str, method: str) -> list[Points]:
         """What was measured of each seed's model for a view."""
         seeds = self.measured.get(view, {})
-        return [seeds[number][method] for number in sorted(seeds) if method in seeds[number]]
+        return [seeds[number][method] for number in self.counted if method in seeds.get(number, {})]
 
     def keep(self, folder: Path) -> list[Path]:
-        """Keep the models of the seed raced last, each in a new folder of its own in `folder`.
+        """Keep the models of the last seed that counts, each in a new folder of its own in `folder`.
 
-        Raises FileExistsError, before anything is written, when one of them is there already.
+        Raises FileExistsError, before anything is written, when one of them is there already, and ValueError for models
+        whose training has diverged.
         """
-        paths = {method: folder / method for method in self.board.models}
+        if self.state == "failed" and not self.complete:
+            raise ValueError("these models have diverged in training: train again, with a lower learning rate")
+        board = self.last
+        paths = {method: folder / method for method in board.models}
         for path in paths.values():
             if path.exists():
                 raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name")
@@ -122,14 +136,14 @@ class RaceReport:
             "task": NEEDLE.name if self.task else "text",
             "text": self.text,
             "length": self.length,
-            "steps": self.board.step(self.methods[0]),
-            "seed": self.seed + len(self.boards) - 1,
+            "steps": board.step(self.methods[0]),
+            "seed": self.seed + self.boards.index(board),
             "learning_rate": self.learning_rate,
         }
         for method, path in paths.items():
-            known = {at: value for at, value in self.board.by_length(method).items() if math.isfinite(value)}
-            curves = {"loss": self.board.losses[method], "accuracy" if self.task else "by_length": known}
-            save_run(path, self.board.models[method], settings=settings, curves=curves)
+            tests = board.by_length(method)
+            curves = {"loss": board.losses[method], "accuracy" if self.task else "by_length": tests}
+            save_run(path, board.models[method], settings=settings, curves=curves)
         return list(paths.values())
 
     def _new_board(self) -> Scoreboard:

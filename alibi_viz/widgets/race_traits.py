@@ -1,8 +1,8 @@
 """The kinds of state that only a race has: who takes part, how fast they learn, and what they read."""
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from traitlets import HasTraits, TraitType
 from alibi_viz.lab import Text, load_text
 from alibi_viz.widgets.traits import BadValue, shown
 
-__all__ = ["METHODS", "MULTIPLES", "Guesses", "Methods", "Rate", "Source", "read_source", "source_name"]
+__all__ = ["METHODS", "MULTIPLES", "Guesses", "Methods", "Rate", "Source", "named_path", "read_source", "source_name"]
 
 METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")
 MULTIPLES = (2, 4, 16)  # of the training length, at which the loss may be guessed
@@ -46,7 +46,7 @@ class Rate(TraitType[Any, Any]):
 
     def validate(self, obj: HasTraits, value: Any) -> float:
         number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not 0 < value <= self.high:
+        if not number or not 0 < value <= self.high:  # NaN is in no order
             raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
         return float(value)
 
@@ -103,6 +103,23 @@ def read_source(value: Any) -> Text:
         return load_text(value)
     except (OSError, TypeError, ValueError) as error:
         raise BadValue(str(error)) from error
+
+
+def named_path(given: str | Path) -> Path:
+    """A path that somebody typed, with its `~`. Raises BadValue for a user or a name that cannot be.
+
+    >>> from alibi_viz.widgets.race_traits import named_path
+    >>> named_path("my/run")
+    PosixPath('my/run')
+    """
+    try:
+        path = Path(given).expanduser()
+        with suppress(FileNotFoundError, NotADirectoryError):  # there need be nothing
+            path.lstat()  # a name with a NUL, or one too long, is no name
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadValue(f"{shown(str(given))} is no path that can be used: {reason}") from None
+    return path
 
 
 def source_name(value: str | Path | None) -> str:

@@ -27,8 +27,8 @@ def unmeasured(report: RaceReport, view: str) -> list[tuple[int, str]]:
     known = report.measured.get(view, {})
     return [
         (number, method)
-        for number, board in enumerate(report.boards)
-        for method in board.models
+        for number in report.counted
+        for method in report.boards[number].models
         if method not in known.get(number, {})
     ]
 
@@ -82,7 +82,7 @@ def marks(report: RaceReport) -> dict[str, float]:
     """How far ALiBi's flattest head looks, where ALiBi takes part."""
     if "alibi" not in report.methods:
         return {}
-    model = report.boards[-1].models.get("alibi") if report.boards else None
+    model = report.last.models.get("alibi")
     position = model.transformer.position if model is not None else None
     flattest = position.slopes.min() if isinstance(position, Alibi) else alibi_slopes(_heads()).min()
     return {"alibi 1/m": float(e_fold(flattest)), "alibi 4/m": float(reach(flattest))}

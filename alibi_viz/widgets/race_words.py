@@ -97,9 +97,11 @@ class RaceWords:
                 return f"Training on {where}: step {done:,} of {board.steps:,}{turn}, {tested}."
             case "finished":
                 return f"Trained {board.steps:,} steps on {where}, {seeds_of(report)}."
-            case "stopped":
-                return f"Stopped after step {done:,} of {board.steps:,} on {where}; {tested}."
-        return f"Ended by an error after step {done:,} of {board.steps:,} on {where}; {tested}."
+        how = "Stopped" if report.state == "stopped" else "Ended by an error"
+        if report.complete:
+            at = f"step {done:,} of seed {len(report.boards)} of {report.seeds}"
+            return f"{how} after {at}. Shown: {seeds_of(report)}, trained {board.steps:,} steps on {where}."
+        return f"{how} after step {done:,} of {board.steps:,} on {where}; {tested}."
 
     def _gap(self, tests: dict[str, dict[int, float]]) -> str:
         """How far the others are behind at four times the training length."""

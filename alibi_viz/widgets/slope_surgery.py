@@ -12,7 +12,7 @@ from alibi_viz.lab import PUBLISHED_MODELS
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.base import App
 from alibi_viz.widgets.operation import Measured, Operation, measure
-from alibi_viz.widgets.race_traits import read_source
+from alibi_viz.widgets.race_traits import named_path, read_source
 from alibi_viz.widgets.traits import BadValue, Choice, Count, Number
 
 __all__ = ["SlopeSurgery"]
@@ -67,7 +67,7 @@ class SlopeSurgery(App):
         self._measured: dict[str, Measured] = {}  # the models as they were trained
         self._models: dict[str, tuple[LanguageModel, int]] = {}
         if model is not None:
-            self._models[YOURS] = model, model.config.max_length if length is None else length
+            self._models[YOURS] = model, _checked(model.config.max_length if length is None else length)
             state.setdefault("subject", YOURS)
         super().__init__(**state)
 
@@ -86,12 +86,15 @@ class SlopeSurgery(App):
     def open_run(self, folder: str | Path) -> None:
         """Take a model that `lab.save_run` has kept. Raises BadValue, and changes nothing, when it cannot be used."""
         try:
-            kept = lab.load_run(folder)
+            kept = lab.load_run(named_path(folder))
+            task = kept.settings.get("task", "text")
+            if task != "text":
+                raise BadValue(
+                    f"{str(folder)!r} was trained on the task {task}; only models of text can be tested here"
+                )
+            length = _checked(kept.settings.get("length", kept.model.config.max_length))
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
-        length = kept.settings.get("length", kept.model.config.max_length)
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise BadValue(f"the settings of {str(folder)!r} must say a length from 1 up, got {length!r}")
         former = self._models.get(YOURS)
         self._models[YOURS] = kept.model, length
         self._measured.pop(YOURS, None)
@@ -147,7 +150,7 @@ class SlopeSurgery(App):
 
     def draw(self) -> str:
         model, length = self._model()
-        operation = Operation(model, self.factor, self.dropped, self.window, self.rule)
+        operation = Operation(model, length, self.factor, self.dropped, self.window, self.rule)
         if self.subject not in self._measured:
             self._measured[self.subject] = measure(model, self._text, length)
         before = self._measured[self.subject]
@@ -162,7 +165,7 @@ class SlopeSurgery(App):
             changed_distance=after.distance if operation.does_something else None,
             after=after.losses if operation.does_something else None,
         )
-        return operation.caption(before, after, length, self._text.name)
+        return operation.caption(before, after, self._text.name)
 
     # How it hangs together.
 
@@ -182,7 +185,7 @@ class SlopeSurgery(App):
     def _typed(self, change: Any) -> None:
         if change.new.strip():
             try:
-                self.open_run(Path(change.new.strip()).expanduser())
+                self.open_run(change.new.strip())
                 self.say("")
             except ValueError as error:
                 self.say(str(error))
@@ -194,6 +197,12 @@ class SlopeSurgery(App):
             return window or 0
 
         return show
+
+
+def _checked(length: Any) -> int:
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+        raise BadValue(f"length must be a whole number from 1 up, the training length of the model, got {length!r}")
+    return length
 
 
 def _windows(own: int | None) -> list[tuple[str, int]]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from ipywidgets import Dropdown, HBox, Label, Layout, Text, Textarea, VBox
 
+from alibi_viz.widgets.race_traits import named_path
+
 __all__ = ["TextPicker"]
 
 _OPTIONS = [("Python language reference (built in)", "built in"), ("your own", "own"), ("a file", "file")]
@@ -42,7 +44,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def choice(self) -> str | Path | None:
         """What is chosen now, as `load_text` takes it; it may be a text that cannot be used.
 
-        Raises ValueError when a file is to be read and no path was given.
+        Raises ValueError when a file is to be read and no path was given, or none that can be.
         """
         if self.kind.value == "built in":
             return None
@@ -50,7 +52,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
             return str(self.own.value)
         if not self.path.value.strip():
             raise ValueError("no file was named: give the path of a text in UTF-8, or choose another text")
-        return Path(self.path.value.strip()).expanduser()
+        return named_path(self.path.value.strip())
 
     def show(self, value: str | Path | None) -> None:
         """Show what was chosen elsewhere."""

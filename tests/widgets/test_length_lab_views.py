@@ -9,8 +9,8 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.race_report import NEEDLE
-from alibi_viz.widgets.race_views import CONTEXT_STRIDE, CONTEXT_TARGETS, POSITION_TARGETS
+from alibi_viz.widgets.race_report import NEEDLE, mean_of
+from alibi_viz.widgets.race_views import CONTEXT_STRIDE, CONTEXT_TARGETS, POSITION_TARGETS, unmeasured
 from alibi_viz.widgets.traits import BadValue
 from tests.widgets.small_race import DEADLINE, message, open_tab, points, small, trace, until
 
@@ -70,13 +70,23 @@ def test_a_second_seed_that_is_stopped_leaves_the_first() -> None:
     app = small(steps=300, seeds=5, length=8)
     app.train()
     until(lambda: app._report and len(app._report.complete) >= 1, "the first seed")
-    first = app._report.complete[0].by_length("alibi")
-    until(lambda: len(app._report.boards) >= 2, "the second seed")
+    until(lambda: len(app._report.boards) >= 2 and app._report.boards[-1].tested(), "a test of the next seed")
     app.stop()
     until(lambda: not app.running, "the end")
-    assert "Stopped after step" in app.caption
-    if len(app._report.complete) == 1:
-        assert app.results["alibi"] == first
+    report, done = app._report, len(app._report.complete)
+    assert 1 <= done < 5
+    assert f"of seed {len(report.boards)} of 5. Shown: seed" in app.caption
+    assert "trained 300 steps on windows of 8 bytes" in app.caption
+    boards = report.boards[:done]
+    assert app.results["alibi"] == pytest.approx(mean_of([board.by_length("alibi") for board in boards]))
+    assert app.models is boards[-1].models
+    for view in ("gap", "by position", "same targets"):
+        open_tab(app, view)
+        if view != "gap":
+            until(lambda view=view: not unmeasured(report, view) and not report.measuring, "the measurement")
+            assert sorted(report.measured[view]) == list(range(done)), "a seed that was cut short is not mixed in"
+    assert len(report.gaps("alibi")) == done
+    app.close()
 
 
 # Tabs.

@@ -196,7 +196,7 @@ def test_the_controls_and_the_traits_say_the_same(app: SlopeSurgery) -> None:
 
 def test_a_change_leaves_no_copy_of_the_weights() -> None:
     model = lab.published_model("alibi").model
-    changed = Operation(model, 2.0, "1", 32, "plain").changed()
+    changed = Operation(model, 64, 2.0, "1", 32, "plain").changed()
     assert changed.head.weight is model.head.weight
 
 
@@ -205,5 +205,18 @@ def test_a_kept_run_whose_length_is_no_length_is_refused(app: SlopeSurgery, tmp_
     folder = lab.save_run(tmp_path / "run", lab.make_model("alibi", max_length=16), settings={"length": length})
     before = repr(app)
     control(app, "s-folder").value = str(folder)
-    assert "must say a length from 1 up, got" in app._message.value
+    assert "length must be a whole number from 1 up" in app._message.value
     assert repr(app) == before
+
+
+def test_rotarys_rule_counts_from_the_length_that_the_model_was_trained_on() -> None:
+    model = lab.make_model("rotary")  # whose max_length says 256
+    app = SlopeSurgery(model, length=16, rule="pi")
+    changed = lab.change_rotary_rule(model, "pi", 16)
+    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.test_lengths(16), targets=2048)
+    assert app.after[32] != app.before[32]
+
+
+def test_a_length_that_is_no_number_is_named() -> None:
+    with pytest.raises(BadValue, match=r"length must be a whole number from 1 up, .*, got '8'"):
+        SlopeSurgery(lab.make_model("learned", max_length=16), length="8")
