@@ -5,11 +5,10 @@ A method that is also raced in the laboratory keeps its colour there; the others
 
 from collections.abc import Sequence
 
-import numpy as np
 import plotly.graph_objects as go
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.panel import Panel, add_panel, draw_panel, set_axis
+from alibi_viz.figures.panel import Panel, add_panel, draw_panel
 
 __all__ = ["SLOTS", "blank", "draw", "in_slots"]
 
@@ -35,16 +34,10 @@ def blank() -> go.Figure:
 
 def draw(figure: go.Figure, slots: Sequence[str], panel: Panel) -> None:
     """Put a panel into the sheet, plain or live; `slots` is what `in_slots` says."""
-    set_axis(figure, panel)
     with figure.batch_update():
         for number, trace in enumerate(figure.data):
             trace.name = slots[number % SLOTS]  # the sheet was made before anybody chose a method
         draw_panel(figure, slots, panel, before=0, title=0)
-    with figure.batch_update():  # another, because until the first has ended the axes are still the former ones
-        level = figure.layout.annotations[-1]
-        if level.visible and panel.length:  # to the right of the training length, which may be at the frame
-            first, last = figure.layout.xaxis2.range
-            level.x = (float(np.log10(panel.length)) - first) / (last - first) + 0.006
 
 
 def in_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
 
-__all__ = ["Curves", "Panel", "add_panel", "draw_panel", "set_axis"]
+__all__ = ["Curves", "Panel", "add_panel", "draw_panel"]
 
 Points = Mapping[int, float]
 KINDS = ("mean", "seeds", "published", "guesses")
@@ -102,19 +102,11 @@ def add_panel(figure: go.Figure, methods: Sequence[str]) -> None:
         figure.add_shape(type="line", line={**_GREY, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
     figure.add_shape(type="line", line=_GREY, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
     for _ in range(_MARKS):
-        place: dict[str, object] = {"xref": "x2", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
+        place: dict[str, object] = {"xref": "x2 domain", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
         figure.add_annotation(text="", showarrow=False, textangle=-90, font_size=11, visible=False, **place)
     place = {"xref": "x2 domain", "x": 0.01, "xanchor": "left", "yref": "y2", "yanchor": "bottom"}
     figure.add_annotation(text="", showarrow=False, font_size=11, visible=False, **place)
     figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}}, yaxis2={"anchor": "x2"})
-
-
-def set_axis(figure: go.Figure, panel: Panel) -> None:
-    """Make the horizontal axis logarithmic or not, before `draw_panel` and in a change of its own.
-
-    Told of a new axis and of words on it in one change, a page takes the words' place for one on the former axis.
-    """
-    figure.layout.xaxis2.type = "log" if panel.log else "linear"
 
 
 def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, before: int, title: int) -> None:
@@ -139,13 +131,15 @@ def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, befor
         if number < len(shown):
             text, at = shown[number]
             line.update(x0=at, x1=at)
-            label.update(text=text, x=float(np.log10(at)) if panel.log else at, y=_free(panel, at))
+            label.update(text=text, x=_share(at, edges, panel.log), y=_free(panel, at))
     chance.visible = level.visible = panel.chance is not None
     if panel.chance is not None:
         chance.update(y0=panel.chance, y1=panel.chance)
-        level.update(text=f"chance, {panel.chance:.1%}", y=panel.chance)
+        from_left = 0 if panel.length is None else _share(panel.length, edges, panel.log)
+        level.update(text=f"chance, {panel.chance:.1%}", y=panel.chance, x=from_left + 0.006)
     figure.layout.annotations[title].text = panel.title
     figure.layout.xaxis2.update(
+        type="log" if panel.log else "linear",
         range=[float(np.log10(edge)) for edge in edges] if panel.log else list(edges),
         tickvals=list(panel.ticks),
         ticktext=list(panel.ticks.values()),
@@ -196,6 +190,12 @@ def _title(name: str, points: Points) -> str:
         return name
     defined = [place for place, value in points.items() if np.isfinite(value)]
     return f"{name} (to {max(defined):,} only)" if defined else f"{name} (not defined)"
+
+
+def _share(at: float, edges: tuple[float, float], log: bool) -> float:
+    """Where a place is on the axis, 0 to 1: a page converts words at a number when their axis becomes logarithmic."""
+    place, first, last = (float(np.log10(number)) if log else number for number in (at, *edges))
+    return (place - first) / (last - first)
 
 
 def _free(panel: Panel, at: float) -> float:

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.panel import Curves, Panel, add_panel, draw_panel, set_axis
+from alibi_viz.figures.panel import Curves, Panel, add_panel, draw_panel
 from alibi_viz.figures.race_panels import length_panel
 
 __all__ = ["MOST_POINTS", "blank", "draw", "race_figure", "thinned"]
@@ -91,7 +91,6 @@ def draw(
     """
     group = math.ceil(steps / MOST_POINTS)
     curves = {name: thinned(values, group) for name, values in losses.items()}
-    set_axis(figure, panel)
     with figure.batch_update():
         for number, name in enumerate(methods):
             left = figure.data[number]

@@ -103,8 +103,9 @@ def test_others_find_a_place_whoever_they_are(app: ComparisonExplorer) -> None:
 
 def test_lengths_are_marked(app: ComparisonExplorer) -> None:
     said = {note.text: note.x for note in app.figure.layout.annotations if note.visible is not False}
-    assert 10 ** said["alibi 1/m"] == pytest.approx(256)
-    assert 10 ** said["alibi 4/m"] == pytest.approx(1024)
+    low, high = app.figure.layout.xaxis2.range
+    assert 10 ** (low + said["alibi 1/m"] * (high - low)) == pytest.approx(256)
+    assert 10 ** (low + said["alibi 4/m"] * (high - low)) == pytest.approx(1024)
     assert app.figure.layout.shapes[1].x0 == 64
     app.methods = ("rotary",)
     assert not any(note.text.startswith("alibi") and note.visible for note in app.figure.layout.annotations)

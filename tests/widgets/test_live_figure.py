@@ -6,7 +6,6 @@ import plotly.graph_objects as go
 import pytest
 from plotly.basedatatypes import Undefined
 
-from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from alibi_viz.widgets.live_figure import LiveFigure
 
 
@@ -39,23 +38,3 @@ def test_a_property_that_was_never_set_is_nothing(told: list[dict[str, Any]]) ->
         figure.data[0].x = [1]
         figure.data[1].update(x=[3], line_color="red")
     assert told[0]["style"]["line.color"] == [None, "red"]
-
-
-@pytest.mark.parametrize("app", [LengthLab, ComparisonExplorer])
-def test_an_axis_changes_its_kind_before_words_are_put_on_it(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    shown = app()
-
-    def relayout(message: Any) -> None:
-        asked.append(",".join(sorted(message)))
-
-    monkeypatch.setattr(shown.figure, "_send_relayout_msg", lambda layout_data, **_: relayout(layout_data))
-    monkeypatch.setattr(
-        shown.figure, "_send_update_msg", lambda restyle_data, relayout_data, **_: relayout(relayout_data)
-    )
-    name = "view" if app is LengthLab else "task"
-    for value in ("gap", "race" if app is LengthLab else "longer windows"):
-        asked.clear()
-        setattr(shown, name, value)
-        assert asked[0] == "xaxis2.type"
-        assert not any("xaxis2.type" in keys for keys in asked[1:])
