@@ -26,6 +26,9 @@ _UNSEEN = "rgba(128, 128, 128, 0.10)"
 _GREY = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _ROOM = 1.12  # factor between the outermost points of a logarithmic axis and the frame
 _MARKS = 2  # at most so many marks besides the training length
+_WIDTH, _SIDES = 880, 80  # pixels of a page that has not said its width, and of both margins
+_ABOVE, _ROW = 66, 19  # pixels above a panel whose legend has one row, and of each row more
+_LINE_OF_WORDS = 0.07  # share of the height that the words on the level of chance take
 _WORDS = 0.22  # share of the height that a mark's words take, with some air
 
 
@@ -137,6 +140,9 @@ def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, befor
         chance.update(y0=panel.chance, y1=panel.chance)
         from_left = 0 if panel.length is None else _share(panel.length, edges, panel.log)
         level.update(text=f"chance, {panel.chance:.1%}", y=panel.chance, x=from_left + 0.006)
+    names = [_title(name, panel.curves[name].mean) for name in methods if name in panel.curves]
+    rows = theme.legend_rows(names, (figure.layout.width or _WIDTH) - _SIDES)
+    figure.layout.margin.t = _ABOVE + _ROW * (rows - 1)
     figure.layout.annotations[title].text = panel.title
     figure.layout.xaxis2.update(
         type="log" if panel.log else "linear",
@@ -201,8 +207,8 @@ def _share(at: float, edges: tuple[float, float], log: bool) -> float:
 def _free(panel: Panel, at: float) -> float:
     """Where at a place no curve is, for words: near the axis if they fit there, else in the widest gap; 0 to 1."""
     low, high = _range(panel)
-    level = panel.chance if panel.chance is not None else low
-    passing = np.array([level, *(_passes(points, at) for points in _every(panel))])
+    level = () if panel.chance is None else (panel.chance, panel.chance + _LINE_OF_WORDS * (high - low))
+    passing = np.array([*level, *(_passes(points, at) for points in _every(panel))])
     taken = sorted((passing[np.isfinite(passing)] - low) / (high - low))
     gaps = list(pairwise([0.0, *taken, 1.0]))
     bottom, top = next((gap for gap in gaps if gap[1] - gap[0] > _WORDS), max(gaps, key=lambda gap: gap[1] - gap[0]))

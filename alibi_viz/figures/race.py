@@ -18,7 +18,7 @@ from alibi_viz.figures.race_panels import length_panel
 __all__ = ["MOST_POINTS", "blank", "draw", "race_figure", "thinned"]
 
 MOST_POINTS = 80  # of one curve: the noise of single batches is averaged away, and an update stays small
-_LEFT, _RIGHT = (0.0, 0.46), (0.54, 1.0)  # shares of the width
+_LEFT, _RIGHT = (0.0, 0.44), (0.56, 1.0)  # shares of the width
 _NONE, _ALL = (0.0, 0.001), (0.005, 1.0)  # plots that overlap would lose their lines and shades
 _WHILE = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
 _TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 200)

@@ -16,6 +16,7 @@ __all__ = ["blank", "draw", "surgery_figure"]
 
 _LEFT, _RIGHT = (0.0, 0.42), (0.54, 1.0)  # shares of the width
 _ROOM = 1.12  # factor between the outermost lengths and the frame
+_MANY = 16  # heads in all, from which on they cannot all be numbered
 _UNSEEN = "rgba(128, 128, 128, 0.10)"
 _LOOKS = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
 _LOSES = "windows of %{x} bytes<br>%{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
@@ -64,14 +65,11 @@ def blank() -> go.Figure:
     for left, title in ((_LEFT[0], "How far back each head looks"), (_RIGHT[0], "Loss on longer windows")):
         place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
         figure.add_annotation(text=title, showarrow=False, yshift=4, font_size=13, **place)
-    figure.add_annotation(
-        text="L", showarrow=False, xref="x domain", x=1, xanchor="left", yref="y", xshift=3, font_size=12
-    )
     figure.update_layout(
         showlegend=True,
         legend={"yref": "container", "y": 1, "yanchor": "top"},
-        xaxis={"domain": _LEFT, "title": {"text": "head, layer by layer"}, "showgrid": False},
-        yaxis={"title": {"text": "mean distance, tokens"}, "type": "log"},
+        xaxis={"domain": _LEFT, "title": {"text": "head, layer by layer"}, "showgrid": False, "tickangle": 0},
+        yaxis={"title": {"text": "mean distance, tokens (dotted: L)"}, "type": "log"},
         xaxis2={
             "domain": _RIGHT,
             "anchor": "y2",
@@ -118,11 +116,10 @@ def draw(
         figure.layout.shapes[0].update(x0=length, x1=lengths[-1] * _ROOM)
         figure.layout.shapes[1].update(x0=length, x1=length)
         figure.layout.shapes[2].update(y0=length, y1=length)
-        figure.layout.annotations[2].update(y=np.log10(length))
         figure.layout.xaxis.update(
             range=[0.4, layers * heads + 0.6],
             tickvals=at,
-            ticktext=[f"{head}" if head > 1 else f"{head}<br>layer {layer}" for layer, head in where],
+            ticktext=[_head_label(layer, head, many=layers * heads > _MANY) for layer, head in where],
         )
         figure.layout.yaxis.update(**_powers_of_two(np.concatenate([distances for distances, _ in known]), length))
         figure.layout.xaxis2.update(
@@ -131,6 +128,14 @@ def draw(
             ticktext=[f"{tested:,}<br>{'L' if tested == length else f'{tested / length:g} L'}" for tested in lengths],
         )
         figure.layout.yaxis2.range = _halves(np.concatenate(curves))
+
+
+def _head_label(layer: int, head: int, *, many: bool) -> str:
+    """The number of a head, and of its layer below the first; of many heads the layers only, or none could be read."""
+    number = "" if many else f"{head}"
+    if head > 1:
+        return number
+    return f"{number}<br>{layer if many else f'layer {layer}'}"
 
 
 def _powers_of_two(distances: np.ndarray, length: int) -> dict[str, object]:

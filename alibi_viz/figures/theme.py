@@ -6,6 +6,9 @@ that no single colour suits: inside an app, `STYLE` lets it follow the notebook'
 through `on_white`, which needs no notebook.
 """
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ __all__ = [
     "STYLE",
     "SYMBOLS",
     "blank",
+    "legend_rows",
     "on_white",
     "rgb",
 ]
@@ -52,6 +56,7 @@ MASKED = "rgba(128, 128, 128, 0.35)"
 
 INK = "#2B2B2B"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+_KEY, _LETTER = 42, 6.7  # pixels of an entry in a legend: its key and what is around it, and a letter
 _LINE = "rgba(128, 128, 128, 0.30)"
 _CLEAR = "rgba(0, 0, 0, 0)"
 _AXIS = {
@@ -87,6 +92,21 @@ STYLE = f"""<style>
 .alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}
 .alibi-app .widget-html-content {{ white-space: normal; overflow-wrap: anywhere; }}
 </style>"""
+
+
+def legend_rows(names: Iterable[str], width: float) -> int:
+    """How many rows a legend above a picture takes, at least one; `width` is what it has, in pixels.
+
+    plotly sets one row as close as it can, and more than one in columns as wide as the longest name.
+
+    >>> from alibi_viz.figures import theme
+    >>> theme.legend_rows(["alibi", "rotary"], 500), theme.legend_rows(["rotary trained at 16L"] * 4, 500)
+    (1, 2)
+    """
+    entries = [_KEY + _LETTER * len(name) for name in names]
+    if sum(entries) <= width:
+        return 1
+    return math.ceil(len(entries) / max(1, width // max(entries)))
 
 
 def blank(height: int, **layout: object) -> go.Figure:

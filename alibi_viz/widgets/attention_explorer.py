@@ -191,7 +191,7 @@ class AttentionExplorer(App):
 
         box.add_class("s-text").observe(typed, names="value")
         self.observe(lambda change: setattr(box, "value", change.new), names="text")
-        return HBox([Label("text"), box], layout=Layout(width="100%", align_items="center"))
+        return HBox([Label("text", layout=Layout(flex="none")), box], layout=Layout(width="100%", align_items="center"))
 
     def _content_menu(self) -> HBox:
         menu = Dropdown(options=self.source.contents, tooltip="What q · k is", layout=Layout(width="max-content"))

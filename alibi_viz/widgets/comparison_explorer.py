@@ -110,6 +110,10 @@ class ComparisonExplorer(App):
         found = self._found()
         return {name: found[name] for name in self.methods if name in found}
 
+    def fit(self, width: int) -> None:
+        super().fit(width)
+        self.refresh()  # a narrow page has more rows of legend
+
     # What an app says.
 
     def blank(self) -> go.Figure:

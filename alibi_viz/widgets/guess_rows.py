@@ -34,7 +34,7 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             )
             for method in METHODS
         }
-        said = Label("move a slider to guess: bits per byte (8 means knowing nothing) on windows of 2, 4 and 16 L")
+        said = Label("move a slider to guess the bits per byte at 2, 4 and 16 L (8 is knowing nothing)")
         self._open = VBox([said, *self._rows.values()], layout=Layout(overflow="visible"))
         super().__init__([self.box, self._open], layout=Layout(overflow="visible"))
         self.box.value = bool(app.guesses)

@@ -147,6 +147,10 @@ class LengthLab(App):
         self.stop()
         super().close()
 
+    def fit(self, width: int) -> None:
+        super().fit(width)
+        self.refresh()  # a narrow page has more rows of legend
+
     # What an app says.
 
     def blank(self) -> go.Figure:

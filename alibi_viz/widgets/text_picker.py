@@ -29,12 +29,12 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
             placeholder="Paste a text here: some thousand bytes of anything, in any language",
             continuous_update=False,
             rows=4,
-            layout=Layout(width="min(100%, 620px)", display="none"),
+            layout=Layout(width="min(calc(100% - 6px), 620px)", display="none"),
         )
         self.path = Text(
             placeholder="the path of a file in UTF-8, at most 20 MB",
             continuous_update=False,
-            layout=Layout(width="min(100%, 420px)", display="none"),
+            layout=Layout(width="min(calc(100% - 6px), 420px)", display="none"),
         )
         for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
             widget.add_class(css).observe(self._on_change, names="value")

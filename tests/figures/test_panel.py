@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from alibi_viz.figures import race, race_panels
+from alibi_viz.figures import comparison, race, race_panels
 from alibi_viz.figures.panel import Curves, Panel
 
 METHODS = ["alibi", "rotary", "none"]
@@ -111,3 +111,23 @@ def test_positions_in_a_window_are_in_powers_of_two_with_the_training_length_nam
     assert labels[384] == "384<br>16 L"
     assert labels[8] == "8"
     assert figure.layout.shapes[1].x0 == 24
+
+
+def test_a_legend_of_many_rows_gets_the_room_it_needs() -> None:
+    figure = comparison.blank()
+    names = [
+        "sinusoidal trained at 2L",
+        "rotary trained at 16L",
+        "alibi, learned slopes",
+        "kerple-log",
+        "forget",
+        "fire",
+    ]
+    slots = comparison.in_slots(names, ())
+    panel = race_panels.length_panel({name: Curves({64: 3.0}) for name in names}, 64, [64, 128])
+    margins = []
+    for width in (1600, 880, 560):
+        figure.layout.width = width
+        comparison.draw(figure, slots, panel)
+        margins.append(figure.layout.margin.t)
+    assert margins == sorted(set(margins))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 
 from alibi_viz.figures.surgery import blank, draw, surgery_figure
 
@@ -42,8 +41,7 @@ def test_the_training_length_is_marked_in_both_panels_and_what_lies_beyond_is_sh
     unseen, line, level = figure.layout.shapes
     assert (unseen.x0, line.x0, line.x1, level.y0, level.y1) == (32, 32, 32, 32, 32)
     assert unseen.x1 >= 128
-    assert figure.layout.annotations[2].text == "L"
-    assert figure.layout.annotations[2].y == pytest.approx(math.log10(32))
+    assert "dotted: L" in figure.layout.yaxis.title.text
     assert list(figure.layout.xaxis2.ticktext) == ["32<br>L", "64<br>2 L", "128<br>4 L"]
 
 
@@ -55,3 +53,10 @@ def test_a_sheet_is_used_again() -> None:
     assert len(figure.data[1].y) == 0
     assert np.isnan(figure.data[3].y).all()
     assert list(figure.layout.xaxis.ticktext) == ["1<br>layer 1"]
+
+
+def test_of_many_heads_only_the_layers_are_numbered() -> None:
+    few = surgery_figure(length=32, distance=np.ones((2, 4)), before=BEFORE).layout.xaxis.ticktext
+    assert few[:2] + few[4:5] == ("1<br>layer 1", "2", "1<br>layer 2")
+    many = surgery_figure(length=32, distance=np.ones((4, 16)), before=BEFORE).layout.xaxis.ticktext
+    assert [text for text in many if text] == ["<br>1", "<br>2", "<br>3", "<br>4"]
