@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from alibi_viz.bias import alibi_bias
 from alibi_viz.cached_bias import AlibiBias
 from alibi_viz.folded import out_of_range
 from alibi_viz.inputs import Inputs
@@ -86,11 +87,15 @@ def mask_attention(inputs: Inputs) -> Tensor:
 
 
 def _mask(inputs: Inputs) -> Tensor:
-    slopes, lengths = inputs.slopes, (inputs.query_length, inputs.key_length)
+    slopes, keys, dtype = inputs.slopes, inputs.key_length, inputs.query.dtype
     if slopes is None or not _can_be_remembered(slopes, inputs):
         return inputs.bias().masked_fill(~inputs.visible(), float("-inf"))
-    form = "end" if inputs.query_length == 1 else "relative" if inputs.causal else "symmetric"
-    mask = _remembered(tuple(slopes.tolist()), form, inputs.causal)(*lengths, dtype=inputs.query.dtype)[None]
+    values = tuple(slopes.tolist())
+    if inputs.query_length == 1:
+        width = 1 << (keys - 1).bit_length()  # the next power of two: one row for many lengths
+        mask = _remembered_row(values, width, dtype).narrow(3, width - keys, keys)
+    else:
+        mask = _remembered(values, inputs.causal)(inputs.query_length, keys, dtype=dtype).unsqueeze(0)
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.hides else mask
 
 
@@ -103,12 +108,19 @@ def _can_be_remembered(slopes: Tensor, inputs: Inputs) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _remembered(slopes: tuple[float, ...], form: str, causal: bool) -> AlibiBias:
-    """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 4 MiB a head.
+def _remembered_row(slopes: tuple[float, ...], width: int, dtype: torch.dtype) -> Tensor:
+    """[1, heads, 1, width], m (j - last): a single query is at the last key and sees all, so nothing is hidden.
 
-    A single query sees every key, the last of which is its own: its row is m (j - last), with nothing to hide.
+    A decoded token takes so little time that the way to its row counts.
     """
-    causal = causal and form == "relative"
+    with torch.inference_mode(False):  # what is kept must serve a later call that trains
+        return alibi_bias(torch.tensor(slopes, dtype=torch.float32), 1, width, dtype=dtype)[None]
+
+
+@lru_cache(maxsize=8)
+def _remembered(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
+    """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 4 MiB a head."""
+    form = "relative" if causal else "symmetric"
     return AlibiBias(len(slopes), slopes=torch.tensor(slopes, dtype=torch.float32), form=form, causal=causal)
 
 

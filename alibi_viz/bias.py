@@ -140,7 +140,7 @@ def check_slopes(name: str, slopes: Tensor) -> None:
         raise TypeError(f"{name} must be a floating-point tensor [heads], got dtype {slopes.dtype}")
     if slopes.ndim != 1:
         raise ValueError(f"{name} must be [heads], got shape {list(slopes.shape)}")
-    if slopes.device.type != "cpu" or torch.compiler.is_compiling():
+    if not slopes.is_cpu or torch.compiler.is_compiling():
         return  # a look at the values would hold up a GPU, or break a compiled graph
     if not all(map(math.isfinite, slopes.tolist())):
         raise ValueError(f"{name} must be finite, got {slopes.tolist()}")

@@ -84,11 +84,11 @@ class AlibiBias(nn.Module):
             with torch.inference_mode(False):  # what is kept must serve a later call that trains
                 known = self._build(size, size, dtype)
             self._cache[slot] = known
+        size = known.shape[-1]  # narrow is one operation, where slices in brackets are one an axis
         if self.form == "key":  # counts from the first key, so its slice starts there
-            return known[:, :, :key_length]
-        size = known.shape[-1]
-        rows = slice(None) if self.form == "end" else slice(size - query_length, size)
-        return known[:, rows, size - key_length :]
+            return known.narrow(2, 0, key_length)
+        known = known.narrow(2, size - key_length, key_length)
+        return known if self.form == "end" else known.narrow(1, size - query_length, query_length)
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
         biased, rest = self.slopes[: self.num_heads], len(self.slopes) - self.num_heads

@@ -15,9 +15,11 @@ __all__ = ["Inputs", "autocast_dtype"]
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     """What autocast would make of a tensor before a product; None where it is off, or leaves the tensor alone."""
     kind = tensor.device.type
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    try:
+        enabled = torch.is_autocast_enabled(kind)
+    except RuntimeError:  # the meta device has none
         return None
-    return torch.get_autocast_dtype(kind) if tensor.dtype != torch.float64 else None
+    return torch.get_autocast_dtype(kind) if enabled and tensor.dtype != torch.float64 else None
 
 
 @dataclass
@@ -171,7 +173,7 @@ class Inputs:
                 raise ValueError(f"positions must be [key] = {expected[1:]} or [batch, key] = {expected}, got {shape}")
 
     def _check_device(self, name: str, tensor: Tensor) -> None:
-        if tensor.device != self.query.device:
+        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
             raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
 
     def _check_kind(self, name: str, tensor: Tensor, allowed: str) -> None:

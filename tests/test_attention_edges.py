@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, choose_backend
+from alibi_viz.backends import _remembered
 
 SLOPES = alibi_slopes(8)
 
@@ -117,3 +118,17 @@ def test_what_is_no_number_is_named(name: str, value: object) -> None:
     q, k, v = qkv(5)
     with pytest.raises(TypeError, match=f"{name} must be a number, got {value!r}"):
         alibi_attention(q, k, v, SLOPES, **{name: value})
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("length", [1, 5, 768, 3000])
+def test_one_query_against_many_keys_needs_one_row(length: int, padded: bool, causal: bool) -> None:
+    q, k, v = qkv(length)
+    q, real = q[:, :, -1:], torch.arange(length)[None] >= min(9, length - 1) if padded else None
+    case = {"key_padding_mask": real, "causal": causal}
+    _remembered.cache_clear()
+    found = alibi_attention(q, k, v, SLOPES, **case)
+    assert _remembered.cache_info().currsize == 0, "a square of 3000 x 3000 would be remembered"
+    right = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
+    assert float((found - right).abs().max()) < 2e-6

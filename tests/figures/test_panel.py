@@ -113,6 +113,11 @@ def test_positions_in_a_window_are_in_powers_of_two_with_the_training_length_nam
     assert figure.layout.shapes[1].x0 == 24
 
 
+def test_a_mark_stands_clear_of_the_words_on_the_level_of_chance() -> None:
+    figure = drawn(race_panels.distance_panel({}, 128, [127, 255, 4095], 1 / 16, {"alibi 1/m": 256}))
+    assert figure.layout.annotations[2].y > 1 / 16 + 0.05 + 0.08
+
+
 def test_a_legend_of_many_rows_gets_the_room_it_needs() -> None:
     figure = comparison.blank()
     names = [
