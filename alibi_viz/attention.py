@@ -100,7 +100,7 @@ def alibi_attention(
     Args:
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions.
-        slopes: [heads], or None for no bias. Gradients flow to them.
+        slopes: [heads], or None for no bias. Gradients flow back to them (in reverse mode).
         causal, key_padding_mask, attn_mask, positions, scale: as in `attention_trace`.
         dropout: probability with which a weight is dropped.
         backend: "auto" takes the fastest that is exact for the call, and `choose_backend` tells which and why;

@@ -113,7 +113,7 @@ def _remembered_row(slopes: tuple[float, ...], width: int, dtype: torch.dtype) -
 
     A decoded token takes so little time that the way to its row counts.
     """
-    with torch.inference_mode(False):  # what is kept must serve a later call that trains
+    with torch.inference_mode(False), torch.device("cpu"):  # what is kept must serve a later call that trains
         return alibi_bias(torch.tensor(slopes, dtype=torch.float32), 1, width, dtype=dtype)[None]
 
 
@@ -121,7 +121,8 @@ def _remembered_row(slopes: tuple[float, ...], width: int, dtype: torch.dtype) -
 def _remembered(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
     """One mask a set of slopes, shared by all layers; below 768 tokens it is at most 4 MiB a head."""
     form = "relative" if causal else "symmetric"
-    return AlibiBias(len(slopes), slopes=torch.tensor(slopes, dtype=torch.float32), form=form, causal=causal)
+    with torch.device("cpu"):  # whatever the default device is now
+        return AlibiBias(len(slopes), slopes=torch.tensor(slopes, dtype=torch.float32), form=form, causal=causal)
 
 
 def _strip_obstacle(inputs: Inputs) -> str | None:

@@ -61,6 +61,8 @@ class AlibiBias(nn.Module):
             check_slopes("slopes", slopes)
             if len(slopes) != num_heads:
                 raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
+            if slopes.is_meta:  # then nobody knows what they are
+                values = values.to("meta")
             values[:num_heads] = slopes.detach().to(values)
         if form not in FORMS:
             raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
@@ -102,6 +104,8 @@ class AlibiBias(nn.Module):
         """Follow a change of device but not of dtype, and drop what was cached for the old device."""
         exact = self._made_with if self.slopes.is_meta else self.slopes
         super()._apply(fn, recurse)
+        if exact.is_meta and not self.slopes.is_meta:
+            raise ValueError("the slopes were given on the meta device, so nobody knows them: make them on the CPU")
         self.slopes = exact.to(self.slopes.device)
         self._cache.clear()
         return self

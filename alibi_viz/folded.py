@@ -25,7 +25,7 @@ __all__ = ["coordinates", "fold", "folded_attention", "out_of_range"]
 
 HALF_LIMIT = 65_504  # the largest number of float16; positions below it split exactly into two parts
 SINGLE_LIMIT = 2**24  # integers up to here exist in float32
-_HIDDEN = 10_000.0  # taken from a padded key's logit, so that its weight is exactly zero
+_HIDDEN = 200.0  # by so much a padded key's logit lies below every other, so that its weight is exactly zero
 _PIECE = 8 * 2**20  # bytes of a widened tensor that are made at once when no gradient is needed
 _ROW_UNIT = 64.0  # -m i is stored in units of 64, to stay inside float16; a power of two costs no digit
 
@@ -81,21 +81,20 @@ def out_of_range(inputs: Inputs) -> str | None:
             return "positions of your own might not fit into half precision"
         if inputs.key_length > HALF_LIMIT:
             return f"half precision holds positions below {HALF_LIMIT} only"
-    if dtype == torch.float16 and _overflows(inputs):
-        return "with so small a scale, or slopes so steep, float16 overflows"
+    if _overflows(inputs):
+        return f"with so small a scale, or slopes so steep, {str(dtype).removeprefix('torch.')} overflows"
     if dtype == torch.float32 and _span(inputs) > SINGLE_LIMIT:
         return f"float32 tells positions apart that lie at most {SINGLE_LIMIT} from each other"
     return None
 
 
 def _overflows(inputs: Inputs) -> bool:
-    if inputs.key_padding_mask is not None and _HIDDEN / inputs.scaling > HALF_LIMIT:
-        return True
-    slopes = inputs.slopes
-    if slopes is None or slopes.device.type != "cpu" or torch.compiler.is_compiling():
+    slopes, limit = inputs.slopes, torch.finfo(inputs.query.dtype).max
+    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
         return False
     steepest = max(map(abs, slopes.tolist())) / inputs.scaling
-    return steepest * max(1.0, inputs.key_length / _ROW_UNIT) > HALF_LIMIT
+    unit = _ROW_UNIT if inputs.query.dtype == torch.float16 else 1.0
+    return steepest * max(1.0, inputs.key_length / unit) > limit
 
 
 def _span(inputs: Inputs) -> int:
@@ -124,7 +123,8 @@ def fold(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     for_query, for_key = coordinates(slopes, places, query.dtype, inputs.scaling)
     if inputs.key_padding_mask is not None:
         padded = inputs.key_padding_mask[:, None, :, None].logical_not()  # [batch, 1, key, 1]
-        sink = padded.to(query.dtype) * (-_HIDDEN / inputs.scaling)
+        key = key.masked_fill(padded, 0.0)
+        sink = padded.to(query.dtype) * -_depth(query, key, slopes, inputs)
         at_origin = for_key * inputs.key_padding_mask[:, None, :, None]  # ... or a pad nearby beats a token far away
         at_origin[..., 0] = for_key[..., 0]
         for_key = torch.cat((at_origin, sink), dim=-1)
@@ -133,6 +133,18 @@ def fold(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     wide_query = torch.cat((for_query.expand(*query.shape[:3], extra), query), dim=-1)
     wide_key = torch.cat((for_key.expand(*key.shape[:3], extra), key), dim=-1)
     return wide_query, wide_key, pad(value, (extra, 0))
+
+
+@torch.no_grad()
+def _depth(query: Tensor, key: Tensor, slopes: Tensor, inputs: Inputs) -> Tensor:
+    """How far a padded key is sunk, before the scale: below whatever q . k and the biases may be."""
+    if not query.numel() or not key.numel():
+        return query.new_zeros(())
+    work = torch.float64 if query.dtype == torch.float64 else torch.float32
+    content = query.to(work).norm(dim=-1).amax() * key.to(work).norm(dim=-1).amax()  # at least |q . k|
+    reward = (-slopes.to(work)).clamp(min=0).amax() * inputs.key_length  # of the origin, were slopes negative
+    depth = 3 * content + (reward + _HIDDEN) / inputs.scaling
+    return depth.clamp(max=torch.finfo(query.dtype).max).to(query.dtype)
 
 
 def folded_attention(inputs: Inputs) -> Tensor:

@@ -96,7 +96,7 @@ class LearnedSlopes(nn.Module):
             raise TypeError(f"learned slopes must start as a floating-point tensor [heads], got {got}")
         if initial.ndim != 1 or not len(initial):
             raise ValueError(f"learned slopes must be [heads], at least one, got shape {list(initial.shape)}")
-        if not bool(((initial > 0) & initial.isfinite()).all()):
+        if not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all()):
             raise ValueError(f"learned slopes must start above zero and finite, got {initial.tolist()}")
         self.log_slopes = nn.Parameter(initial.detach().to(torch.float32).log())
 

@@ -80,5 +80,5 @@ def _strip(inputs: Inputs) -> Tensor:
 @lru_cache(maxsize=8)
 def _remembered(slopes: tuple[float, ...], width: int, dtype: torch.dtype) -> Tensor:
     """One strip for all layers that share their slopes."""
-    with torch.inference_mode(False):  # what is kept must serve a later call that trains
+    with torch.inference_mode(False), torch.device("cpu"):  # what is kept must serve a later call that trains
         return make_strip(torch.tensor(slopes, dtype=torch.float64), width, dtype=dtype)

@@ -90,15 +90,58 @@ def test_a_padded_key_is_hidden_at_any_scale(scale: float, slopes: Tensor | None
     assert float((found - right).abs().max()) < 3e-5
 
 
-@pytest.mark.parametrize(("slope", "scale", "padded"), [(200.0, None, False), (0.5, 1e-5, False), (0.5, 0.1, True)])
-def test_float16_that_would_overflow_is_not_folded(slope: float, scale: float | None, padded: bool) -> None:
-    q, k, v = qkv(2100, 128).half()
-    case = {"key_padding_mask": torch.arange(2100)[None] >= 3 if padded else None}
-    found = alibi_attention(q, k, v, torch.full((8,), slope), scale=scale, **case)
-    right = alibi_attention(q.float(), k.float(), v.float(), torch.full((8,), slope), scale=scale, **case)
+@pytest.mark.parametrize("factor", [1.0, 60.0])
+@pytest.mark.parametrize(("scale", "steep"), [(None, 1.0), (300.0, 1.0), (1000.0, 1.0), (None, -128.0)])
+def test_what_is_in_a_padded_key_never_counts(factor: float, scale: float | None, steep: float) -> None:
+    q, k, v = qkv(900)
+    real = torch.arange(900)[None] >= 450
+    v[:, :, :450], k[:, :, :450] = 1e6, 1e3
+    found = alibi_attention(factor * q, k, v, steep * SLOPES, key_padding_mask=real, scale=scale, backend="folded")
+    assert float(found[:, :, 450:].abs().max()) < 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("head_dim", [64, 128])
+def test_half_precision_is_folded_with_padding_too(head_dim: int, dtype: torch.dtype) -> None:
+    q, k, v = qkv(2100, head_dim).to(dtype)
+    real = torch.arange(2100)[None] >= 100
+    assert choose_backend(q, k, SLOPES, key_padding_mask=real).name == "folded"
+    v[:, :, :100] = 1e4
+    found = alibi_attention(q, k, v, SLOPES, key_padding_mask=real)
+    right = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=real, backend="eager")
+    assert float((found - right).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize(("slope", "scale", "dtype"), [(200.0, None, torch.float16), (0.5, 1e-5, torch.float16)])
+def test_what_would_overflow_is_not_folded(slope: float, scale: float | None, dtype: torch.dtype) -> None:
+    q, k, v = qkv(2100, 128).to(dtype)
+    found = alibi_attention(q, k, v, torch.full((8,), slope), scale=scale)
+    right = alibi_attention(q.float(), k.float(), v.float(), torch.full((8,), slope), scale=scale)
     assert float((found - right).abs().max()) < 0.01
     with pytest.raises(ValueError, match="float16 overflows"):
-        alibi_attention(q, k, v, torch.full((8,), slope), scale=scale, backend="folded", **case)
+        alibi_attention(q, k, v, torch.full((8,), slope), scale=scale, backend="folded")
+
+
+@pytest.mark.parametrize("case", [{"scale": 1e-39}, {"slopes": 1e36 * SLOPES}])
+def test_float32_that_would_overflow_is_not_folded(case: dict[str, object]) -> None:
+    q, k, v = qkv(2100)
+    with pytest.raises(ValueError, match="float32 overflows"):
+        alibi_attention(q, k, v, case.pop("slopes", SLOPES), backend="folded", **case)
+
+
+def test_a_default_device_leaves_nothing_behind() -> None:
+    q, k, v = qkv(100)
+    slopes = 1.7 * SLOPES
+    with torch.device("meta"):
+        outputs = [
+            alibi_attention(q[:, :, -1:], k, v, slopes),
+            alibi_attention(q, k, v, slopes),
+            alibi_attention(q, k, v, slopes, causal=False),
+        ]
+    right = alibi_attention(q, k, v, slopes, backend="eager")
+    assert torch.allclose(outputs[0], right[:, :, -1:], atol=1e-5)
+    assert torch.allclose(outputs[1], right, atol=1e-5)
+    assert torch.allclose(outputs[2], alibi_attention(q, k, v, slopes, causal=False, backend="eager"), atol=1e-5)
 
 
 def test_a_default_dtype_of_half_precision_leaves_nothing_behind() -> None:

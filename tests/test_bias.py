@@ -192,6 +192,10 @@ def test_a_module_made_on_the_meta_device_can_be_filled() -> None:
         module = AlibiBias(4)
     assert module.slopes.is_meta
     assert torch.equal(module.to_empty(device="cpu")(5), AlibiBias(4)(5))
+    with torch.device("meta"):
+        unknown = AlibiBias(4, slopes=alibi_slopes(4))
+    with pytest.raises(ValueError, match="the slopes were given on the meta device"):
+        unknown.to_empty(device="cpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, "float32"])

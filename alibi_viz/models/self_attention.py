@@ -1,5 +1,6 @@
 """Self-attention with linear biases as a module: projections, grouped heads, learned slopes, a cache."""
 
+import torch
 from torch import Tensor, nn
 
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace
@@ -72,8 +73,10 @@ class AlibiSelfAttention(nn.Module):
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query [batch, heads, length, head_dim]; key and value [batch, key_heads, length, head_dim]."""
-        dtype = self.project.weight.dtype
-        if not isinstance(x, Tensor) or (x.dtype != dtype and autocast_dtype(x) is None):
+        weight = self.project.weight
+        dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # a method, once quantized
+        casts = isinstance(x, Tensor) and x.is_floating_point() and autocast_dtype(x) is not None
+        if not isinstance(x, Tensor) or (x.dtype != dtype and not casts):
             got = x.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(
                 f"x must be {dtype}, as the weights are, [batch, length, d_model={self.d_model}], got {got}"

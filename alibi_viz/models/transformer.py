@@ -6,6 +6,7 @@ Where its tokens are is the business of `positions`; nothing else here knows.
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from alibi_viz.models.cache import KeyValueCache
@@ -73,7 +74,9 @@ class TransformerConfig:
 
 def make_position(config: TransformerConfig) -> Position:  # noqa: PLR0911 - one line a method is the clearest
     """The position method that the configuration names."""
-    heads, slopes = config.num_heads, config.slope_scale * alibi_slopes(config.num_heads, config.scheme)
+    heads = config.num_heads
+    with torch.device("cpu"):  # slopes are known also where modules are made on the meta device, to be filled later
+        slopes = config.slope_scale * alibi_slopes(heads, config.scheme)
     match config.position:
         case "alibi":
             return LearnedAlibi(slopes) if config.learned_slopes else Alibi(heads, causal=config.causal, slopes=slopes)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from alibi_viz import LanguageModel, Transformer, TransformerConfig
+from alibi_viz import AlibiSelfAttention, LanguageModel, Transformer, TransformerConfig
 from alibi_viz.models import POSITIONS
 
 SMALL = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
@@ -106,3 +106,23 @@ def test_wrong_input_is_named() -> None:
     learned = LanguageModel(TransformerConfig(**SMALL, position="learned", max_length=8))
     with pytest.raises(ValueError, match="not defined beyond max_length=8, got length 9"):
         learned(torch.zeros(1, 9, dtype=torch.long))
+
+
+@pytest.mark.parametrize("learned_slopes", [False, True])
+def test_a_model_made_on_the_meta_device_computes_once_it_is_filled(learned_slopes: bool) -> None:
+    config = TransformerConfig(**SMALL, learned_slopes=learned_slopes)
+    with torch.device("meta"):
+        model = LanguageModel(config)
+    right = LanguageModel(config).eval()
+    model = model.to_empty(device="cpu").eval()
+    model.load_state_dict(right.state_dict())
+    tokens = torch.tensor([[1, 2, 3]])
+    assert torch.equal(model(tokens), right(tokens))
+
+
+def test_a_quantized_module_still_attends() -> None:
+    module, x = AlibiSelfAttention(32, 4).eval(), torch.randn(1, 9, 32)
+    quantized = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
+    assert torch.allclose(quantized(x), module(x), atol=0.1)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(TypeError, match=r"x must be torch\.float32"):
+        module(x.long())
