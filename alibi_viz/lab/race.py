@@ -118,7 +118,8 @@ def race(
                 by_length: dict[int, float] = {}
                 for tested, result in _tests(model, text, lengths, targets) if step.index in marks else ():
                     by_length = {**by_length, tested: result}
-                    if diverged(model, by_length):
+                    needed = text.needs(tested) if isinstance(text, Task) else tested
+                    if diverged(model, {needed: result}):
                         raise TrainingDiverged(
                             f"{method}: after step {step.index} of {steps} a test at length {tested} gave no number; "
                             f"try a learning rate below {learning_rate:g}"

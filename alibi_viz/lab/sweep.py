@@ -91,9 +91,9 @@ def _results(
         if executor is None:
             fresh = (kept(measure(run)) for run in missing)
         else:
-            futures = [executor.submit(measure, run) for run in missing]
-            for future in futures:
-                future.add_done_callback(keep)
+            for run in missing:  # one by one: an interruption here must not lose those that are on their way
+                futures.append(executor.submit(measure, run))
+                futures[-1].add_done_callback(keep)
             fresh = (finished.get().result() for _ in futures)
         for count, record in enumerate(fresh, start=len(done) + 1):
             if progress:

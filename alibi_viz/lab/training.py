@@ -117,10 +117,19 @@ def train(
 
 
 def choose_device(device: str = "auto") -> torch.device:
-    """The CUDA device for "auto" where there is one, else the CPU; any other name is torch's."""
+    """The CUDA device for "auto" where there is one, else the CPU; any other name is torch's.
+
+    Raises ValueError for a name that torch does not know, and for CUDA where there is none.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} was asked for, and there is no CUDA device here")
+    return chosen
 
 
 def preset(device: str = "auto") -> dict[str, Any]:

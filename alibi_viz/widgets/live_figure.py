@@ -31,9 +31,10 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
         there, but the page's own copy of the figure, from which a second view is drawn, loses it.
         """
         for path, values in restyle_data.items():
-            for at, trace in enumerate(trace_indexes or ()):
-                if values[at] is Undefined:
-                    values[at] = _held(self._data[trace], path)
+            if isinstance(values, list):  # from a batch; plotly_update may give one value for all
+                for at, trace in enumerate((trace_indexes or ())[: len(values)]):
+                    if values[at] is Undefined:
+                        values[at] = _held(self._data[trace], path)
         super()._send_update_msg(restyle_data, relayout_data, trace_indexes, source_view_id)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:

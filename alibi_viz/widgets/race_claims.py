@@ -166,10 +166,10 @@ def _same_targets(report: RaceReport, known: dict[str, list[Points]]) -> str:
         changes = [points[last] - points[first] for points in several if math.isfinite(points[last])]
         changed = f"{sum(changes) / len(changes):+z.2f}" if changes else _absent(report)
         parts.append(f"{method} {changed}")
+    less = min(CONTEXT_STRIDE, report.length) - 1
     return (
-        f"The same bytes each time, with the context that is named or at most {CONTEXT_STRIDE - 1} bytes less, so no "
-        f"early bytes of a window are among them. From {first:,} to {last:,} bytes of context: {words.join(parts)} "
-        "bits per byte."
+        f"The same bytes each time, with the context that is named or at most {less} bytes less. From {first:,} to "
+        f"{last:,} bytes of context: {words.join(parts)} bits per byte."
     )
 
 

@@ -136,14 +136,13 @@ class RaceReport:
             "task": NEEDLE.name if self.task else "text",
             "text": self.text,
             "length": self.length,
-            "steps": board.step(self.methods[0]),
             "seed": self.seed + self.boards.index(board),
             "learning_rate": self.learning_rate,
         }
         for method, path in paths.items():
             tests = board.by_length(method)
             curves = {"loss": board.losses[method], "accuracy" if self.task else "by_length": tests}
-            save_run(path, board.models[method], settings=settings, curves=curves)
+            save_run(path, board.models[method], settings=settings | {"steps": board.step(method)}, curves=curves)
         return list(paths.values())
 
     def _new_board(self) -> Scoreboard:

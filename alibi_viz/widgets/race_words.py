@@ -54,6 +54,8 @@ class RaceWords:
         sentences = [self.status()]
         if report.task:
             sentences.append(found(report))
+        elif report.state == "failed" and not report.complete:
+            sentences.append("Of models whose training has diverged nothing can be said.")
         elif report.boards and report.boards[0].tested():
             tests = {method: report.by_length(method) for method in report.methods}
             sentences += [self._gap(tests), self._shapes(tests), in_range(report), self._undefined(tests)]
@@ -93,7 +95,7 @@ class RaceWords:
                     f"{board.steps:,} steps; meanwhile they are tested on {how}."
                 )
             case "running":
-                turn = f" of seed {len(report.boards)} of {report.seeds}" if report.seeds > 1 else ""
+                turn = f" of seed {max(1, len(report.boards))} of {report.seeds}" if report.seeds > 1 else ""
                 return f"Training on {where}: step {done:,} of {board.steps:,}{turn}, {tested}."
             case "finished":
                 return f"Trained {board.steps:,} steps on {where}, {seeds_of(report)}."

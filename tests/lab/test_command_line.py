@@ -54,6 +54,7 @@ def test_claims_of_the_published_results(capsys):
         (["race", "alibi", "--steps", "0"], "steps must be a whole number from 1 up, got 0"),
         (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
+        (["sweep", "alibi", "--device", "nope", "--steps", "1"], "device must be auto, cpu, cuda or another"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
         (["reproduce", "--seeds", "0"], "seeds must be a whole number from 1 up, got 0"),
     ],

@@ -86,6 +86,12 @@ def test_too_long_a_length_names_what_fits(model):
         lab.loss_by_length(model, short, [64, 128])
 
 
+@pytest.mark.parametrize("lengths", [[0], [8, 0], [-5], [True]])
+def test_a_length_that_is_none_is_named(model, text, lengths):
+    with pytest.raises(ValueError, match="length must be a whole number from 1 up"):
+        lab.loss_by_length(model, text, lengths)
+
+
 @pytest.mark.parametrize("lengths", [[48, 100, 333], [7, 11, 13, 17], [200]])
 def test_the_same_bytes_are_predicted_even_if_no_number_of_them_suits_all_lengths(model, text, lengths):
     targets = min(300, len(text.validation) - 1) if 333 not in lengths else 400

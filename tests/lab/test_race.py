@@ -89,3 +89,9 @@ def test_a_test_without_a_number_is_a_training_that_diverged(text):
 def test_learned_positions_without_a_number_are_no_divergence(text):
     *_, last = lab.race(["learned"], text, length=16, steps=2, checkpoints=1)
     assert math.isnan(last.by_length[32])
+
+
+def test_learned_positions_end_in_a_task_too():
+    *_, last = lab.race(["learned"], lab.TASKS["copy"], steps=2, checkpoints=1)
+    assert math.isfinite(last.by_length[16])
+    assert math.isnan(last.by_length[32]), "32 symbols to copy are 64 tokens"

@@ -66,3 +66,20 @@ def test_a_place_that_cannot_be_written_is_named_before_any_run(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         lab.sweep(runs(1), path=tmp_path / "file" / "results.jsonl")
+
+
+def test_an_interruption_while_runs_are_handed_out_loses_none_that_finish(tmp_path):
+    path = tmp_path / "results.jsonl"
+
+    class Interrupted(ThreadPoolExecutor):
+        given = 0
+
+        def submit(self, *arguments, **options):
+            self.given += 1
+            if self.given == 3:
+                raise KeyboardInterrupt
+            return super().submit(*arguments, **options)
+
+    with Interrupted(1) as pool, pytest.raises(KeyboardInterrupt):
+        list(lab.sweep(runs(4), pool, path=path, progress=False))
+    assert len(lab.read_results(path)) >= 1

@@ -106,13 +106,15 @@ def test_a_text_shorter_than_a_window_says_how_long_it_must_be():
 
 
 def test_the_larger_preset_is_for_cuda_and_is_one_that_a_run_takes(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert lab.preset("cpu") == {}
     larger = lab.preset("cuda")
     assert lab.Run("alibi", **larger).length > lab.Run("alibi").length
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert lab.preset() == larger
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert lab.preset() == {}
+    with pytest.raises(ValueError, match="there is no CUDA device here"):
+        lab.preset("cuda")
 
 
 def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):

@@ -38,3 +38,11 @@ def test_a_property_that_was_never_set_is_nothing(told: list[dict[str, Any]]) ->
         figure.data[0].x = [1]
         figure.data[1].update(x=[3], line_color="red")
     assert told[0]["style"]["line.color"] == [None, "red"]
+
+
+def test_plotlys_own_update_still_takes_one_value_for_all(told: list[dict[str, Any]]) -> None:
+    figure = LiveFigure(go.Figure([go.Scatter(), go.Scatter()]))
+    figure.plotly_update({"visible": False})
+    figure.plotly_update({"marker.color": ["red"]}, {}, [0, 1])
+    assert figure.data[1].visible is False
+    assert figure.data[1].marker.color == "red"
