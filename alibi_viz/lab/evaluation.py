@@ -92,9 +92,8 @@ def length_losses(
     shared = min((available // length * length for length in lengths), default=0) if sound else 0
     frozen = available // whole * whole or shared  # the first bytes of the text, the same ones at every length
     for length in lengths:
-        windows = (
-            -(-frozen // length) * length if sound and frozen else available
-        )  # of which the last may say more than is asked
+        # whole windows, of which the last may say more than is asked
+        windows = -(-frozen // length) * length if sound and frozen else available
         yield length, float(token_losses(model, text, length, targets=windows).flatten()[: frozen or None].mean())
 
 
