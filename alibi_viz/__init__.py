@@ -10,7 +10,7 @@ from types import ModuleType
 
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend
 from alibi_viz.bias import alibi_bias, bias_from_positions, grid_bias
-from alibi_viz.cached_bias import AlibiBias
+from alibi_viz.bias_cache import AlibiBias
 from alibi_viz.distance import causal_mask
 from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
 from alibi_viz.slopes import LearnedSlopes, alibi_slopes, e_fold, half_life, reach

@@ -35,7 +35,7 @@ APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
 COMPARE = f"""
 import json, time, torch
 from alibi_viz import lab
-from alibi_viz.widgets.race_report import TARGETS
+from alibi_viz.widgets.race.report import TARGETS
 settings = dict(length=app.length, steps=100, seed=app.seed, targets=TARGETS)
 app.steps = settings["steps"]
 

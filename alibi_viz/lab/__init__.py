@@ -1,5 +1,7 @@
 """Floor 3, the laboratory: text -> batches -> model -> steps -> curves."""
 
+from alibi_viz.lab.attention_stats import Reach, attention_reach
+from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.comparison import default_comparison, published_curves, published_results
 from alibi_viz.lab.context import loss_by_context
@@ -7,10 +9,8 @@ from alibi_viz.lab.cost import Cost, cost_by_length
 from alibi_viz.lab.evaluation import diverged, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Record, Run, measure
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
-from alibi_viz.lab.published_models import PUBLISHED_MODELS, published_model
+from alibi_viz.lab.published.models import PUBLISHED_MODELS, published_model
 from alibi_viz.lab.race import Lap, race, test_distances, test_lengths
-from alibi_viz.lab.reach import Reach, attention_reach
-from alibi_viz.lab.runs import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.scoreboard import Scoreboard
 from alibi_viz.lab.sweep import read_results, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy

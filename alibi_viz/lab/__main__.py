@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
+from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
 from alibi_viz.lab.comparison import default_comparison, published_results
 from alibi_viz.lab.evaluation import loss_by_length
 from alibi_viz.lab.experiment import Record, Run
-from alibi_viz.lab.published_models import train_published_models
+from alibi_viz.lab.published.models import train_published_models
 from alibi_viz.lab.race import race, test_lengths
-from alibi_viz.lab.runs import load_run, save_run
 from alibi_viz.lab.sweep import read_results, sweep
 from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text

@@ -4,7 +4,6 @@ A record holds numbers only and says with which versions it was made. Equal sett
 machine and versions, because the seed, the steps and the threads are settings too.
 """
 
-import hashlib
 import math
 import platform
 import time
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -136,8 +134,8 @@ def measure(run: Run) -> Record:
 
 
 def text_mark(path: str | None) -> str | None:
-    """By what a text of your own is known again: a checksum of its file. None for the built-in text."""
-    return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    """The fingerprint of the text that a run reads."""
+    return load_text(path=path).fingerprint
 
 
 def versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from alibi_viz.distance import right_aligned
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions import Position
-from alibi_viz.models.rotary_rules import RuledRotary
+from alibi_viz.models.positions.rotary_rules import RuledRotary
 
 __all__ = ["change_rotary_rule", "drop_bias", "impose_window", "multiply_slopes"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from alibi_viz.adapters import pretrained_heads
-from alibi_viz.lab.sources import Reading
+from alibi_viz.lab.attention_sources import Reading
 
 __all__ = ["PretrainedModel"]
 

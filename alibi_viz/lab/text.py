@@ -1,6 +1,9 @@
 """Something to read: a text as bytes, split into a part to train on and a part to test on."""
 
+import hashlib
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -9,30 +12,54 @@ from torch import Tensor
 
 __all__ = ["MAX_BYTES", "Text", "load_text"]
 
+VALIDATION_SHARE = 0.1  # of the paragraphs
+_SMALLEST_SHARE, _LARGEST_SHARE = 0.05, 0.2  # of the bytes; outside of this the text is split by place
+_PARAGRAPH_END = re.compile(rb"(?<=\n\n)")
 MAX_BYTES = 20_000_000  # a lesson reads a few megabytes at most; 50 MB by mistake should not freeze a notebook
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text as the numbers 0 to 255, one a byte of its UTF-8 form.
+    """A text as bytes, split into a training part and a validation part by the content of its paragraphs.
+
+    A hash of each paragraph decides its side, so a paragraph that two versions of a text share is on the same side in
+    both, and no paragraph is on both sides. A text for which this gives too little or too much validation text (few
+    paragraphs, or one repeated) is split by place instead: the last tenth is for validation.
 
     Attributes:
-        name: where it came from, for titles.
-        data: uint8 [bytes].
+        name: where the text came from, for titles.
+        data: uint8 [bytes], the UTF-8 bytes of the text.
     """
 
     name: str
     data: Tensor
 
-    @property
+    @cached_property
     def train(self) -> Tensor:
-        """The first nine tenths, uint8."""
-        return self.data[: len(self.data) * 9 // 10]
+        """uint8, about nine tenths of the text."""
+        return self._parts[0]
 
-    @property
+    @cached_property
     def validation(self) -> Tensor:
-        """The last tenth, uint8, never trained on."""
-        return self.data[len(self.data) * 9 // 10 :]
+        """uint8, about a tenth of the text, never trained on."""
+        return self._parts[1]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that identify the text; results name it."""
+        return hashlib.sha256(self.data.numpy().tobytes()).hexdigest()[:16]
+
+    @cached_property
+    def _parts(self) -> tuple[Tensor, Tensor]:
+        data = self.data.numpy().tobytes()
+        held_out: dict[bool, list[bytes]] = {False: [], True: []}
+        for paragraph in _PARAGRAPH_END.split(data):
+            held_out[_is_held_out(paragraph)].append(paragraph)
+        train, validation = (b"".join(part) for part in held_out.values())
+        if not _SMALLEST_SHARE <= len(validation) / len(data) <= _LARGEST_SHARE:
+            cut = len(data) * 9 // 10
+            train, validation = data[:cut], data[cut:]
+        return _as_tensor(train), _as_tensor(validation)
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.data):,} bytes)"
@@ -92,7 +119,17 @@ def _text(name: str, data: bytes) -> Text:
         ) from None
     if b"\0" in data:
         raise ValueError(f"{name} looks binary: it holds a zero byte at position {data.index(0):,}; give plain text")
-    return Text(name, torch.frombuffer(bytearray(data), dtype=torch.uint8))
+    return Text(name, _as_tensor(data))
+
+
+def _is_held_out(paragraph: bytes) -> bool:
+    """Whether a paragraph is for validation. Line breaks do not matter, so it may be wrapped differently elsewhere."""
+    digest = hashlib.sha256(b" ".join(paragraph.split())).digest()
+    return int.from_bytes(digest[:8], "big") < VALIDATION_SHARE * 2**64
+
+
+def _as_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def _check_size(name: str, size: int) -> None:

@@ -1,6 +1,6 @@
 """Floor 2: transformers that differ only in how they learn where their tokens are."""
 
-from alibi_viz.models.cache import KeyValueCache
+from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.language_model import LanguageModel
 from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
 from alibi_viz.models.self_attention import AlibiSelfAttention

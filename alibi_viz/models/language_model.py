@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.distance import is_integer
-from alibi_viz.models.cache import KeyValueCache
+from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.transformer import Transformer, TransformerConfig
 
 __all__ = ["LanguageModel"]

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace
-from alibi_viz.cached_bias import AlibiBias
-from alibi_viz.inputs import autocast_dtype
-from alibi_viz.models.cache import KeyValueCache
+from alibi_viz.attention.inputs import autocast_dtype
+from alibi_viz.bias_cache import AlibiBias
+from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.slopes import LearnedSlopes
 
 __all__ = ["AlibiSelfAttention"]

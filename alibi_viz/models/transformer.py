@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.models.cache import KeyValueCache
-from alibi_viz.models.fire import Fire
-from alibi_viz.models.forget import Forget
+from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
-from alibi_viz.models.relative import Decay, KerpleLog, LearnedAlibi, Sandwich, T5Buckets
+from alibi_viz.models.positions.fire import Fire
+from alibi_viz.models.positions.forget import Forget
+from alibi_viz.models.positions.relative import Decay, KerpleLog, LearnedAlibi, Sandwich, T5Buckets
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 __all__ = ["Transformer", "TransformerConfig", "make_position"]

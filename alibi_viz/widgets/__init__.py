@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "App": "base",
-    "AttentionExplorer": "attention_explorer",
+    "App": "core.app",
+    "AttentionExplorer": "attention.explorer",
     "BiasExplorer": "bias_explorer",
-    "ComparisonExplorer": "comparison_explorer",
-    "LengthLab": "length_lab",
+    "ComparisonExplorer": "comparison.explorer",
+    "LengthLab": "race.length_lab",
     "SlopeExplorer": "slope_explorer",
-    "SlopeSurgery": "slope_surgery",
+    "SlopeSurgery": "surgery.slope_surgery",
 }
 
 __all__ = [

@@ -14,10 +14,10 @@ from traitlets import observe, validate
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes
-from alibi_viz.widgets import words
-from alibi_viz.widgets.base import App
-from alibi_viz.widgets.later import Later
-from alibi_viz.widgets.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core import formatting as words
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.debounce import Later
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["BiasExplorer"]
 
@@ -57,7 +57,7 @@ class BiasExplorer(App):
     BiasExplorer(num_heads=2, length=4, form='relative', causal=True, scheme='official', scale='linear', head=None)
     >>> app.head = 3
     Traceback (most recent call last):
-    alibi_viz.widgets.traits.BadValue: head must be None or a whole number from 1 to num_heads=2, got 3
+    alibi_viz.widgets.core.traits.BadValue: head must be None or a whole number from 1 to num_heads=2, got 3
     """
 
     num_heads = Count(8, 1, 32)

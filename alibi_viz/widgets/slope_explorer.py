@@ -7,9 +7,9 @@ from torch import Tensor
 
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
-from alibi_viz.widgets import words
-from alibi_viz.widgets.base import App
-from alibi_viz.widgets.traits import Choice, Count
+from alibi_viz.widgets.core import formatting as words
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.traits import Choice, Count
 
 __all__ = ["SlopeExplorer"]
 

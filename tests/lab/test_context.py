@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.reach import attention_weights
+from alibi_viz.lab.attention_stats import attention_weights
 from alibi_viz.models import POSITIONS
 from tests.literal import literal_attention
 

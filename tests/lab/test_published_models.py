@@ -30,8 +30,8 @@ def test_an_unknown_name_is_told_which_there_are() -> None:
 def test_they_are_trained_again_by_the_same_steps(tmp_path, monkeypatch) -> None:
     """Not for 600 steps here: five are enough to see that the settings reach the training."""
     short = [lab.Run("rotary", length=64, steps=5, longest=2)]
-    monkeypatch.setattr("alibi_viz.lab.published_models.default_comparison", lambda seeds: short)
-    monkeypatch.setattr("alibi_viz.lab.published_models.PUBLISHED_MODELS", ("rotary",))
+    monkeypatch.setattr("alibi_viz.lab.published.models.default_comparison", lambda seeds: short)
+    monkeypatch.setattr("alibi_viz.lab.published.models.PUBLISHED_MODELS", ("rotary",))
     from alibi_viz.lab.__main__ import main  # noqa: PLC0415 - after the patch, as a user would call it
 
     threads = torch.get_num_threads()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from ipywidgets import Dropdown, Text
+from tests.widgets.core.test_app import control, message
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.widgets import BiasExplorer
-from alibi_viz.widgets.traits import BadValue
-from tests.widgets.test_base import control, message
+from alibi_viz.widgets.core.traits import BadValue
 
 MINUS = "\N{MINUS SIGN}"
 IMAGE, HOVER, TITLES = 0, 2, 4

@@ -6,7 +6,7 @@ import pytest
 from alibi_viz import alibi_slopes
 from alibi_viz.slopes import SCHEMES
 from alibi_viz.widgets import SlopeExplorer
-from alibi_viz.widgets.traits import BadValue
+from alibi_viz.widgets.core.traits import BadValue
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -1,0 +1,1 @@
+"""Results and trained models that ship with the package, and their readers."""

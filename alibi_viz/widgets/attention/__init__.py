@@ -1,0 +1,1 @@
+"""AttentionExplorer and its caption."""

@@ -1,0 +1,1 @@
+"""ComparisonExplorer and its caption."""

@@ -1,0 +1,1 @@
+"""What every app is built from."""

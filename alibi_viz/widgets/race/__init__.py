@@ -1,0 +1,1 @@
+"""LengthLab, the live training app."""

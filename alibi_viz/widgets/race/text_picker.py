@@ -1,0 +1,73 @@
+"""Which text: the built-in one, one's own, or a file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ipywidgets import Dropdown, HBox, Label, Layout, Text, Textarea, VBox
+
+from alibi_viz.widgets.race.traits import named_path
+
+__all__ = ["TextPicker"]
+
+_OPTIONS = [("Python language reference (built in)", "built in"), ("your own", "own"), ("a file", "file")]
+
+
+class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A menu, and below it the one field that the choice needs. It keeps what was typed, good or bad.
+
+    A file is named by its path and not uploaded: JupyterLab's file browser uploads files of any size, while a large
+    one in a message to the kernel would cost the connection.
+
+    Args:
+        changed: called when another text has been chosen or typed.
+    """
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self._changed, self._silent = changed, False
+        self.kind = Dropdown(options=_OPTIONS, tooltip="What the models read", layout=Layout(width="max-content"))
+        self.own = Textarea(
+            placeholder="Paste a text here: some thousand bytes of anything, in any language",
+            continuous_update=False,
+            rows=4,
+            layout=Layout(width="min(calc(100% - 6px), 620px)", display="none"),
+        )
+        self.path = Text(
+            placeholder="the path of a file in UTF-8, at most 20 MB",
+            continuous_update=False,
+            layout=Layout(width="min(calc(100% - 6px), 420px)", display="none"),
+        )
+        for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
+            widget.add_class(css).observe(self._on_change, names="value")
+        menu = HBox([Label("text"), self.kind], layout=Layout(align_items="center", overflow="visible"))
+        super().__init__([menu, self.own, self.path], layout=Layout(overflow="visible"))
+
+    def choice(self) -> str | Path | None:
+        """What is chosen now, as `load_text` takes it; it may be a text that cannot be used.
+
+        Raises ValueError when a file is to be read and no path was given, or none that can be.
+        """
+        if self.kind.value == "built in":
+            return None
+        if self.kind.value == "own":
+            return str(self.own.value)
+        if not self.path.value.strip():
+            raise ValueError("no file was named: give the path of a text in UTF-8, or choose another text")
+        return named_path(self.path.value.strip())
+
+    def show(self, value: str | Path | None) -> None:
+        """Show what was chosen elsewhere."""
+        self._silent = True
+        if isinstance(value, Path):
+            self.kind.value, self.path.value = "file", str(value)
+        elif value is None:
+            self.kind.value = "built in"
+        else:
+            self.kind.value, self.own.value = "own", value
+        self._silent = False
+
+    def _on_change(self, change: object) -> None:
+        self.own.layout.display = None if self.kind.value == "own" else "none"
+        self.path.layout.display = None if self.kind.value == "file" else "none"
+        empty = {"own": not self.own.value, "file": not self.path.value}.get(self.kind.value, False)
+        if not empty and not self._silent:  # an empty field was opened just now; it says itself what to put there
+            self._changed()

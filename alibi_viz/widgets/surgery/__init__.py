@@ -1,0 +1,1 @@
+"""SlopeSurgery: change a trained model and test it again."""

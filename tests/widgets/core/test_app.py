@@ -1,0 +1,253 @@
+"""What every app does: errors in words, one figure, a caption, files. A tiny app stands for all."""
+
+import re
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+from choreographer.browsers.chromium import ChromeNotFoundError
+from ipywidgets import Checkbox, Dropdown, IntSlider, Text, Widget
+from traitlets import TraitError, Unicode
+
+import alibi_viz
+from alibi_viz.figures import theme
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from tests.browser import chromium
+
+
+class Doubling(App):
+    """Powers of two."""
+
+    count = Count(8, 1, 64)
+    colour = Choice(None, (None, "red", "blue"))
+    big = Flag(False)
+    name = Unicode("<b>").tag(state=True)
+    draws = 0
+
+    def blank(self) -> go.Figure:
+        return theme.blank(200).add_scatter()
+
+    def controls(self) -> list[Widget]:
+        return [
+            self.slider("count", "powers", "s-count", "How many"),
+            self.menu("colour", "colour", "s-colour", "Which", {None: "none"}),
+            self.checkbox("big", "big", "s-big", "Big"),
+        ]
+
+    def draw(self) -> str:
+        if self.count == 13 and self.big:
+            raise ValueError("13 must not be big <i>")
+        self.draws += 1
+        self.figure.data[0].update(y=[2**at for at in range(self.count)])
+        return f"{self.count} powers of {self.name}"
+
+
+def control(app: App, kind: type, css: str) -> Any:
+    """The control of an app with this CSS class."""
+
+    def below(widget: Widget) -> list[Widget]:
+        return [widget, *(inner for child in getattr(widget, "children", ()) for inner in below(child))]
+
+    return next(widget for widget in below(app) if isinstance(widget, kind) and css in widget._dom_classes)
+
+
+def message(app: App) -> str:
+    return app._message.value
+
+
+BAD = [0, -1, 65, 2.5, 10**5000, float("nan"), True, "7", None, [8]]
+
+
+@pytest.mark.parametrize("value", BAD, ids=lambda value: str(type(value)))
+def test_a_bad_value_names_itself_and_what_is_allowed_and_changes_nothing(value):
+    app = Doubling()
+    before = app.figure.to_json()
+    with pytest.raises(BadValue, match=r"^count must be a whole number from 1 to 64, got .+$") as caught:
+        app.count = value
+    assert len(str(caught.value)) < 120
+    assert isinstance(caught.value, TraitError) and isinstance(caught.value, ValueError)
+    assert (app.count, app.figure.to_json(), app.caption) == (8, before, "8 powers of <b>")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"colour": "green"}, "colour must be one of None, red, blue, got 'green'"),
+        ({"colour": ["red"]}, "colour must be one of None, red, blue, got ['red']"),
+        ({"big": 1}, "big must be True or False, got 1"),
+        ({"count": 65}, "count must be a whole number from 1 to 64, got 65"),
+    ],
+)
+def test_a_bad_value_is_refused_at_the_start_as_well(state, words):
+    with pytest.raises(BadValue, match=re.escape(words)):
+        Doubling(**state)
+
+
+def test_a_trait_that_does_not_exist_is_named():
+    with pytest.raises(TypeError, match="Doubling has no counts; it has count, colour, big, name"):
+        Doubling(counts=3)
+
+
+def test_numpy_integers_are_whole_numbers():
+    import numpy as np  # noqa: PLC0415
+
+    app = Doubling(count=np.int64(3))
+    assert type(app.count) is int
+
+
+def test_a_trait_moves_its_controls_the_figure_and_the_caption():
+    app = Doubling()
+    app.count, app.colour, app.big = 3, "blue", True
+    assert control(app, IntSlider, "s-count").value == 3
+    assert control(app, Text, "s-count-field").value == "3"
+    menu = control(app, Dropdown, "s-colour")
+    assert menu.label == "blue"
+    assert control(app, Checkbox, "s-big").value is True
+    assert list(app.figure.data[0].y) == [1, 2, 4]
+    assert app.caption == "3 powers of <b>"
+
+
+def test_controls_move_the_trait():
+    app = Doubling()
+    control(app, IntSlider, "s-count").value = 5
+    assert app.count == 5
+    control(app, Text, "s-count-field").value = " 6 "
+    assert app.count == 6
+    assert control(app, Text, "s-count-field").value == "6"
+    menu = control(app, Dropdown, "s-colour")
+    assert [label for label, _ in menu.options] == ["none", "red", "blue"]
+    menu.label = "red"
+    assert app.colour == "red"
+    menu.label = "none"
+    assert app.colour is None
+    control(app, Checkbox, "s-big").value = True
+    assert app.big is True
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "2.5", "65", "", "1e9", "<script>alert(1)</script>", "9" * 6000])
+def test_a_bad_value_in_a_control_is_answered_in_the_app_which_stays_usable(text):
+    app = Doubling()
+    field = control(app, Text, "s-count-field")
+    field.value = text
+    assert "count must be a whole number from 1 to 64, got" in message(app)
+    assert 'role="alert"' in message(app)
+    assert "<script>" not in message(app)
+    assert (app.count, field.value, control(app, IntSlider, "s-count").value) == (8, "8", 8)
+    field.value = "9"
+    assert (app.count, message(app)) == (9, "")
+
+
+def test_what_draw_refuses_is_taken_back():
+    app = Doubling(big=True)
+    with pytest.raises(BadValue, match="13 must not be big"):
+        app.count = 13
+    assert (app.count, app.caption, len(app.figure.data[0].y)) == (8, "8 powers of <b>", 8)
+    control(app, Text, "s-count-field").value = "13"
+    assert "13 must not be big &lt;i&gt;" in message(app)
+    assert (app.count, control(app, Text, "s-count-field").value) == (8, "8")
+    app.count = 14
+    assert app.caption.startswith("14")
+
+
+def test_a_change_draws_once_and_no_change_not_at_all():
+    app = Doubling()
+    app.draws = 0
+    app.count = 9
+    assert app.draws == 1
+    app.count = 9
+    assert app.draws == 1
+    control(app, IntSlider, "s-count").value = 10
+    assert app.draws == 2
+    with app.hold_trait_notifications():
+        app.count, app.big = 11, True
+    assert app.draws == 3
+    app.refresh()
+    assert app.draws == 4
+
+
+def test_the_figure_is_the_same_object_for_life_and_a_reloaded_page_gets_its_present_state():
+    app = Doubling()
+    figure = app.figure
+    app.count = 3
+    assert app.figure is figure
+    state = figure.get_state()
+    assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
+    app.fit(640)
+    assert figure.layout.width == 640
+    assert figure.get_state()["_widget_layout"]["width"] == 640
+
+
+def test_the_page_tells_the_app_its_width():
+    app = Doubling()
+    app.children[-1].width = 512
+    assert (app.page_width, app.figure.layout.width) == (512, 512)
+
+
+def test_captions_are_shown_as_text():
+    shown = Doubling(name="<img src=x onerror=alert(1)>")._words.value
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "<img" not in shown
+
+
+def test_the_repr_is_readable_and_the_same_in_every_run():
+    app = Doubling(count=3, colour="red")
+    assert repr(app) == "Doubling(count=3, colour='red', big=False, name='<b>')"
+    assert len(repr(Doubling(name="x" * 5000))) < 150
+    bundle = app._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(app)
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+def test_a_long_repr_is_shown_whole():
+    class DoublingWithAVeryLongNameIndeed(Doubling):
+        """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+
+    app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
+    assert len(repr(app)) > 110
+    assert app._repr_mimebundle_()["text/plain"] == repr(app)
+
+
+def test_an_html_file_holds_everything_it_needs(tmp_path):
+    app = Doubling(name="</p><script>alert(1)</script>")
+    path = app.save(tmp_path / "x.html")
+    page = path.read_text(encoding="utf-8")
+    assert "&lt;/p&gt;&lt;script&gt;alert(1)" in page
+    assert "<script>alert(1)" not in page
+    assert "Plotly.newPlot" in page
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=", page)  # nothing is fetched
+    assert len(page) > 3_000_000  # plotly itself is inside
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+def test_a_png_file_is_a_picture(tmp_path):
+    path = Doubling().save(str(tmp_path / "x.PNG"))
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_png_without_chromium_says_what_to_do(tmp_path, monkeypatch):
+    def fail(*_: Any, **__: Any) -> None:
+        raise ChromeNotFoundError
+
+    monkeypatch.setattr(go.Figure, "write_image", fail)
+    with pytest.raises(RuntimeError, match=r"x.png needs Chrome or Chromium, and none was found: .* save as .html"):
+        Doubling().save(tmp_path / "x.png")
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x", "x.html.zip"])
+def test_another_suffix_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"save writes .html or .png, got '(\.pdf|no suffix|\.zip)' in .*x"):
+        Doubling().save(tmp_path / name)
+
+
+def test_a_snapshot_is_a_plain_figure_the_same_in_every_run():
+    one, other = Doubling().snapshot(), Doubling().snapshot()
+    assert not isinstance(one, go.FigureWidget)
+    assert one.to_json() == other.to_json()
+
+
+def test_an_app_is_found_by_name_and_an_unknown_one_is_named():
+    assert alibi_viz.widgets.SlopeExplorer.__name__ == "SlopeExplorer"
+    assert "BiasExplorer" in dir(alibi_viz.widgets)
+    with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
+        alibi_viz.widgets.SlopesExplorer  # noqa: B018

@@ -1,0 +1,154 @@
+"""A stream on a thread: taken whole, shown seldom, stopped soon, and never left behind."""
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from alibi_viz.widgets.core.background import Background
+
+
+def nothing(*_):
+    pass
+
+
+def endless():
+    for number in itertools.count():
+        time.sleep(0.001)
+        yield number
+
+
+def start(stream, *, take=nothing, show=nothing, end=nothing, **options):
+    return Background(stream, take, show, end, **options).start()
+
+
+def test_everything_is_taken_on_one_other_thread():
+    seen, threads = [], set()
+
+    def take(item):
+        seen.append(item)
+        threads.add(threading.current_thread())
+
+    start(range(100), take=take, end=take).result(timeout=10)
+    assert seen == [*range(100), None]
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads
+
+
+def test_it_stops_after_the_item_in_hand_and_closes_the_stream():
+    closed = []
+
+    def stream():
+        try:
+            yield from endless()
+        finally:
+            closed.append(threading.current_thread())
+
+    background = start(stream())
+    background.stop()
+    background.stop()
+    background.result(timeout=1)
+    background.join(timeout=1)
+    assert background.stopped
+    assert [thread.is_alive() for thread in closed] == [False], "closed on its own thread, which is gone"
+
+
+def failing():
+    yield 1
+    raise ArithmeticError("no more")
+
+
+def test_a_failure_is_told_and_raised():
+    told = []
+    with pytest.raises(ArithmeticError, match="no more"):
+        start(failing(), end=told.append).result(timeout=10)
+    assert [type(error) for error in told] == [ArithmeticError]
+
+
+def test_a_failure_to_show_is_a_failure():
+    def show():
+        raise KeyError("nowhere to draw")
+
+    with pytest.raises(KeyError):
+        start(endless(), show=show, every=0).result(timeout=10)
+
+
+def test_showing_is_seldom_and_costs_a_small_share_of_the_time():
+    shown = []
+
+    def show():
+        shown.append(time.monotonic())
+        time.sleep(0.02)
+
+    background = start(endless(), show=show, every=0.01, share=0.1)
+    time.sleep(1.05)
+    background.stop()
+    background.result(timeout=1)
+    assert 2 <= len(shown) <= 6  # 20 ms of showing, then 200 ms of work
+    assert all(later - earlier >= 0.2 for earlier, later in itertools.pairwise(shown))
+
+
+def test_awaiting_leaves_the_loop_free_and_raises_what_failed():
+    async def main():
+        background, ticks = start(itertools.islice(endless(), 200)), 0
+        while not background.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        await background
+        with pytest.raises(ArithmeticError):
+            await start(failing())
+        return ticks
+
+    assert asyncio.run(main()) > 5
+
+
+def test_a_cancelled_cell_stops_the_stream():
+    async def main():
+        background = start(endless())
+        cell = asyncio.ensure_future(asyncio.wait_for(background, timeout=None))
+        await asyncio.sleep(0.05)
+        cell.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cell
+        return background
+
+    background = asyncio.run(main())
+    background.join(timeout=1)
+    assert background.stopped
+    assert background.done()
+
+
+def test_an_interrupted_wait_stops_the_stream():
+    """Control-C in a script that waits for the result."""
+    code = """
+import itertools, os, signal, threading, time
+from alibi_viz.widgets.core.background import Background
+background = Background((time.sleep(.001) for _ in itertools.count()), *[lambda *_: None] * 3).start()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    background.result(timeout=30)
+except KeyboardInterrupt:
+    background.join(timeout=5)
+    print("stopped", background.stopped, background.done())
+"""
+    assert run(code) == "stopped True True"
+
+
+def test_an_interpreter_that_exits_takes_its_threads_along():
+    code = """
+import itertools, time
+from alibi_viz.widgets.core.background import Background
+ticks = (time.sleep(.001) for _ in itertools.count())
+Background(ticks, lambda _: None, lambda: None, lambda _: print("ended")).start()
+"""
+    assert run(code) == "ended"
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    return done.stdout.strip()

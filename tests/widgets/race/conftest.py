@@ -1,0 +1,24 @@
+"""What several tests of LengthLab need."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from alibi_viz.widgets import LengthLab
+from tests.widgets.race.small_race import small, until
+
+
+def no_race_thread() -> bool:
+    return not any(thread.name == "alibi_viz" and thread.is_alive() for thread in threading.enumerate())
+
+
+@pytest.fixture
+def long_race() -> Iterator[LengthLab]:
+    """A race that will not end by itself, with a few steps done."""
+    app = small(steps=2000)
+    app.train()
+    until(lambda: len(app.losses["none"]) > 3, "a few steps")
+    yield app
+    app.stop()
+    until(no_race_thread, "the end of the thread")

@@ -1,0 +1,60 @@
+"""A small race to drive without a browser, and what to look for in its app."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ipywidgets import Widget
+
+from alibi_viz.figures.panel import KINDS
+from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.race.traits import METHODS
+
+ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
+DEADLINE = 60  # seconds, for what takes one
+
+
+def controls(widget: Widget) -> Iterator[Widget]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from controls(child)
+
+
+def control(app: Widget, css: str) -> Widget:
+    """The control with a CSS class, as a browser test finds it."""
+    return next(widget for widget in controls(app) if css in getattr(widget, "_dom_classes", ()))
+
+
+def message(app: App) -> str:
+    return app._message.value
+
+
+def lanes(app: LengthLab) -> str:
+    return control(app, "s-lanes").value
+
+
+def small(**state: object) -> LengthLab:
+    """A race of a second."""
+    return LengthLab(**{"methods": ["alibi", "none"], "length": 8, "steps": 10} | state)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"not in {DEADLINE} s: {what}"
+        time.sleep(0.01)
+
+
+def trace(app: LengthLab, kind: str, method: str) -> Any:
+    return app.figure.data[(1 + KINDS.index(kind)) * len(METHODS) + METHODS.index(method)]
+
+
+def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
+    shown = trace(app, kind, method)
+    return dict(zip(shown.x.tolist(), shown.y.tolist(), strict=True))
+
+
+def open_tab(app: LengthLab, view: str) -> None:
+    app.view = view
+    until(lambda: not any(report.measuring for report in app._reports.values()), f"the measurements of {view}")

@@ -1,0 +1,93 @@
+"""Trained models kept from LengthLab, and opened by SlopeSurgery."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from alibi_viz import lab
+from alibi_viz.widgets import LengthLab, SlopeSurgery
+from alibi_viz.widgets.core.traits import BadValue
+from tests.widgets.race.small_race import DEADLINE, control, message, small
+
+
+@pytest.fixture(scope="module")
+def trained() -> LengthLab:
+    app = small(methods=["alibi", "learned"], seed=4)
+    app.train().result(DEADLINE)
+    return app
+
+
+def test_models_are_kept_with_their_settings_and_curves(trained: LengthLab, tmp_path: Path) -> None:
+    control(trained, "s-folder").value = str(tmp_path / "mine")
+    control(trained, "s-keep").click()
+    assert message(trained) == ""
+    kept = lab.load_run(tmp_path / "mine" / "alibi")
+    assert torch.equal(kept.model.head.weight, trained.models["alibi"].head.weight)
+    assert (kept.settings["length"], kept.settings["steps"], kept.settings["seed"]) == (8, 10, 4)
+    assert kept.curves["loss"] == trained.losses["alibi"]
+    assert kept.curves["by_length"] == {str(at): bits for at, bits in trained.results["alibi"].items()}
+    learned = lab.load_run(tmp_path / "mine" / "learned").curves["by_length"]
+    assert [at for at, bits in learned.items() if bits is not None] == ["8"]
+    surgery = SlopeSurgery()
+    surgery.open_run(tmp_path / "mine" / "alibi")
+    assert "alibi, trained on windows of 8 bytes" in surgery.caption
+
+
+def test_nothing_is_overwritten_and_nothing_half_written(trained: LengthLab, tmp_path: Path) -> None:
+    (tmp_path / "learned").mkdir()
+    with pytest.raises(BadValue, match="learned' exists already and is not overwritten"):
+        trained.keep(tmp_path)
+    assert not (tmp_path / "alibi").exists()
+    control(trained, "s-folder").value = str(tmp_path)
+    control(trained, "s-keep").click()
+    assert "exists already" in message(trained)
+    control(trained, "s-folder").value = "  "
+    control(trained, "s-keep").click()
+    assert "no folder was named" in message(trained)
+
+
+def test_without_a_trained_model_there_is_nothing_to_keep(tmp_path: Path, long_race: LengthLab) -> None:
+    for app in (small(), long_race):
+        with pytest.raises(BadValue, match="there is no trained model to keep"):
+            app.keep(tmp_path / "mine")
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_that_have_diverged_are_not_kept(tmp_path: Path) -> None:
+    app = small(learning_rate=1000.0)
+    with pytest.raises(lab.TrainingDiverged):
+        app.train().result(DEADLINE)
+    with pytest.raises(BadValue, match="these models have diverged in training"):
+        app.keep(tmp_path / "mine")
+    assert "not defined" not in app.caption
+    model = lab.make_model("alibi", max_length=8)
+    model.head.weight.data.fill_(float("nan"))
+    with pytest.raises(ValueError, match="its training has diverged"):
+        SlopeSurgery(model)
+    folder = lab.save_run(tmp_path / "nan", model, settings={"length": 8})
+    with pytest.raises(BadValue, match="its training has diverged"):
+        SlopeSurgery().open_run(folder)
+
+
+def test_models_of_needles_are_kept_and_not_opened_where_text_is_tested(tmp_path: Path) -> None:
+    app = small(view="needle")
+    app.train().result(DEADLINE)
+    app.keep(tmp_path)
+    with pytest.raises(BadValue, match="was trained on the task needle; only models of text"):
+        SlopeSurgery().open_run(tmp_path / "alibi")
+
+
+@pytest.mark.parametrize("path", ["~nosuchuser/x", "a\0b", "x" * 5000])
+def test_a_path_that_cannot_be_is_named_wherever_it_is_typed(trained: LengthLab, path: str) -> None:
+    surgery = SlopeSurgery()
+    control(surgery, "s-folder").value = path
+    assert "is no path that can be used" in message(surgery)
+    control(trained, "s-folder").value = path
+    control(trained, "s-keep").click()
+    assert "is no path that can be used" in message(trained)
+    app = small()
+    control(app, "s-text").value = "file"
+    control(app, "s-path").value = path
+    assert "is no path that can be used" in message(app)
+    assert len(message(app)) < 300

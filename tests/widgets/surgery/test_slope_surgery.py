@@ -1,0 +1,217 @@
+"""SlopeSurgery, driven through its traits: every number it shows is what the laboratory measures."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.widgets import SlopeSurgery
+from alibi_viz.widgets.core.traits import BadValue
+from alibi_viz.widgets.surgery.operation import TARGETS, Operation
+from tests.widgets.race.small_race import control
+
+
+@pytest.fixture(scope="module")
+def app() -> SlopeSurgery:
+    return SlopeSurgery()
+
+
+@pytest.fixture(autouse=True)
+def as_new(app: SlopeSurgery) -> None:
+    with app.hold_trait_notifications():
+        app.subject, app.factor, app.dropped, app.window, app.rule = "alibi", 1.0, "none", None, "plain"
+
+
+def losses(model: lab.SavedRun | object) -> dict[int, float]:
+    return lab.loss_by_length(model, lab.load_text(), lab.test_lengths(64), targets=TARGETS)
+
+
+def test_it_opens_with_a_trained_model_as_it_is(app: SlopeSurgery) -> None:
+    assert app.before == app.after == losses(lab.published_model("alibi").model)
+    assert list(app.before) == [64, 128, 256, 512, 1024]
+    assert "as it was trained. On windows of 64 it needs" in app.caption
+    assert len(app.figure.data[1].y) == 0
+
+
+def test_slopes_are_multiplied_heads_dropped_and_windows_imposed_together(app: SlopeSurgery) -> None:
+    model = lab.published_model("alibi").model
+    app.factor, app.dropped, app.window = 0.5, "3", 100
+    expected = losses(lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100))
+    assert app.after == pytest.approx(expected)
+    assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
+    assert (
+        "slopes times 0.5, the bias of head 3 dropped in every layer and a window of 100 keys imposed." in app.caption
+    )
+    assert app.figure.data[3].y.tolist() == pytest.approx(list(expected.values()))
+    reach = lab.attention_reach(
+        lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100),
+        lab.load_text(),
+        512,
+        trained=64,
+        windows=4,
+    )
+    assert np.allclose(app.figure.data[1].y, reach.distance.flatten(), atol=1e-3)
+    app.dropped = "all"
+    assert app.after == pytest.approx(losses(lab.impose_window(lab.drop_bias(model), 100)))
+    assert "times" not in app.caption, "a factor on no bias is no change"
+
+
+def test_the_caption_says_what_follows(app: SlopeSurgery) -> None:
+    app.factor = 0.25
+    worse = app.after[1024] - app.before[1024]
+    assert (
+        f"on windows of 1,024 it needs {app.after[1024]:.2f} bits per byte, {worse:.2f} more than before" in app.caption
+    )
+    rise = max(list(app.after.values())[1:]) - app.after[64]
+    assert f"at worst {rise:+.2f} beyond 64" in app.caption
+    app.subject, app.window = "rotary", 64
+    assert "a window of 64 keys imposed" in app.caption
+    assert "does not break" in app.caption
+    assert "with 0% of their weight on keys further back than the training length, 64" in app.caption
+
+
+def test_rotary_changes_its_rule_and_has_nothing_to_multiply(app: SlopeSurgery) -> None:
+    app.subject = "rotary"
+    plain = app.before
+    for rule in ("pi", "ntk"):
+        app.rule = rule
+        model = lab.change_rotary_rule(lab.published_model("rotary").model, rule)
+        assert app.after == pytest.approx(losses(model))
+    assert app.before == plain
+    app.factor = 2.0
+    assert "Rotary adds no bias, so there is nothing to multiply or drop." in app.caption
+    assert app.after == pytest.approx(losses(model))
+
+
+@pytest.mark.parametrize(
+    ("subject", "bias", "rule"), [("alibi", True, False), ("rotary", False, True), ("sinusoidal", False, False)]
+)
+def test_only_what_applies_can_be_set(app: SlopeSurgery, subject: str, bias: bool, rule: bool) -> None:
+    app.subject = subject
+    for css in ("s-factor", "s-factor-field", "s-dropped"):
+        assert control(app, css).disabled is not bias
+    assert control(app, "s-rule").disabled is not rule
+    assert not control(app, "s-window").disabled
+
+
+def test_a_method_of_your_own_with_a_bias_that_is_no_alibi() -> None:
+    app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
+    assert app.subject == "yours"
+    assert list(app.after) == [16, 32, 64, 128, 256]
+    assert "t5, trained on windows of 16 bytes, tested on 768 bytes of your text: slopes times 2." in app.caption
+
+
+def test_learned_positions_end_and_it_is_said() -> None:
+    app = SlopeSurgery(lab.make_model("learned", max_length=32))
+    assert "on windows of 512 its positions are not defined" in app.caption
+    assert np.isnan(app.figure.data[2].y).tolist() == [False, True, True, True, True]
+    assert "nan" not in app.caption
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("factor", 0, "factor must be a number from 0.0625 to 16, got 0"),
+        ("factor", float("nan"), "factor must be a number from 0.0625 to 16, got nan"),
+        ("factor", True, "factor must be a number"),
+        ("dropped", "5", "dropped must be none, all or a head from 1 to 4, got 5"),
+        ("dropped", 1, "dropped must be one of none, all, 1"),
+        ("window", 0, "window must be a whole number from 1 to 4096 or None, got 0"),
+        ("window", 1.5, "window must be a whole number"),
+        ("rule", "yarn", "rule must be one of plain, pi, ntk, got 'yarn'"),
+        ("subject", "yours", "there is no model of yours yet"),
+        ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, yours, got 't5'"),
+    ],
+)
+def test_a_bad_value_is_told_and_changes_nothing(app: SlopeSurgery, name: str, value: object, message: str) -> None:
+    before = (repr(app), app.caption, app.after)
+    with pytest.raises(BadValue, match=message):
+        setattr(app, name, value)
+    assert (repr(app), app.caption, app.after) == before
+
+
+def test_a_text_that_is_too_short_is_told() -> None:
+    with pytest.raises(ValueError, match="too long: your text has 80 bytes of validation text"):
+        SlopeSurgery(text="x" * 800)
+
+
+def test_a_kept_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path) -> None:
+    model = lab.make_model("kerple-log", seed=3, max_length=16)
+    folder = lab.save_run(tmp_path / "mine", model, settings={"length": 16})
+    field = control(app, "s-folder")
+    field.value = f"  {folder} "
+    assert app.subject == "yours"
+    assert "kerple-log, trained on windows of 16 bytes" in app.caption
+    assert app.before == pytest.approx(
+        lab.loss_by_length(model, lab.load_text(), lab.test_lengths(16), targets=TARGETS)
+    )
+    assert control(app, "s-subject").index == 3
+
+
+@pytest.mark.parametrize("fault", ["missing", "foreign", "damaged", "other version"])
+def test_a_folder_that_is_no_run_is_told_in_the_app_which_stays_as_it_was(
+    app: SlopeSurgery, tmp_path: Path, fault: str
+) -> None:
+    folder = tmp_path / "run"
+    if fault == "foreign":
+        folder.mkdir()
+    elif fault != "missing":
+        lab.save_run(folder, lab.make_model("alibi", max_length=16))
+    if fault == "damaged":
+        (folder / "weights.safetensors").write_bytes(b"no weights")
+    if fault == "other version":
+        content = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(content | {"version": 99}))
+    before = (repr(app), app.caption)
+    control(app, "s-folder").value = str(folder)
+    said = {"missing": "there is no run", "foreign": "is not a saved run", "damaged": "is damaged"}
+    assert said.get(fault, "has format version 99") in app._message.value
+    assert (repr(app), app.caption) == before
+    control(app, "s-folder").value = ""
+    app.factor = 2.0
+    assert "slopes times 2" in app.caption
+
+
+def test_the_controls_and_the_traits_say_the_same(app: SlopeSurgery) -> None:
+    control(app, "s-factor").value = 4
+    assert app.factor == 4
+    assert control(app, "s-factor-field").value == "4"
+    control(app, "s-factor-field").value = "three"
+    assert "factor must be a number from 0.0625 to 16, got &#x27;three&#x27;" in app._message.value
+    assert control(app, "s-factor-field").value == "4"
+    control(app, "s-window").value = 8
+    assert app.window == 8
+    app.window = 100
+    assert control(app, "s-window").value == 100
+    control(app, "s-window").value = 0
+    assert app.window is None
+
+
+def test_a_change_leaves_no_copy_of_the_weights() -> None:
+    model = lab.published_model("alibi").model
+    changed = Operation(model, 64, 2.0, "1", 32, "plain").changed()
+    assert changed.head.weight is model.head.weight
+
+
+@pytest.mark.parametrize("length", [None, [64], "abc", True, 0])
+def test_a_kept_run_whose_length_is_no_length_is_refused(app: SlopeSurgery, tmp_path: Path, length: object) -> None:
+    folder = lab.save_run(tmp_path / "run", lab.make_model("alibi", max_length=16), settings={"length": length})
+    before = repr(app)
+    control(app, "s-folder").value = str(folder)
+    assert "length must be a whole number from 1 up" in app._message.value
+    assert repr(app) == before
+
+
+def test_rotarys_rule_counts_from_the_length_that_the_model_was_trained_on() -> None:
+    model = lab.make_model("rotary")  # whose max_length says 256
+    app = SlopeSurgery(model, length=16, rule="pi")
+    changed = lab.change_rotary_rule(model, "pi", 16)
+    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.test_lengths(16), targets=2048)
+    assert app.after[32] != app.before[32]
+
+
+def test_a_length_that_is_no_number_is_named() -> None:
+    with pytest.raises(BadValue, match=r"length must be a whole number from 1 up, .*, got '8'"):
+        SlopeSurgery(lab.make_model("learned", max_length=16), length="8")
