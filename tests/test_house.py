@@ -31,9 +31,9 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
 }
 LOWER = {"torch", "numpy"}
 LIBRARIES = {
-    "lab": {*LOWER, "safetensors", "distributed"},  # distributed only when a sweep is given a scheduler
-    "figures": {"torch", "numpy", "plotly", "PIL"},
-    "widgets": {"torch", "numpy", "plotly", "PIL", "ipywidgets", "anywidget", "traitlets", "IPython", "kaleido"},
+    "lab": {*LOWER, "pandas", "regex", "safetensors", "tqdm", "distributed"},  # distributed: only for a scheduler
+    "figures": {"torch", "numpy", "pandas", "plotly", "PIL", "regex", "wcwidth"},
+    "widgets": {"torch", "numpy", "pandas", "plotly", "PIL", "ipywidgets", "anywidget", "traitlets", "IPython", "kaleido"},
 }
 LONGEST_FILE = 260  # lines; DESIGN says around 250
 
