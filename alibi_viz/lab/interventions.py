@@ -16,7 +16,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions import Position
 from alibi_viz.models.positions.rotary_rules import RuledRotary
 
-__all__ = ["change_rotary_rule", "drop_bias", "impose_window", "multiply_slopes"]
+__all__ = ["change_rotary_rule", "drop_bias", "evaluation_variants", "impose_window", "multiply_slopes"]
 
 
 class Changed(Position):
@@ -25,7 +25,11 @@ class Changed(Position):
     def __init__(self, original: Position, factors: Tensor | None, window: int | None) -> None:
         super().__init__()
         self.original, self.factors, self.window = original, factors, window
-        self.longest = original.longest
+        self.longest, self.is_relative = original.longest, original.is_relative
+
+    @property
+    def has_bias(self) -> bool:
+        return self.original.has_bias
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         return self.original.embed(tokens, start)
@@ -60,8 +64,7 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
     each = [float(factors)] * heads if isinstance(factors, int | float) else [float(factor) for factor in factors]
     if len(each) != heads or not all(math.isfinite(factor) and factor >= 0 for factor in each):
         raise ValueError(f"factors must be a number from 0 up, or one for each of the {heads} heads, got {factors!r}")
-    probe = torch.zeros(1, 1, model.config.d_model, device=model.head.weight.device)
-    if model.transformer.position.bias(1, 1, probe) is None:
+    if not model.transformer.position.has_bias:
         raise ValueError(f"position method {model.config.position!r} adds no bias that could be multiplied")
     return _with_position(model, lambda position: Changed(position, torch.tensor(each), None))
 
@@ -116,6 +119,22 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
         return RuledRotary(head_dim, rule, length)
 
     return _with_position(model, ruled)
+
+
+def evaluation_variants(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
+    """Copies of a model trained at `length`, to be evaluated beyond it under other rules than it was trained with.
+
+    "window" limits attention to the last `length` keys; it is left out for methods that add absolute positions to the
+    token vectors, which a window does not keep in range. "pi" and "ntk" rescale rotary positions.
+
+    >>> from alibi_viz.lab.interventions import evaluation_variants
+    >>> [list(evaluation_variants(lab.make_model(position), 32)) for position in ("rotary", "alibi", "learned")]
+    [['window', 'pi', 'ntk'], ['window'], []]
+    """
+    variants = {"window": impose_window(model, length)} if model.transformer.position.is_relative else {}
+    if model.config.position == "rotary":
+        variants |= {rule: change_rotary_rule(model, rule, length) for rule in ("pi", "ntk")}
+    return variants
 
 
 def _with_position(model: LanguageModel, change: Callable[[Position], Position]) -> LanguageModel:

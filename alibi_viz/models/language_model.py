@@ -31,6 +31,14 @@ class LanguageModel(nn.Module):
         self.transformer = Transformer(config)
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
 
+    def is_defined_at(self, length: int) -> bool:
+        """Whether the position method is defined for inputs of this many tokens.
+
+        >>> LanguageModel(TransformerConfig(position="learned", max_length=64)).is_defined_at(65)
+        False
+        """
+        return self.transformer.position.is_defined_at(length)
+
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
         if not isinstance(tokens, Tensor) or not is_integer(tokens.dtype):
             got = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__

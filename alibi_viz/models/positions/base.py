@@ -27,6 +27,16 @@ class Position(nn.Module):
 
     longest: int | None = None  # the longest length at which the method is defined; None for any
     reads_input = False  # whether `bias` looks at x, which a cache must then keep too
+    is_relative = True  # False for methods that add absolute positions to the token vectors
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether the method adds a bias to the logits."""
+        return type(self).bias is not Position.bias
+
+    def is_defined_at(self, length: int) -> bool:
+        """Whether inputs of this many tokens have positions; only a table of learned positions ends."""
+        return self.longest is None or length <= self.longest
 
     def for_layer(self, layer: int) -> "Position":
         """The module that layer 0, 1, ... uses: this one, shared, unless each layer needs parameters of its own."""
@@ -113,6 +123,8 @@ class Sinusoidal(Position):
     Even channels hold the sines and odd ones the cosines, as in the paper.
     """
 
+    is_relative = False
+
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
@@ -133,6 +145,8 @@ class Learned(Position):
 
     Beyond its table it is not defined. Clamping or wrapping would hide that, so it raises ValueError.
     """
+
+    is_relative = False
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
