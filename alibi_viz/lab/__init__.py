@@ -1,29 +1,31 @@
-"""Floor 3, the laboratory: text -> batches -> model -> steps -> curves."""
+"""Floor 3, the lab: text -> batches -> model -> training steps -> results."""
 
 from alibi_viz.lab.attention_stats import Reach, attention_reach
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
-from alibi_viz.lab.comparison import default_comparison, published_curves, published_results
-from alibi_viz.lab.context import loss_by_context
-from alibi_viz.lab.cost import Cost, cost_by_length
-from alibi_viz.lab.evaluation import diverged, loss_by_length, loss_by_position, token_losses
-from alibi_viz.lab.experiment import Record, Run, measure
+from alibi_viz.lab.comparison import default_comparison
+from alibi_viz.lab.evaluation import diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
+from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
-from alibi_viz.lab.published.models import PUBLISHED_MODELS, published_model
-from alibi_viz.lab.race import Lap, race, test_distances, test_lengths
-from alibi_viz.lab.scoreboard import Scoreboard
-from alibi_viz.lab.sweep import read_results, sweep
+from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
+from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
+from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
+from alibi_viz.lab.results import COLUMNS, Record, read_results, results_table
+from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, preset, train
 
 __all__ = [
+    "COLUMNS",
     "PUBLISHED_MODELS",
+    "QUESTIONS",
     "TASKS",
+    "Answer",
     "BadRun",
     "Claim",
-    "Cost",
     "Lap",
+    "Question",
     "Reach",
     "Record",
     "Run",
@@ -37,10 +39,12 @@ __all__ = [
     "accuracy",
     "attention_reach",
     "change_rotary_rule",
-    "cost_by_length",
     "default_comparison",
     "diverged",
     "drop_bias",
+    "evaluation_distances",
+    "evaluation_lengths",
+    "find_question",
     "impose_window",
     "judge",
     "load_run",
@@ -52,15 +56,14 @@ __all__ = [
     "measure",
     "multiply_slopes",
     "preset",
-    "published_curves",
+    "process_pool",
     "published_model",
     "published_results",
     "race",
     "read_results",
+    "results_table",
     "save_run",
     "sweep",
-    "test_distances",
-    "test_lengths",
     "token_losses",
     "train",
 ]

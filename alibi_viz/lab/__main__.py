@@ -1,25 +1,28 @@
-"""The laboratory without a notebook: `python -m alibi_viz.lab --help`."""
+"""The lab on the command line: `python -m alibi_viz.lab --help`."""
 
 import argparse
 import json
-import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
-from alibi_viz.lab.comparison import default_comparison, published_results
+from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import loss_by_length
-from alibi_viz.lab.experiment import Record, Run
-from alibi_viz.lab.published.models import train_published_models
-from alibi_viz.lab.race import race, test_lengths
-from alibi_viz.lab.sweep import read_results, sweep
+from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.published import published_results, train_published_models
+from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
+from alibi_viz.lab.race import evaluation_lengths, race
+from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
+from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
@@ -27,18 +30,22 @@ from alibi_viz.models import POSITIONS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status. What goes wrong is said in one line on standard error."""
+    """Run one command and return the exit status. Errors are reported in one line on standard error."""
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has ended, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, TypeError, OSError, ArithmeticError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except BrokenExecutor:
-        print("error: a worker process has died; what was finished is kept, call again for the rest", file=sys.stderr)
+        print("error: a worker process died; finished runs are saved, call again for the rest", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; what was finished is kept", file=sys.stderr)
+        print("stopped; finished runs are saved", file=sys.stderr)
         return 130
     return 0
 
@@ -51,27 +58,24 @@ def _race(options: argparse.Namespace) -> None:
             raise FileExistsError(f"{str(Path(options.save) / method)!r} exists already and is not overwritten")
     laps = race(options.methods, text, length=options.length, steps=options.steps, seed=options.seed, checkpoints=1)
     last = {lap.method: lap for lap in laps}
-    _print_row("bits per byte at length", [str(length) for length in test_lengths(options.length)])
+    _print_row("bits per byte at length", [str(length) for length in evaluation_lengths(options.length)])
     for method, lap in last.items():
-        _print_row(method, [f"{bits:.3f}" for bits in (lap.by_length or {}).values()])
+        losses = lap.scores or {}
+        _print_row(method, [f"{bits:.3f}" for bits in losses.values()])
         if options.save:
             settings = {"method": method, "length": options.length, "steps": options.steps, "seed": options.seed}
-            save_run(Path(options.save) / method, lap.model, settings=settings, curves={"by_length": lap.by_length})
+            save_run(Path(options.save) / method, lap.model, settings=settings, curves={"by_length": losses})
 
 
 def _sweep(options: argparse.Namespace) -> None:
-    """Do every method with every seed, or the runs of a file, and keep the records."""
+    """Train every method with every seed, or the runs listed in a file, and save the results."""
     if options.runs:
-        given = json.loads(Path(options.runs).read_text())
-        if not isinstance(given, list) or not all(isinstance(settings, dict) for settings in given):
-            raise ValueError(f'{options.runs} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
-        runs = [Run(**settings) for settings in given]
+        runs = _listed_runs(options.runs)
     else:
         asked = {"length": options.length, "steps": options.steps}
-        given = {name: value for name, value in asked.items() if value is not None}
         common = {
             **preset(options.device),
-            **given,
+            **{name: value for name, value in asked.items() if value is not None},
             "task": options.task,
             "path": options.text,
             "device": options.device,
@@ -83,12 +87,31 @@ def _sweep(options: argparse.Namespace) -> None:
             _print_record(record)
 
 
+def _listed_runs(path: str) -> list[Run]:
+    """The runs of a JSON file. Raises ValueError that names what is wrong."""
+    given = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(given, list) or not all(isinstance(settings, dict) for settings in given):
+        raise ValueError(f'{path} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
+    names = Run.__dataclass_fields__
+    for settings in given:
+        if "position" not in settings or (unknown := settings.keys() - names.keys()):
+            problem = f"unknown {', '.join(sorted(unknown))}" if "position" in settings else "no position"
+            raise ValueError(f"{path}: {problem} in {json.dumps(settings)}; settings are {', '.join(names)}")
+    return [Run(**settings) for settings in given]
+
+
 def _reproduce(options: argparse.Namespace) -> None:
-    """Do the default comparison and print a verdict on each claim."""
+    """Train the runs of the published comparison and print a verdict on each claim."""
+    runs = default_comparison(options.seeds)
     with _executor(options) as executor:
-        records = list(sweep(default_comparison(options.seeds), executor, path=options.out))
-    print(f"{sum(record['seconds'] for record in records):,.0f} seconds of one core in {len(records)} runs")
-    _print_verdicts(records)
+        records = list(sweep(runs, executor, path=options.out))
+    print(f"{sum(record['seconds'] for record in records):,.0f} seconds of training and tests in {len(records)} runs")
+    _print_verdicts(record_table(records, options.out))
+    if options.publish:
+        order = {json.dumps(run.settings(), sort_keys=True): number for number, run in enumerate(runs)}
+        records.sort(key=lambda record: order[json.dumps(record["run"], sort_keys=True)])
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
+        Path(options.publish).write_text(lines, encoding="utf-8")
 
 
 def _models(options: argparse.Namespace) -> None:
@@ -98,26 +121,47 @@ def _models(options: argparse.Namespace) -> None:
 
 
 def _claims(options: argparse.Namespace) -> None:
-    """Print a verdict on each claim, from a results file or the published one."""
-    _print_verdicts(read_results(options.results) if options.results else published_results())
+    """Print a verdict on each claim, from a results folder or the published results."""
+    _print_verdicts(_results(options))
+
+
+def _show(options: argparse.Namespace) -> None:
+    """Print the answers to one question, the mean over the seeds, and what holds in every seed."""
+    question = find_question(options.question)
+    results = _results(options)
+    rows = results[(results["question"] == question.name) & (results["evaluated"] == options.evaluated)]
+    if rows.empty:
+        raise ValueError(f"there are no results on {question.name!r}, evaluated {options.evaluated!r}")
+    table = rows.pivot_table(index="label", columns="x", values="value", sort=False, dropna=False)
+    _print_row(question.unit, [str(x) for x in table.columns])
+    for label, values in zip(table.index, table.to_numpy(), strict=True):
+        _print_row(label, ["-" if pd.isna(value) else f"{value:.3f}" for value in values])
+    for sentence in question.findings(rows, int(rows["length"].mode()[0])):
+        print(sentence)
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    """Test a model kept by `race --save` at other lengths."""
+    """Test a model saved by `race --save` at other lengths."""
     saved = load_run(options.run)
     losses = loss_by_length(saved.model, load_text(path=options.text), options.lengths)
     _print_row("bits per byte at length", [str(length) for length in losses])
     _print_row(saved.model.config.position, [f"{bits:.3f}" for bits in losses.values()])
 
 
-def _print_verdicts(records: list[Record]) -> None:
-    for verdict in judge(records):
+def _results(options: argparse.Namespace) -> pd.DataFrame:
+    return read_results(options.results) if options.results else published_results()
+
+
+def _print_verdicts(results: pd.DataFrame) -> None:
+    for verdict in judge(results):
         print(f"- {verdict}")
 
 
 def _print_record(record: Record) -> None:
-    run, tests = record["run"], record.get("by_length") or record.get("accuracy") or {}
-    shown = "  ".join(f"{at}: {'not defined' if value is None else f'{value:.3f}'}" for at, value in tests.items())
+    run = record["run"]
+    name = main_question(run["task"]).name
+    answers = [answer for answer in record["answers"] if answer[:2] == [AS_TRAINED, name]]
+    shown = "  ".join(f"{x}: {'not defined' if value is None else f'{value:.3f}'}" for _, _, x, value, *_ in answers)
     print(f"{run['label']} ({run['task']}, seed {run['seed']})  {record['error'] or shown}", flush=True)
 
 
@@ -127,17 +171,24 @@ def _print_row(name: str, cells: list[str]) -> None:
 
 @contextmanager
 def _executor(options: argparse.Namespace) -> Iterator[Executor | None]:
-    """Dask's, a pool of processes, or None for one after the other."""
+    """Dask's executor, a pool of processes, or None for one run after the other."""
     if options.scheduler:
         from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
 
         with Client(options.scheduler) as client:
             yield client.get_executor()
     elif options.workers > 1:
-        with ProcessPoolExecutor(options.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with process_pool(options.workers) as pool:
             yield pool
     else:
         yield None
+
+
+def _count(text: str) -> int:
+    """An integer of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, got {text!r}")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -149,33 +200,44 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(command=function)
         return added
 
-    def training(added: argparse.ArgumentParser, length: int | None, steps: int | None, usual: str) -> None:
+    def training(added: argparse.ArgumentParser, length: int | None, steps: int | None, default: str) -> None:
         added.add_argument("methods", nargs="*", metavar="method", help=", ".join(POSITIONS))
-        added.add_argument("--length", type=int, default=length, help=f"training length L ({usual})")
-        added.add_argument("--steps", type=int, default=steps, help="how many")
+        added.add_argument("--length", type=int, default=length, help=f"training length L ({default})")
+        added.add_argument("--steps", type=int, default=steps, help="number of training steps")
         added.add_argument("--text", help="a UTF-8 file of your own")
 
     def sweeping(added: argparse.ArgumentParser, out: str) -> None:
-        added.add_argument("--seeds", type=int, default=3, help="%(default)s")
-        added.add_argument("--out", default=out, help="results file; a second call does what is missing (%(default)s)")
-        added.add_argument("--workers", type=int, default=1, help="processes, each of one thread (%(default)s)")
+        added.add_argument("--seeds", type=_count, default=3, help="how many (%(default)s)")
+        added.add_argument(
+            "--out", default=out, help="results folder; called again, it does what is missing (%(default)s)"
+        )
+        added.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
         added.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
+
+    def reading(added: argparse.ArgumentParser) -> None:
+        added.add_argument("results", nargs="?", help="a results folder or file; the published results by default")
 
     one = command("race", _race)
     training(one, 32, 300, "32")
     one.set_defaults(methods=["alibi", "sinusoidal", "rotary"])
     one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--save", metavar="FOLDER", help="keep the trained models there")
+    one.add_argument("--save", metavar="FOLDER", help="save the trained models there")
     many = command("sweep", _sweep)
     training(many, None, None, f"{Run.length}; on a CUDA device longer windows, a larger model and more steps")
     many.add_argument("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     many.set_defaults(methods=["alibi", "sinusoidal", "rotary", "none"])
     many.add_argument("--task", default="text", choices=["text", *TASKS])
     many.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
-    sweeping(many, "results.jsonl")
-    sweeping(command("reproduce", _reproduce), "comparison.jsonl")
+    sweeping(many, "results")
+    whole = command("reproduce", _reproduce)
+    sweeping(whole, "comparison")
+    whole.add_argument("--publish", metavar="FILE", help="write the records there as well, one line each")
     command("models", _models).add_argument("--out", default="models", help="where (%(default)s)")
-    command("claims", _claims).add_argument("results", nargs="?", help="a results file; the published one by default")
+    reading(command("claims", _claims))
+    show = command("show", _show)
+    show.add_argument("question", choices=[question.name for question in QUESTIONS], help="what was measured")
+    reading(show)
+    show.add_argument("--evaluated", default=AS_TRAINED, help="as trained, window, pi or ntk (%(default)s)")
     test = command("evaluate", _evaluate)
     test.add_argument("run", help="the folder of a saved run")
     test.add_argument("lengths", type=int, nargs="+", help="test lengths")

@@ -1,11 +1,10 @@
-"""One run of the laboratory: settings in, one JSON-able record out. What a sweep repeats, on any machine.
+"""Train and test one model: settings in, one JSON-serializable record out.
 
-A record holds numbers only and says with which versions it was made. Equal settings give equal numbers on the same
-machine and versions, because the seed, the steps and the threads are settings too.
+Equal settings give equal numbers on the same machine with the same versions, because the seed, the number of steps and
+the number of threads are settings too. The record names the versions it was made with.
 """
 
 import math
-import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,27 +15,25 @@ from typing import Any
 
 import torch
 
-from alibi_viz.lab.context import loss_by_context
-from alibi_viz.lab.evaluation import diverged, loss_by_length
-from alibi_viz.lab.interventions import change_rotary_rule, impose_window
-from alibi_viz.lab.race import test_lengths
-from alibi_viz.lab.tasks import TASKS, Task, accuracy
+from alibi_viz.lab.checkpoints import versions
+from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.questions import QUESTIONS, Question
+from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
+from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, load_text
-from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
+from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["Record", "Run", "measure", "text_mark", "versions"]
+__all__ = ["Run", "measure", "new_model", "training_steps"]
 
-Record = dict[str, Any]
-CURVE_POINTS = 60  # of the training loss that a record keeps, each the mean of the steps since the last
-TASK_TOKENS = 65_536  # read at each distance of a task
-TARGETS = 8192  # bytes predicted at each length
-CONTEXT_TARGETS, CONTEXT_STRIDE = 1024, 16  # 16 targets a window: they have c - 15 to c bytes of context
+CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
+CHECKPOINT_TARGETS = 8192  # bytes predicted at each length after each quarter of the training
 
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one training run and its tests.
+    """The settings of one training run and its tests.
 
     Attributes:
         position: a position method.
@@ -44,11 +41,11 @@ class Run:
         length: the training length L.
         steps, batch_size, learning_rate, seed: as in `train`; the seed also sets the starting weights.
         longest: tests go to this many times L, or the largest power of two below.
-        threads: of torch. One each is best when several runs share a machine, and part of what makes numbers repeat.
-        path: a file of your own, instead of the built-in text.
-        device: as in `train`. Numbers from a GPU are not equal to those from a CPU.
+        threads: of torch. One thread each is best when several runs share a machine.
+        path: a text file of your own, instead of the built-in text.
+        device: as in `train`. Numbers from a GPU differ from those from a CPU.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
-        label: what a table calls it; the position method by default.
+        label: name in tables and legends; the position method by default.
 
     Raises ValueError and TypeError for settings that no run could have.
 
@@ -76,150 +73,145 @@ class Run:
         for name in ("length", "steps", "batch_size", "longest", "threads"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise ValueError(f"seed must be a whole number, got {self.seed!r}")
-        TransformerConfig(position=self.position, **{"num_heads": 4, **self.model})  # type: ignore[arg-type]
+            raise ValueError(f"seed must be an integer, got {self.seed!r}")
+        TransformerConfig(position=self.position, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or self.position)
 
     def settings(self) -> dict[str, Any]:
-        """All of it as JSON-able values; equal for equal runs."""
+        """All settings as JSON-serializable values; equal for equal runs."""
         return asdict(self)
 
+    def source(self) -> Text | Task:
+        """The text or task to train on. Raises ValueError for a text that is too short for the tests."""
+        if self.task != "text":
+            return TASKS[self.task]
+        text = load_text(path=self.path)
+        needed = self.length * self.longest + self.length + 1
+        if len(text.validation) < needed:
+            raise ValueError(
+                f"{text.name} is too short for tests up to {self.longest} times {self.length}: its validation part "
+                f"has {len(text.validation):,} bytes, at least {needed:,} are needed"
+            )
+        return text
 
-def measure(run: Run) -> Record:
-    """Train and test one run.
 
-    Returns a record with "run" (the settings), "text" (what `text_mark` says of a file of your own, else None), "error"
-    (None, or how training diverged), "curve" ([[step, bits], ...]),
-    "seconds", "tokens_per_second" (median), "made_with", and the tests: for text "by_length", "by_context" and the same
-    "by_length" under "changed" evaluations (a window of L; rotary's rules), and "by_step" (at L and 4L after each
-    quarter of the steps, for a gap may only mean that training was short); for a task "accuracy" by distance. A value
-    that is not defined, as learned positions beyond their table, is None. Raises ValueError, before any training, for a
-    text that is too short for the tests.
+def measure(run: Run, source: Text | Task | None = None) -> Record:
+    """Train one model, ask it every question of its task, and return the record.
+
+    The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
+    training diverged), "seconds", "tokens_per_second" (median), "made_with" (versions) and "answers", a list of
+    [evaluated, question, x, value, unit, count], where a value that is not defined is None. `results_table` and
+    `read_results` turn records into a table. `source` saves loading the text of the run again.
+
+    Raises ValueError, before any training, for a text that is too short for the tests.
 
     >>> record = measure(Run("none", length=16, steps=5, longest=2))
-    >>> list(record["by_length"]), record["error"]
-    (['16', '32'], None)
+    >>> {answer[1] for answer in record["answers"]} >= {"training loss", "longer windows", "same targets"}
+    True
     """
     started = time.perf_counter()
+    source = run.source() if source is None else source
+    record: Record = {"run": run.settings(), "text": "", "error": None}
+    if isinstance(source, Text):
+        record["text"] = source.fingerprint
     with _threads(run.threads):
-        source: Text | Task = TASKS[run.task] if run.task in TASKS else load_text(path=run.path)
-        if isinstance(source, Text):
-            _check_length(source, run)
-        vocabulary = {"vocabulary": source.vocabulary} if isinstance(source, Task) else {}
-        model = make_model(run.position, seed=run.seed, **{"max_length": run.length, **vocabulary, **run.model})
+        model = new_model(run, source)
         steps: list[Step] = []
-        at_steps: Record = {}
-        quarters = {max(1, run.steps * part // 4) for part in range(1, 5)}
-        record: Record = {"run": run.settings(), "text": text_mark(run.path), "error": None}
-        settings = {"length": run.length, "steps": run.steps, "batch_size": run.batch_size, "seed": run.seed}
+        answers: list[list[Any]] = []
         try:
-            for step in train(model, source, learning_rate=run.learning_rate, device=run.device, **settings):
+            for step in training_steps(model, source, run):
                 steps.append(step)
-                if isinstance(source, Text) and step.index in quarters:
-                    at_steps[str(step.index)] = _by_length(model, source, _near(run))
+                if isinstance(source, Text) and step.index in _checkpoints(run.steps):
+                    answers += _checkpoint_answers(model, source, run, step.index)
+            answers += _final_answers(model, source, run)
         except TrainingDiverged as error:
-            record["error"] = str(error)
-        else:
-            tests = _tested(model, run)
-            if diverged(model, {int(at): math.nan if v is None else v for at, v in tests.get("by_length", {}).items()}):
-                record["error"] = "the trained model gives no number: its training has diverged"
-            record.update(tests, **({"by_step": at_steps} if at_steps else {}))
-    record["curve"] = [[steps[last - 1].index, _mean(steps, first, last)] for first, last in _parts(len(steps))]
+            record["error"], answers = str(error), []
+    record["answers"] = _training_curve(steps, run) + answers
     record["tokens_per_second"] = round(median(step.tokens_per_second for step in steps)) if steps else None
     record["seconds"] = round(time.perf_counter() - started, 2)
     record["made_with"] = versions()
     return record
 
 
-def text_mark(path: str | None) -> str | None:
-    """The fingerprint of the text that a run reads."""
-    return load_text(path=path).fingerprint
+def new_model(run: Run, source: Text | Task) -> LanguageModel:
+    """The untrained model of a run."""
+    sizes: dict[str, Any] = {"max_length": run.length}
+    if isinstance(source, Task):
+        sizes["vocabulary"] = source.vocabulary
+    return make_model(run.position, seed=run.seed, **{**sizes, **run.model})
 
 
-def versions() -> dict[str, str]:
-    """What the numbers depend on, besides the settings."""
-    import alibi_viz  # noqa: PLC0415 - the package loads this module, not the other way round
-
-    return {
-        "alibi_viz": alibi_viz.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-    }
-
-
-def _tested(model: LanguageModel, run: Run) -> Record:
-    lengths = test_lengths(run.length, run.longest)
-    if run.task != "text":
-        task = TASKS[run.task]
-        furthest = {task.furthest(length) for length in lengths}
-        return {"accuracy": {str(far): _accuracy(model, task, far) for far in sorted(furthest)}}
-    text = load_text(path=run.path)
-    longest = run.length * run.longest
-    stride = min(CONTEXT_STRIDE, run.length)
-    settings = {"targets": CONTEXT_TARGETS, "stride": stride, "longest": longest}
-    return {
-        "by_length": _by_length(model, text, lengths),
-        "by_context": _table(loss_by_context(model, text, lengths, **settings)),
-        "changed": {
-            name: _by_length(changed, text, lengths) for name, changed in _evaluation_rules(model, run.length).items()
-        },
-    }
+def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Iterator[Step]:
+    """Train the model of a run, step by step."""
+    return train(
+        model,
+        source,
+        length=run.length,
+        steps=run.steps,
+        batch_size=run.batch_size,
+        learning_rate=run.learning_rate,
+        seed=run.seed,
+        device=run.device,
+    )
 
 
-def _check_length(text: Text, run: Run) -> None:
-    """The last tenth of the text must hold the longest window, and the targets that follow it."""
-    needed = run.length * run.longest + CONTEXT_TARGETS + 1
-    if len(text.validation) < needed:
-        raise ValueError(
-            f"{text.name} is too short for tests up to {run.longest} times {run.length}: its last tenth has "
-            f"{len(text.validation):,} bytes, at least {needed:,} are needed"
-        )
+def _checkpoints(steps: int) -> set[int]:
+    """After each quarter of the steps: a gap at the end may only mean that training was short."""
+    return {max(1, steps * quarter // 4) for quarter in range(1, 5)}
 
 
-def _near(run: Run) -> list[int]:
-    """L, and 4 L or the longest test: the two lengths whose gap is followed while training goes on."""
-    return sorted({run.length, run.length * min(4, run.longest)})
+def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -> list[list[Any]]:
+    lengths = sorted({run.length, run.length * min(4, run.longest)})
+    losses = loss_by_length(model, text, lengths, targets=max(CHECKPOINT_TARGETS, *lengths))
+    return [
+        _as_row(AS_TRAINED, question, *answer)
+        for question in QUESTIONS
+        for answer in question.at_checkpoint(step, losses, run.length, CHECKPOINT_TARGETS)
+    ]
 
 
-def _accuracy(model: LanguageModel, task: Task, distance: int) -> float | None:
-    """On as many exercises as fit into TASK_TOKENS, 256 at most."""
-    return _known(accuracy(model, task, distance, samples=max(1, min(256, TASK_TOKENS // task.needs(distance)))))
+def _final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[list[Any]]:
+    """Every question of the task, for the model as trained and changed. Raises TrainingDiverged for a NaN."""
+    models = {AS_TRAINED: model, **evaluation_variants(model, run.length)}
+    rows = []
+    for question in (question for question in QUESTIONS if question.task == run.task):
+        for evaluated in question.evaluations:
+            if evaluated not in models:
+                continue
+            for answer in question.measure(models[evaluated], source, run.length, longest=run.longest):
+                if math.isnan(answer.value) and model.is_defined_at(_context(answer.x, source)):
+                    raise TrainingDiverged("the trained model gives no number: its training has diverged")
+                rows.append(_as_row(evaluated, question, *answer))
+    return rows
 
 
-def _evaluation_rules(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
-    """The same weights under other rules: a window for all that look at distances only, and two more for rotary."""
-    absolute = ("sinusoidal", "learned")
-    changed = {} if model.config.position in absolute else {"window": impose_window(model, length)}
-    if model.config.position == "rotary":
-        changed |= {rule: change_rotary_rule(model, rule, length) for rule in ("pi", "ntk")}
-    return changed
+def _context(x: int, source: Text | Task) -> int:
+    """How long an input must be for an answer at x."""
+    return source.min_length(x) if isinstance(source, Task) else x
 
 
-def _by_length(model: LanguageModel, text: Text, lengths: list[int]) -> dict[str, float | None]:
-    return _table(loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths)))
+def _as_row(evaluated: str, question: Question, x: int, value: float, count: int) -> list[Any]:
+    """An answer as a record holds it; JSON has no NaN, so a value that is not defined is None."""
+    return [evaluated, question.name, x, None if math.isnan(value) else round(value, 5), question.unit, count]
 
 
-def _table(losses: dict[int, float]) -> dict[str, float | None]:
-    return {str(length): _known(loss) for length, loss in losses.items()}
-
-
-def _known(value: float) -> float | None:
-    """JSON has no NaN; what is not defined is null there."""
-    return None if math.isnan(value) else round(value, 5)
-
-
-def _parts(count: int) -> list[tuple[int, int]]:
-    """(first, last) of at most CURVE_POINTS equal parts of 0 .. count."""
-    points = min(count, CURVE_POINTS)
-    ends = [count * point // points for point in range(points + 1)] if points else []
-    return list(pairwise(ends))
-
-
-def _mean(steps: list[Step], first: int, last: int) -> float:
-    return round(sum(step.loss for step in steps[first:last]) / (last - first), 4)
+def _training_curve(steps: list[Step], run: Run) -> list[list[Any]]:
+    points = min(len(steps), CURVE_POINTS)
+    ends = [len(steps) * point // points for point in range(points + 1)] if points else []
+    unit = "bits per byte" if run.task == "text" else "bits per answer"
+    return [
+        [
+            AS_TRAINED,
+            TRAINING_LOSS,
+            steps[last - 1].index,
+            round(sum(step.loss for step in steps[first:last]) / (last - first), 4),
+            unit,
+            (last - first) * run.batch_size,
+        ]
+        for first, last in pairwise(ends)
+    ]
 
 
 @contextmanager

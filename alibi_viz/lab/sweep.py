@@ -1,188 +1,163 @@
-"""Many runs, on one core or on many machines, with every finished one kept at once.
+"""Many runs, on one core or on many machines, with each finished run saved at once.
 
-The results file holds one JSON record a line. A line is written in one piece under a lock, as soon as its run is
-finished. So two sweeps may share a file (a run that both have done stands there once), and a kill costs the runs in
-flight and nothing else: started again, the sweep does what is missing.
+Results are kept in a folder with one JSON file per run. A file is written under another name and then renamed, so it is
+complete or absent: two sweeps may share a folder, and a killed sweep loses only the runs in progress. Started again, a
+sweep does the runs that are missing.
 """
 
+import hashlib
 import json
+import multiprocessing
 import os
-import sys
+import re
+import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO
 
-from alibi_viz.lab.experiment import Record, Run, measure, text_mark
+from tqdm import tqdm
 
-try:
-    import fcntl
-except ImportError:  # Windows: appends are still in one piece, but two sweeps should not share a file
-    fcntl = None  # type: ignore[assignment]
+from alibi_viz.lab.experiment import Run, measure
+from alibi_viz.lab.results import Record, read_records
+from alibi_viz.lab.text import Text
 
-__all__ = ["read_results", "sweep"]
-
-_BEGINNING = b'{"run": {'  # of every line: `measure` puts the settings first
+__all__ = ["process_pool", "sweep"]
 
 
 def sweep(
     runs: Iterable[Run], executor: Executor | None = None, *, path: str | Path | None = None, progress: bool = True
 ) -> Iterator[Record]:
-    """Do every run, yielding each record as it comes (see `measure`); those already in the file come first.
+    """Do every run and yield each record as it comes (see `measure`), those already in the folder first.
 
     Args:
         runs: their settings, no two alike.
-        executor: any `concurrent.futures.Executor`: None does the runs here, one after the other; a
-            `ProcessPoolExecutor` uses the cores of this machine; Dask's `Client(...).get_executor()` uses a cluster.
-        path: the results file, made if it is missing. Without it nothing is kept.
-        progress: draw a bar on standard error.
+        executor: any `concurrent.futures.Executor`. None does the runs here, one after the other; `process_pool` uses
+            the cores of this machine; Dask's `Client(...).get_executor()` uses a cluster.
+        path: the results folder, created if missing. Without it nothing is saved.
+        progress: show a progress bar on standard error.
 
-    A run that diverges is a result ("error" says how). Any other failure ends the sweep: runs that wait are cancelled,
-    the error is raised, and what is finished stays in the file. Leaving the loop early does the same, without an error.
+    A run that diverges is a result (its "error" says how). Any other failure ends the sweep: waiting runs are
+    cancelled, the error is raised, and finished runs stay in the folder. Leaving the loop early does the same, without
+    an error.
 
-    Raises at the call: ValueError for two equal runs, when the file holds something else than results, and when a run
-    in it read another text than is at its path today; OSError when the file cannot be written.
+    Raises at the call: ValueError for two equal runs, for a folder with other JSON files, and for a saved run whose
+    text has changed since; OSError if the folder can't be created.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
     [0, 1]
     """
-    todo = list(runs)
-    wanted = {_key(run.settings()): run for run in todo}
-    if len(wanted) < len(todo):
-        raise ValueError(f"{len(todo)} runs were given, but only {len(wanted)} of them differ; set another seed")
-    kept = {_key(record["run"]): record for record in read_results(path)} if path and Path(path).exists() else {}
-    done = [kept[key] for key in wanted if key in kept]
-    _check_texts(done, path)
-    if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).open("ab").close()  # better to fail now than after the first run
-    missing = [run for key, run in wanted.items() if key not in kept]
-    return _results(done, missing, executor, path, progress)
+    runs = list(runs)
+    wanted = {_key(run.settings()): run for run in runs}
+    if len(wanted) < len(runs):
+        raise ValueError(f"{len(runs)} runs were given, but only {len(wanted)} of them differ; set another seed")
+    folder = None if path is None else Path(path)
+    saved: dict[str, Record] = {}
+    if folder is not None:
+        if folder.is_file():
+            raise ValueError(
+                f"{str(folder)!r} is a file, and a sweep saves its results in a folder; read_results can read the file"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        saved = {_key(record["run"]): record for record in read_records(folder)}
+    finished = [(wanted[key], saved[key]) for key in wanted if key in saved]
+    _check_texts(finished, folder)
+    missing = [run for key, run in wanted.items() if key not in saved]
+    return _results([record for _, record in finished], missing, executor, folder, progress)
 
 
 def _results(
-    done: list[Record], missing: list[Run], executor: Executor | None, path: str | Path | None, progress: bool
+    finished: list[Record], missing: list[Run], executor: Executor | None, folder: Path | None, progress: bool
 ) -> Iterator[Record]:
-    total = len(done) + len(missing)
-    yield from done
-    finished: SimpleQueue[Future[Record]] = SimpleQueue()
+    total = len(finished) + len(missing)
+    yield from finished
+    with tqdm(total=total, initial=len(finished), unit="run", disable=not progress) as bar:
+        records = _here(missing, folder) if executor is None else _submitted(missing, executor, folder)
+        for record in records:
+            bar.update()
+            yield record
 
-    def kept(record: Record) -> Record:
-        if path is not None:
-            _append(path, record)
-        return record
 
-    def keep(future: Future[Record]) -> None:
-        """On the executor's thread, at once: whoever asks for the next record may take his time."""
-        told: Future[Record] = Future()
+def _here(runs: list[Run], folder: Path | None) -> Iterator[Record]:
+    for run in runs:
+        yield _save(measure(run), folder)
+
+
+def _submitted(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
+    results: SimpleQueue[Future[Record]] = SimpleQueue()
+
+    def save(future: Future[Record]) -> None:
+        """Save at once, on the executor's thread: the caller may take its time to ask for the next record."""
+        result: Future[Record] = Future()
         try:
-            told.set_result(kept(future.result()))
+            result.set_result(_save(future.result(), folder))
         except BaseException as error:
-            told.set_exception(error)
-        finished.put(told)
+            result.set_exception(error)
+        results.put(result)
 
     futures: list[Future[Record]] = []
     try:
-        if progress:
-            _draw(len(done), total)
-        if executor is None:
-            fresh = (kept(measure(run)) for run in missing)
-        else:
-            for run in missing:  # one by one: an interruption here must not lose those that are on their way
-                futures.append(executor.submit(measure, run))
-                futures[-1].add_done_callback(keep)
-            fresh = (finished.get().result() for _ in futures)
-        for count, record in enumerate(fresh, start=len(done) + 1):
-            if progress:
-                _draw(count, total)
-            yield record
+        for run in runs:  # one by one: an interruption here must not lose the runs already submitted
+            futures.append(executor.submit(measure, run))
+            futures[-1].add_done_callback(save)
+        for _ in futures:
+            yield results.get().result()
     finally:
         for future in futures:
             future.cancel()
 
 
-def read_results(path: str | Path) -> list[Record]:
-    """The records of a results file, oldest first. A last line that a kill cut short is left out.
+def process_pool(workers: int) -> ProcessPoolExecutor:
+    """An executor of `workers` processes that end with this one, even if it is killed.
 
-    Raises FileNotFoundError, and ValueError that names the line which is no result.
+    >>> with lab.process_pool(1) as pool:
+    ...     pool.submit(abs, -1).result()
+    1
     """
-    lines = Path(path).read_bytes().split(b"\n")
-    records = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            Run(**record["run"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            if number == len(lines) and _torn(line):  # not ended by a newline
-                continue
-            raise ValueError(f"line {number} of {str(path)!r} is not a result of this version: {line[:60]!r}") from None
-        records.append(record)
-    return records
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_exit_with_parent)
 
 
-def _torn(line: bytes) -> bool:
-    """Whether a kill cut this line short while it was being written: it must begin as every record does."""
-    return line[: len(_BEGINNING)] == _BEGINNING[: len(line)]
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def _check_texts(records: list[Record], path: str | Path | None) -> None:
-    for record in records:
-        own = record["run"]["path"]
-        if own is not None and record.get("text") != text_mark(own):
-            raise ValueError(
-                f"{own!r} is not the text any more that its runs in {str(path)!r} have read: use another results file"
-            )
+def _check_texts(finished: list[tuple[Run, Record]], folder: Path | None) -> None:
+    """Raise ValueError if a saved run was measured on another text than its settings give today."""
+    fingerprints: dict[str | None, str] = {}
+    for run, record in finished:
+        if run.task != "text":
+            continue
+        if run.path not in fingerprints:
+            source = run.source()
+            assert isinstance(source, Text)
+            fingerprints[run.path] = source.fingerprint
+        if record["text"] != fingerprints[run.path]:
+            name = "the built-in text" if run.path is None else repr(run.path)
+            raise ValueError(f"{name} has changed since runs in {str(folder)!r} were made: use another results folder")
 
 
 def _key(settings: Record) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def _append(path: str | Path, record: Record) -> None:
-    with open(path, "a+b") as file, _locked(file):
-        _mend_last_line(file)
-        if _key(record["run"]) in {_key(known["run"]) for known in read_results(path)}:
-            return  # another sweep has done it meanwhile
-        file.write(json.dumps(record).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _mend_last_line(file: BinaryIO) -> None:
-    """End the last line if only its newline is missing, and drop it if a kill cut it short."""
-    file.seek(0)
-    start = file.read().rfind(b"\n") + 1
-    file.seek(start)
-    line = file.read()
-    try:
-        if line:
-            json.loads(line)
-            file.write(b"\n")
-            file.flush()
-    except ValueError:
-        if not _torn(line):
-            raise ValueError(f"{file.name!r} does not end in a result any more: {line[:60]!r}") from None
-        file.truncate(start)
-
-
-@contextmanager
-def _locked(file: BinaryIO) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _draw(done: int, total: int) -> None:
-    """A bar that is drawn over itself on a screen, and a line a run in a log."""
-    filled = 30 * done // max(total, 1)
-    bar = f"[{'#' * filled}{'.' * (30 - filled)}] {done} of {total} runs"
-    live = sys.stderr.isatty()
-    print(f"\r{bar}" if live else bar, end="" if live and done < total else "\n", file=sys.stderr, flush=True)
+def _save(record: Record, folder: Path | None) -> Record:
+    """Write the record into the folder, complete or not at all, and return it."""
+    if folder is not None:
+        run = record["run"]
+        digest = hashlib.sha256(_key(run).encode()).hexdigest()[:12]
+        label = re.sub(r"[^\w-]+", "-", run["label"])[:40]
+        path = folder / f"{run['task']}-{label}-seed-{run['seed']}-{digest}.json"
+        scratch = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+        scratch.write_text(json.dumps(record), encoding="utf-8")
+        scratch.replace(path)
+    return record

@@ -1,56 +1,43 @@
-"""Three trained models that ship with the package, so that a lesson on trained models opens at once.
+"""Three trained models that ship with the package: seed 0 of the published comparison.
 
-They are the runs of seed 0 of the default comparison: windows of 64 bytes, 600 steps. `make models` trains them anew.
+They were trained on windows of 64 bytes for 600 steps. `make models` trains them again.
 """
 
-from importlib.resources import files
 from pathlib import Path
 
 from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
 from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import loss_by_length
-from alibi_viz.lab.experiment import TARGETS, Run
-from alibi_viz.lab.race import test_lengths
-from alibi_viz.lab.text import load_text
-from alibi_viz.lab.training import make_model, train
+from alibi_viz.lab.experiment import new_model, training_steps
+from alibi_viz.lab.race import evaluation_lengths
 
 __all__ = ["PUBLISHED_MODELS", "published_model", "train_published_models"]
 
 PUBLISHED_MODELS = ("alibi", "rotary", "sinusoidal")
+TARGETS = 8192  # bytes predicted at each length
 
 
 def published_model(name: str) -> SavedRun:
-    """A trained model with its settings and its loss by length. Raises ValueError for a name that there is not.
+    """A trained model with its settings and its loss by length. Raises ValueError for an unknown name.
 
-    >>> kept = lab.published_model("alibi")
-    >>> kept.settings["steps"], kept.model.config.position
+    >>> saved = lab.published_model("alibi")
+    >>> saved.settings["steps"], saved.model.config.position
     (600, 'alibi')
     """
     if name not in PUBLISHED_MODELS:
         raise ValueError(f"name must be one of {', '.join(PUBLISHED_MODELS)}, got {name!r}")
-    return load_run(Path(str(files("alibi_viz.lab") / "published" / "models" / name)))
+    return load_run(Path(__file__).parent / "models" / name)
 
 
 def train_published_models(folder: str | Path) -> None:
-    """Train them again, a minute in all, each into a new folder in `folder`; torch's threads are left as they are."""
-    first = {run.position: run for run in default_comparison(1) if run.task == "text" and run.label == run.position}
+    """Train the models again, each into a new folder in `folder`: a minute in all. torch's threads stay as they are."""
+    runs = {run.position: run for run in default_comparison(1) if run.task == "text" and run.label == run.position}
     for name in PUBLISHED_MODELS:
-        _train(first[name], Path(folder) / name)
-
-
-def _train(run: Run, path: Path) -> None:
-    text = load_text()
-    model = make_model(run.position, seed=run.seed, max_length=run.length)
-    for _ in train(
-        model,
-        text,
-        length=run.length,
-        steps=run.steps,
-        batch_size=run.batch_size,
-        learning_rate=run.learning_rate,
-        seed=run.seed,
-        device="cpu",
-    ):
-        pass
-    losses = loss_by_length(model, text, test_lengths(run.length, run.longest), targets=TARGETS)
-    save_run(path, model, settings=run.settings(), curves={"by_length": losses})
+        run = runs[name]
+        text = run.source()
+        model = new_model(run, text)
+        for _ in training_steps(model, text, run):
+            pass
+        lengths = evaluation_lengths(run.length, run.longest)
+        losses = loss_by_length(model, text, lengths, targets=TARGETS)
+        save_run(Path(folder) / name, model, settings=run.settings(), curves={"by_length": losses})

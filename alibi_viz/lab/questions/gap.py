@@ -1,0 +1,63 @@
+"""How does the gap between long and short windows change as training goes on?"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from alibi_viz.lab.questions.outcomes import HOLDS, join, outcomes, quoted
+from alibi_viz.lab.questions.question import Answer, Question, last_finite
+from alibi_viz.lab.results import seed_curves
+from alibi_viz.panel import Panel
+
+__all__ = ["Gap"]
+
+
+class Gap(Question):
+    """By training step, how many bits per byte more windows of 4L cost than windows of L."""
+
+    name = "gap"
+    summary = "How much worse windows of 4 L are than windows of L, by training step."
+
+    def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
+        if 4 * length in losses:
+            yield Answer(step, losses[4 * length] - losses[length], count)
+
+    def rescale(self, x: int, old: int, new: int) -> int:
+        return x  # a step
+
+    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+        last = max(xs, default=1)
+        every = math.ceil(last / 6)
+        return Panel(
+            title=f"How much worse windows of {4 * length:,} are than windows of {length:,}, by training step",
+            x_title="step",
+            y_title="more bits per byte",
+            hover="%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>",
+            curves=curves,
+            ticks={step: f"{step:,}" for step in (*range(every, last - every // 2, every), last)},
+            low=-0.2,
+            high=1.0,
+            log=False,
+        )
+
+    def findings(self, results: pd.DataFrame, length: int) -> list[str]:
+        curves = seed_curves(results)
+        if not curves:
+            return []
+        ends = {label: [last_finite(points) for points in seeds.values()] for label, seeds in curves.items()}
+        defined = {label: gaps for label, gaps in ends.items() if all(map(math.isfinite, gaps))}
+        absent = [quoted(label) for label in ends if label not in defined]
+        moving = [quoted(label) for label in defined if all(map(_still_changes, curves[label].values()))]
+        sentences = ["At the end of training, windows of 4 L against windows of L:", *outcomes(defined)]
+        if absent:
+            sentences.append(f"Not defined beyond the training length: {join(absent)}.")
+        if moving:
+            sentences.append(f"The gap is still changing for {join(moving)}: train longer before you trust it.")
+        return [*sentences, "A small gap early on may only mean that little has been learned yet."]
+
+
+def _still_changes(points: Mapping[int, float]) -> bool:
+    """Whether the gap changed in the second half of training by more than a method that holds may lose."""
+    gaps = [points[step] for step in sorted(points)]
+    return len(gaps) > 1 and abs(gaps[-1] - gaps[len(gaps) // 2]) > HOLDS

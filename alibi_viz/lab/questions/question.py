@@ -1,0 +1,164 @@
+"""What a question is: how it is measured, what its panel shows, and what its caption may say.
+
+To add a question, write a subclass in a file of its own and add an instance to `QUESTIONS`. It is then measured by
+`measure`, kept in the records of a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+from torch import Tensor
+
+from alibi_viz.lab.results import AS_TRAINED, seed_curves
+from alibi_viz.lab.tasks import Task
+from alibi_viz.lab.text import Text
+from alibi_viz.models import LanguageModel
+from alibi_viz.panel import Curves, Panel, Points
+from alibi_viz.slopes import e_fold, reach
+
+__all__ = ["Answer", "Question", "alibi_marks", "in_lengths", "mean_curve", "with_multiple"]
+
+
+class Answer(NamedTuple):
+    """One measurement: where on the question's axis, its value (NaN if not defined), and over how many targets."""
+
+    x: int
+    value: float
+    count: int
+
+
+class Question:
+    """One question about trained models. Subclasses set the attributes and override the methods they need.
+
+    Attributes:
+        name: the tab's title, and the value of the column "question".
+        summary: what is measured, in one sentence.
+        task: what the models are trained on, "text" or a task.
+        unit: of the values.
+        lowest_is_best: True for a loss, False for an accuracy.
+        evaluations: how models may be changed for it: "as trained" and names from `evaluation_variants`.
+        while_training: whether it is measured at each checkpoint of a race, as the main question of its task.
+    """
+
+    name: str
+    summary: str
+    task: str = "text"
+    unit: str = "bits per byte"
+    lowest_is_best: bool = True
+    evaluations: tuple[str, ...] = (AS_TRAINED,)
+    while_training: bool = False
+
+    def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
+        """Measure a model trained on `length` tokens, up to `longest` times that, one answer at a time.
+
+        Nothing for a question that is answered while training.
+        """
+        yield from ()
+
+    def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
+        """Answers from a checkpoint of a training on text, where `losses` is {window length: bits per byte}."""
+        yield from ()
+
+    def rescale(self, x: int, old: int, new: int) -> int:
+        """Where on the axis of models trained on `new` tokens a value x of models trained on `old` tokens belongs."""
+        return x * new // old
+
+    def panel(
+        self,
+        results: pd.DataFrame,
+        length: int,
+        *,
+        labels: Sequence[str] | None = None,
+        unfinished: pd.DataFrame | None = None,
+        published: pd.DataFrame | None = None,
+        guesses: Mapping[str, Points] | None = None,
+        marks: Mapping[str, float] | None = None,
+        last: int | None = None,
+    ) -> Panel:
+        """The panel of this question.
+
+        Args:
+            results: rows of this question and of one kind of evaluation.
+            length: the training length.
+            labels: which labels to show; those of the results by default. A label without rows is listed in the legend.
+            unfinished: rows of seeds that are still training, drawn thin and left out of the mean.
+            published: rows of runs trained elsewhere, drawn dotted; already rescaled.
+            guesses: {label: {x: value}} that the reader expects.
+            marks: {label: x} of vertical lines.
+            last: the largest x to come, while results are incomplete.
+        """
+        finished, growing, elsewhere = (
+            seed_curves(rows) if rows is not None else {} for rows in (results, unfinished, published)
+        )
+        curves = {}
+        for label in finished if labels is None else labels:
+            seeds = list(finished.get(label, {}).values())
+            thin = [*seeds, *growing.get(label, {}).values()]
+            curves[label] = Curves(
+                mean_curve(seeds or thin),
+                thin if len(thin) > 1 else [],
+                list(elsewhere.get(label, {}).values()),
+                (guesses or {}).get(label, {}),
+            )
+        xs = {x for rows in (results, unfinished, published) if rows is not None for x in rows["x"].tolist()}
+        return self.layout(curves, length, sorted(xs | ({last} if last else set())), marks or {})
+
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+        """The titles, axes and marks around the curves; `xs` are the positions that have values."""
+        raise NotImplementedError
+
+    def findings(self, results: pd.DataFrame, length: int) -> list[str]:
+        """Sentences on what the results show, each computed from them and true of every seed.
+
+        The results are rows of this question and of one kind of evaluation. Empty without results.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def mean_curve(curves: Sequence[Points]) -> Points:
+    """The mean of curves, at the positions that all of them have.
+
+    >>> from alibi_viz.lab.questions.question import mean_curve
+    >>> mean_curve([{32: 2.0, 64: 3.0}, {32: 4.0}]), mean_curve([])
+    ({32: 3.0}, {})
+    """
+    if not curves:
+        return {}
+    shared = [x for x in curves[0] if all(x in points for points in curves)]
+    return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
+
+
+def alibi_marks(slopes: Tensor) -> dict[str, float]:
+    """How far ALiBi's flattest head sees: {label: tokens}, for the marks of a panel; `slopes` is [heads].
+
+    >>> from alibi_viz.lab.questions import alibi_marks
+    >>> alibi_marks(alibi_slopes(4))
+    {'alibi 1/m': 256.0, 'alibi 4/m': 1024.0}
+    """
+    flattest = slopes.min()
+    return {"alibi 1/m": float(e_fold(flattest)), "alibi 4/m": float(reach(flattest))}
+
+
+def with_multiple(x: int, ratio: float) -> str:
+    """A tick label with the multiple of the training length below it.
+
+    >>> from alibi_viz.lab.questions.question import with_multiple
+    >>> with_multiple(32, 1), with_multiple(1024, 16)
+    ('32<br>L', '1,024<br>16 L')
+    """
+    return f"{x:,}<br>{'L' if ratio == 1 else f'{ratio:g} L'}"
+
+
+def in_lengths(xs: Sequence[int], length: int) -> dict[int, str]:
+    """Ticks at the training length and at each x, with multiples of the training length."""
+    return {x: with_multiple(x, x / length) for x in sorted({length, *xs})}
+
+
+def last_finite(points: Points) -> float:
+    """The value at the largest x; NaN without points."""
+    return points[max(points)] if points else math.nan

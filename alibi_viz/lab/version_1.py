@@ -1,0 +1,46 @@
+"""Convert records written by version 0.1, which kept each measurement in a table of its own, to today's form."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from alibi_viz.lab.tasks import TASKS
+
+__all__ = ["upgrade"]
+
+TARGETS, CONTEXT_TARGETS, TASK_TOKENS = 8192, 1024, 65_536  # what version 0.1 measured on
+OLD_TEXT = "version 0.1"  # split the built-in text by place; results on it can't be compared with today's
+BITS, SHARE = "bits per byte", "share of answers"
+
+
+def upgrade(record: dict[str, Any]) -> dict[str, Any]:
+    """A record in today's form: unchanged if it has it already, else converted from version 0.1's."""
+    if "answers" in record:
+        return record
+    run = record["run"]
+    text = record.get("text") or (OLD_TEXT if run["task"] == "text" else "")
+    answers = list(_answers(record))
+    kept = {key: record[key] for key in ("run", "error", "tokens_per_second", "seconds", "made_with")}
+    return {**kept, "text": text, "answers": answers}
+
+
+def _answers(record: dict[str, Any]) -> Iterator[tuple[str, str, int, float | None, str, int]]:
+    run = record["run"]
+    unit = BITS if run["task"] == "text" else "bits per answer"
+    before = 0
+    for step, bits in record["curve"]:
+        yield "as trained", "training loss", step, bits, unit, (step - before) * run["batch_size"]
+        before = step
+    windows = {"as trained": record.get("by_length", {}), **record.get("changed", {})}
+    for evaluated, losses in windows.items():
+        for length, bits in losses.items():
+            yield evaluated, "longer windows", int(length), bits, BITS, TARGETS
+    for step, losses in record.get("by_step", {}).items():
+        near, far = losses[min(losses, key=int)], losses[max(losses, key=int)]
+        if len(losses) > 1:
+            gap = None if near is None or far is None else far - near
+            yield "as trained", "gap", int(step), gap, BITS, TARGETS
+    for context, bits in record.get("by_context", {}).items():
+        yield "as trained", "same targets", int(context), bits, BITS, CONTEXT_TARGETS
+    for distance, share in record.get("accuracy", {}).items():
+        samples = max(1, min(256, TASK_TOKENS // TASKS[run["task"]].min_length(int(distance))))
+        yield "as trained", run["task"], int(distance), share, SHARE, samples
