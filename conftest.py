@@ -1,14 +1,15 @@
-"""What every test and docstring example has: the public names, and one thread a process."""
+"""Shared by all tests: one thread per process, and the names that docstring examples use without importing them."""
 
 import pytest
 import torch
 
 import alibi_viz
 
-torch.set_num_threads(1)  # the same numbers on every machine, and processes side by side out of each other's way
+torch.set_num_threads(1)  # equal numbers on every machine, and parallel processes do not slow each other down
 
 
 @pytest.fixture(autouse=True)
-def _names_in_docstrings(doctest_namespace: dict[str, object]) -> None:
-    doctest_namespace.update(torch=torch, av=alibi_viz, lab=alibi_viz.lab)
-    doctest_namespace.update({name: getattr(alibi_viz, name) for name in alibi_viz.__all__})
+def _names_in_docstrings(request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
+    if isinstance(request.node, pytest.DoctestItem):
+        doctest_namespace.update({name: getattr(alibi_viz, name) for name in alibi_viz.__all__})
+        doctest_namespace.update(torch=torch, av=alibi_viz, lab=alibi_viz.lab)

@@ -1,4 +1,4 @@
-"""BiasExplorer: what ALiBi adds to the logit of every head, query and key."""
+"""BiasExplorer: the bias of every head, query and key, and what the softmax makes of it."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from traitlets import observe, validate
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
-from alibi_viz.figures import bias as picture
+from alibi_viz.figures import bias as bias_plot
 from alibi_viz.slopes import SCHEMES, alibi_slopes
-from alibi_viz.widgets.core import formatting as words
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.debounce import Later
+from alibi_viz.widgets.core.debounce import Debounce
+from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["BiasExplorer"]
@@ -33,191 +33,224 @@ _FORMULAS = {
         "split": "-m |i - j|, half of the heads looking back, half ahead",
     }.items()
 }
-_STILL = 0.5  # seconds without a change before the pointer is answered: less than a hand needs from slider to picture
-_FLAT = 0.04  # of the colour scale: a head that spans less of it looks like one colour
+_HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
+_UNIFORM = 0.04  # a head that spans at most this share of the color scale looks like one color
+_ENDS = (0, -1)  # the first and the last query: in every form their biases include the extremes of all queries
+_SAME_WEIGHTS = "Each row differs from the relative form by a constant, which the softmax does not see."
+_LAST_KEYS = "Without a mask every query favors the last keys, wherever it is itself."
+_SPLIT_CAUSAL = "Under a causal mask the heads that look ahead see only their own position."
+_NOTES_WITHOUT_MASK = {
+    "relative": f"The keys ahead get a positive bias. {_LAST_KEYS}",
+    "key": f"{_SAME_WEIGHTS} {_LAST_KEYS}",
+    "end": f"{_SAME_WEIGHTS} {_LAST_KEYS}",
+    "symmetric": "Keys before and after a query are treated alike, as an encoder needs it.",
+    "split": "Gray is masked: the side that a head does not look at.",
+}
 
 
 class BiasExplorer(App):
-    """The bias of `num_heads` heads for `length` queries and keys, one tile a head, all on one colour scale.
+    """The bias of each head as a tile of `length` queries x `length` keys, on one color scale for all heads.
 
-    A click on a head, or the menu, enlarges it; another click, or "all heads", goes back.
+    By default a tile shows what the softmax makes of the bias: e^bias, divided by its largest value among the keys that
+    the query may see. This is the weight that distance leaves to a key whose content is as good as that of the most
+    favored key: under a causal mask, the query's own position. It goes from 1 down to 0 in every head. Forms with the
+    same attention weights look the same. Choose show="bias" for the bias itself.
+
+    A click on a head, or the menu, enlarges it. Another click, or "all heads" in the menu, shows all heads again.
 
     Traits:
         num_heads: 1 to 32.
         length: 1 to 256 tokens.
+        show: "weight" or "bias".
         form: "relative", "key", "end", "symmetric" or "split"; see `alibi_bias`.
         causal: whether keys after their query are masked.
         scheme: "official", "geometric" or "halving"; see `alibi_slopes`.
-        scale: of the colours, "linear" or "logarithmic".
-        head: the enlarged one, 1 to num_heads, or None. It goes back to None when `num_heads` falls below it.
+        scale: the color scale of the bias, "linear" or "logarithmic"; weights are always on a linear scale.
+        head: the enlarged head, 1 to num_heads, or None. Becomes None when `num_heads` falls below it.
 
     >>> from alibi_viz.widgets import BiasExplorer
     >>> app = BiasExplorer(num_heads=2, length=4)
-    >>> app
-    BiasExplorer(num_heads=2, length=4, form='relative', causal=True, scheme='official', scale='linear', head=None)
+    >>> print(app.caption)  # doctest: +ELLIPSIS
+    2 heads, 4 x 4, ... At distance 3, head 1 leaves a key 83% of the weight of the query's own position, head 2 99%. ...
     >>> app.head = 3
     Traceback (most recent call last):
-    alibi_viz.widgets.core.traits.BadValue: head must be None or a whole number from 1 to num_heads=2, got 3
+    alibi_viz.widgets.core.traits.BadValue: head must be None or an integer from 1 to num_heads=2, got 3
     """
 
     num_heads = Count(8, 1, 32)
     length = Count(64, 1, 256)
+    show = Choice("weight", bias_plot.SHOWS)
     form = Choice("relative", FORMS)
     causal = Flag(True)
     scheme = Choice("official", SCHEMES)
-    scale = Choice("linear", picture.SCALES)
+    scale = Choice("linear", bias_plot.SCALES)
     head = Count(None, 1, 32, allow_none=True)
 
     def __init__(self, **state: Any) -> None:
-        self._later = Later(_STILL)
+        self._debounce = Debounce(_HOVER_DELAY)
         super().__init__(**state)
         self.add_class("alibi-titles")
-        picture.on_click(self.figure, self._clicked)
+        bias_plot.on_click(self.figure, self._on_click)
 
     def blank(self) -> go.Figure:
-        return picture.blank()
+        return bias_plot.blank()
 
     def controls(self) -> list[Widget]:
+        shows = {"weight": "weight left, e^bias", "bias": "bias"}
+        scale = self.menu("scale", "colors", "s-scale", "A logarithmic scale shows steep and flat heads together")
+
+        def update_scale(_: Any = None) -> None:
+            scale.disabled = self.show == "weight"
+
+        update_scale()
+        self.observe(update_scale, names="show")
         return [
-            self.slider("num_heads", "heads", "s-heads", "How many attention heads share the slopes"),
-            self.slider("length", "length", "s-length", "How many tokens, as queries and as keys"),
-            self.menu("form", "form", "s-form", "How the bias is written; see the caption"),
-            self.checkbox("causal", "causal mask", "s-causal", "Hide the keys after each query"),
+            self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
+            self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
+            self.menu("show", "show", "s-show", "The weight that the bias leaves to each key, or the bias", shows),
+            self.menu("form", "form", "s-form", "How the bias is computed; see the caption"),
+            self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             self.menu("scheme", "slopes", "s-scheme", "The rule that gives each head its slope"),
-            self.menu("scale", "colours", "s-scale", "Logarithmic colours show steep and flat heads at once"),
+            scale,
             self._head_menu(),
         ]
 
     def draw(self) -> str:
         slopes = alibi_slopes(self.num_heads, self.scheme)
         bias = _matrices(slopes, self.length, self.form)  # [heads, query, key]
-        masked = ~np.tri(self.length, dtype=bool) if self.causal else np.zeros((self.length, self.length), dtype=bool)
-        if self.form == "split":  # the side that a head does not look at
-            masked = masked | np.isinf(bias)
-        shown = slice(None) if self.head is None else slice(self.head - 1, self.head)
-        seen = bias[shown], masked[shown] if masked.ndim == 3 else masked
-        heads, page = np.arange(1, self.num_heads + 1)[shown], self.page_width
-        names = [words.slope(slope) for slope in slopes[shown]]
-        picture.draw(self.figure, *seen, heads=heads, slopes=names, scale=self.scale, page_width=page, pointer=False)
-        self._later(lambda: picture.answer_pointer(self.figure, *seen, heads, page))
-        visible = np.where(masked, np.float32(0), bias)
-        low, high = visible.min((1, 2)), visible.max((1, 2))  # [heads]
-        grey = bool(masked.any())
-        said = [
-            self._what(slopes),
-            _extremes(low, high, self.head),
-            *self._notes(grey),
-            *self._colours(np.maximum(-low, high)),
-        ]
-        return " ".join(said)
+        masked = np.isneginf(bias) if self.form == "split" else np.zeros(bias.shape[1:], dtype=bool)
+        if self.causal:
+            masked = masked | ~np.tri(self.length, dtype=bool)
+        masked = np.broadcast_to(masked, bias.shape)
+        heads = np.arange(self.num_heads) if self.head is None else np.array([self.head - 1])
+        bias, masked = bias[heads[0] : heads[-1] + 1], masked[heads[0] : heads[-1] + 1]
+        bias_plot.draw(
+            self.figure,
+            bias,
+            masked,
+            show=self.show,
+            heads=heads + 1,
+            slopes=[format_slope(slopes[head]) for head in heads],
+            scale=self.scale,
+            page_width=self.page_width,
+            hover=False,
+        )
+        page_width = self.page_width
+        self._debounce(lambda: bias_plot.add_hover(self.figure, bias, masked, heads + 1, page_width))
+        parts = [self._what(slopes), *self._notes(bool(masked.any()))]
+        parts.insert(1, self._weights(bias, masked) if self.show == "weight" else self._extremes(bias, masked))
+        return " ".join(parts)
 
     def fit(self, width: int) -> None:
         self.page_width = width
         self.refresh()
 
     def snapshot(self) -> go.Figure:
-        self._later.now()
+        self._debounce.flush()
         return super().snapshot()
 
     @validate("head")
-    def _head_exists(self, proposal: Any) -> int | None:
+    def _check_head(self, proposal: Any) -> int | None:
         if proposal.value is not None and proposal.value > self.num_heads:
-            allowed = f"None or a whole number from 1 to num_heads={self.num_heads}"
+            allowed = f"None or an integer from 1 to num_heads={self.num_heads}"
             raise BadValue(f"head must be {allowed}, got {proposal.value}")
         return proposal.value
 
     @observe("num_heads")
-    def _head_is_gone(self, change: Any) -> None:
+    def _forget_missing_head(self, change: Any) -> None:
         if self.head is not None and self.head > self.num_heads:
             self.head = None
 
-    def _clicked(self, head: int) -> None:
+    def _on_click(self, head: int) -> None:
         self.head = head if self.head is None else None
 
     def _head_menu(self) -> Dropdown:
-        """All heads, at 0, or one of them; the list grows and shrinks with their number."""
+        """A menu with "all heads" (value 0) and every head."""
         menu = Dropdown(
-            description="show",
-            tooltip="Look at one head closely; a click on it does the same",
+            description="head",
+            tooltip="Enlarge one head; a click on it does the same",
             style={"description_width": "initial"},
             layout=Layout(width="150px"),
         )
-        renewing = False  # a menu with a new list jumps to its first entry, which nobody has chosen
+        updating = False  # a menu with new options selects the first one, which is not the user's choice
 
-        def offer(_: Any = None) -> None:
-            nonlocal renewing
-            renewing = True
+        def update(_: Any = None) -> None:
+            nonlocal updating
+            updating = True
             menu.options = [("all heads", 0), *((f"head {head}", head) for head in range(1, self.num_heads + 1))]
             menu.value = self.head or 0
-            renewing = False
+            updating = False
 
-        def chosen(at: int) -> int | None:
-            return self.head if renewing else at or None
-
-        offer()
-        self.observe(offer, names="num_heads")
-        self.link(menu.add_class("s-head"), "head", read=chosen, show=lambda head: head or 0)
+        update()
+        self.observe(update, names="num_heads")
+        read = lambda value: self.head if updating else value or None  # noqa: E731
+        self.link(menu.add_class("s-head"), "head", read=read, show=lambda head: head or 0)
         return menu
 
     def _what(self, slopes: Tensor) -> str:
-        form = f"{self.form} form, {_FORMULAS[self.form]}"
-        size = f"{self.length} x {self.length}"
+        form = f"{self.length} x {self.length}, {self.form} form, {_FORMULAS[self.form]}."
         if self.head is not None:
-            return f"Head {self.head} of {self.num_heads}, slope {words.slope(slopes[self.head - 1])}: {size}, {form}."
-        return f"{self.num_heads} {'head' if self.num_heads == 1 else 'heads'}, {size}, {form}."
+            return f"Head {self.head} of {self.num_heads}, slope {format_slope(slopes[self.head - 1])}: {form}"
+        return f"{self.num_heads} {'head' if self.num_heads == 1 else 'heads'}, {form}"
 
-    def _notes(self, grey: bool) -> list[str]:
-        """What this form means with or without the mask; `grey` says whether any cell is masked."""
-        same = "Each row differs from the relative form by a constant, which the softmax does not see."
+    def _weights(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
+        """How much weight the farthest visible key keeps in the steepest and in the flattest head shown."""
+        one_sided = self.causal or self.form in ("symmetric", "split")
+        favored = "the query's own position" if one_sided else "the last key"
+        text = f"The color is e^bias: the weight that distance leaves a key of equal content, relative to {favored}."
+        hidden = masked[:, _ENDS]
+        weights = np.where(hidden, 1, bias_plot.weights_from_bias(bias[:, _ENDS], hidden)).min((1, 2))  # [heads]
+        heads = np.flatnonzero((~hidden).sum(-1).max(-1) > 1)  # heads that see another key than their own position
+        if not len(heads):
+            return text
+        steep, flat = heads[weights[heads].argmin()], heads[weights[heads].argmax()]
+        first = 1 if self.head is None else self.head
+        text += f" At distance {self.length - 1}, head {first + steep} leaves {format_percent(weights[steep])}"
+        if steep == flat:
+            return f"{text}."
+        return f"{text}, while head {first + flat} still leaves {format_percent(weights[flat])}."
+
+    def _extremes(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
+        """The smallest and the largest bias shown, in which heads, and which heads the color scale hides."""
+        visible = np.where(masked[:, _ENDS], np.float32(0), bias[:, _ENDS])
+        low, high = visible.min((1, 2)), visible.max((1, 2))  # [heads]
+        ends = [
+            format_number(values[head]) + (f" (head {head + 1})" if values[head] and len(values) > 1 else "")
+            for values, head in ((low, low.argmin()), (high, high.argmax()))
+        ]
+        text = f"The bias is {ends[0]}." if ends[0] == ends[1] else f"The bias ranges from {ends[0]} to {ends[1]}."
+        size = np.maximum(-low, high)
+        count = int((size <= _UNIFORM * size.max()).sum())
+        if self.scale == "logarithmic" or len(size) == 1 or not count or not size.max():
+            return text
+        heads = "1 head looks" if count == 1 else f"{count} heads look"
+        limit = f"head {int(size.argmin()) + 1} stays within {format_number(size.min())}"
+        return f"{text} On a linear color scale {heads} uniform ({limit}). Switch to the logarithmic scale to see more."
+
+    def _notes(self, any_masked: bool) -> list[str]:
+        """What this form means with or without a mask, and how to enlarge a head."""
+        notes = []
         if self.causal:
-            notes = ["Grey is masked: the keys after each query."] if grey else []
-            if self.form in ("key", "end"):
-                notes.append(same)
-            if self.form == "split":
-                notes.append("Under a causal mask the heads that look ahead see only their own token.")
-            return notes
-        last = "Without a mask every query favours the last keys, wherever it stands itself."
-        return {
-            "relative": ["Without a mask the keys ahead get a positive bias: the future is rewarded.", last],
-            "key": [same, last],
-            "end": [same, last],
-            "symmetric": ["Keys before and after a query are treated alike, as an encoder needs it."],
-            "split": ["Grey is masked: the side that a head does not look at."] if grey else [],
-        }[self.form]
-
-    def _colours(self, spans: Floats) -> list[str]:
-        """How far the colours can be trusted, and how to see more; `spans` is the largest |bias| in view, [heads]."""
-        if self.num_heads == 1:
-            return []
+            notes += ["Gray is masked: the keys after each query."] if any_masked else []
+            notes += [_SAME_WEIGHTS] if self.form in ("key", "end") else []
+            notes += [_SPLIT_CAUSAL] if self.form == "split" else []
+        elif any_masked or self.form != "split":
+            notes.append(_NOTES_WITHOUT_MASK[self.form])
         if self.head is not None:
-            return ["The colour scale is this head's own. Click it to see all heads."]
-        flat = int((spans <= _FLAT * spans.max()).sum())
-        hint = "Click a head to enlarge it."
-        if self.scale == "logarithmic" or not flat or not spans.max():
-            return [hint]
-        reaches = f"head {int(spans.argmin()) + 1} never goes beyond {words.bias(spans.min())} in size"
-        return [f"{flat} look almost flat on one linear scale ({reaches}); logarithmic colours show them.", hint]
+            color_scale = "" if self.show == "weight" else "The color scale is this head's own. "
+            notes.append(f"{color_scale}Click it to see all heads.")
+        elif self.num_heads > 1:
+            notes.append("Click a head to enlarge it.")
+        return notes
 
 
 def _matrices(slopes: Tensor, length: int, form: str) -> Floats:
-    """The numbers of `alibi_bias(slopes, length, form=form)`, float32 [heads, query, key], as views of a few rows.
+    """The values of `alibi_bias(slopes, length, form=form)`, float32 [heads, query, key], as views of a few rows.
 
-    Where the bias depends on i - j alone, every row is the same one, a position further on: one row of 2 length - 1
-    holds them all. torch would fill two million cells with all its threads, and wait for them on a busy machine.
+    Where the bias depends on i - j alone, every row is the previous one shifted by one key, and a single row of
+    2 * length - 1 values contains them all. Computing two million cells with torch's threads is slow on a busy machine.
     """
-    if form in ("key", "end"):  # it does not depend on the query at all
+    if form in ("key", "end"):  # the same for every query
         return np.broadcast_to(alibi_bias(slopes, length, form=form).numpy(), (len(slopes), length, length))
     row = bias_from_positions(slopes, torch.tensor([length - 1]), torch.arange(2 * length - 1), form=form)
     return sliding_window_view(row[:, 0].numpy(), length, axis=1)[:, ::-1]
-
-
-def _extremes(low: Floats, high: Floats, head: int | None) -> str:
-    """The smallest and the largest bias in view, and where; both are given as [heads]."""
-    heads = range(len(low)) if head is None else [head - 1]
-    lowest, highest = min(heads, key=low.__getitem__), max(heads, key=high.__getitem__)
-    where = (f" (head {lowest + 1})", f" (head {highest + 1})") if head is None and len(low) > 1 else ("", "")
-    ends = [
-        words.bias(value) + (place if value else "")
-        for value, place in ((low[lowest], where[0]), (high[highest], where[1]))
-    ]
-    return f"The bias goes from {ends[0]} to {ends[1]}." if ends[0] != ends[1] else f"The bias is {ends[0]}."

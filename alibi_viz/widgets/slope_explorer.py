@@ -7,8 +7,8 @@ from torch import Tensor
 
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
-from alibi_viz.widgets.core import formatting as words
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.formatting import format_number, format_slope
 from alibi_viz.widgets.core.traits import Choice, Count
 
 __all__ = ["SlopeExplorer"]
@@ -59,15 +59,15 @@ def _heads(count: int, scheme: str, slopes: Tensor) -> str:
 
     def forgets(head: int) -> str:
         return (
-            f"halves every {words.tokens(lives[head])} tokens, practically blind beyond {words.tokens(reaches[head])}"
+            f"halves every {format_number(lives[head])} tokens, practically blind beyond {format_number(reaches[head])}"
         )
 
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
     if count == 1:
-        return f"1 head, {scheme} slope {words.slope(slopes[0])}: its weight {forgets(0)}."
+        return f"1 head, {scheme} slope {format_slope(slopes[0])}: its weight {forgets(0)}."
     return (
-        f"{count} heads, {scheme} slopes. Steepest: head {steep + 1}, slope {words.slope(slopes[steep])}; its weight "
-        f"{forgets(steep)}. Flattest: head {flat + 1}, slope {words.slope(slopes[flat])}; {forgets(flat)}."
+        f"{count} heads, {scheme} slopes. Steepest: head {steep + 1}, slope {format_slope(slopes[steep])}; its weight "
+        f"{forgets(steep)}. Flattest: head {flat + 1}, slope {format_slope(slopes[flat])}; {forgets(flat)}."
     )
 
 
@@ -78,7 +78,7 @@ def _difference(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str
     ratio = slopes.double() / other.double()
     differ = int((ratio != 1).sum())
     factor = float(torch.maximum(ratio, 1 / ratio).max())
-    most = words.tokens(factor)
+    most = format_number(factor)
     said = f"Head by head, {scheme} and {compare} differ in {differ} of {heads}, by up to a factor of {most}."
     if "official" in (scheme, compare) and heads & (heads - 1):
         power = 1 << (heads.bit_length() - 1)

@@ -40,12 +40,12 @@ def test_the_pointer_finds_the_bias_of_the_traits(form, causal):
 @pytest.mark.parametrize(
     ("trait", "values", "allowed"),
     [
-        ("num_heads", (0, -1, 33, 2.5, 10**30), "a whole number from 1 to 32"),
-        ("length", (0, -1, 257, 7.5), "a whole number from 1 to 256"),
+        ("num_heads", (0, -1, 33, 2.5, 10**30), "an integer from 1 to 32"),
+        ("length", (0, -1, 257, 7.5), "an integer from 1 to 256"),
         ("form", ("relativ", None, 3), "one of relative, key, end, symmetric, split"),
         ("scale", ("log",), "one of linear, logarithmic"),
         ("causal", (1, "yes"), "True or False"),
-        ("head", (0, 33, 1.5, "1"), "a whole number from 1 to 32 or None"),
+        ("head", (0, 33, 1.5, "1"), "an integer from 1 to 32 or None"),
     ],
 )
 def test_a_bad_value_is_refused_and_nothing_moves(trait, values, allowed):
@@ -60,7 +60,7 @@ def test_a_bad_value_is_refused_and_nothing_moves(trait, values, allowed):
 def test_a_bad_length_in_its_field_is_answered_in_the_app():
     app = BiasExplorer(num_heads=3, length=5)
     control(app, Text, "s-length-field").value = "257"
-    assert "length must be a whole number from 1 to 256, got 257" in message(app)
+    assert "length must be an integer from 1 to 256, got 257" in message(app)
     assert (app.length, control(app, Text, "s-length-field").value) == (5, "5")
 
 
@@ -103,7 +103,7 @@ def test_more_heads_keep_the_enlarged_one_and_fewer_may_end_it():
 
 
 def test_a_head_that_does_not_exist_is_refused():
-    with pytest.raises(BadValue, match="head must be None or a whole number from 1 to num_heads=3, got 4"):
+    with pytest.raises(BadValue, match="head must be None or an integer from 1 to num_heads=3, got 4"):
         BiasExplorer(num_heads=3, head=4)
 
 

@@ -25,7 +25,7 @@ def test_the_picture_shows_the_slopes_of_the_traits(heads, scheme):
 @pytest.mark.parametrize("value", [0, -1, 65, 2.5, 10**30])
 def test_a_bad_head_count_is_refused_and_nothing_moves(value):
     app = SlopeExplorer(num_heads=12)
-    with pytest.raises(BadValue, match="num_heads must be a whole number from 1 to 64, got"):
+    with pytest.raises(BadValue, match="num_heads must be an integer from 1 to 64, got"):
         app.num_heads = value
     assert len(app.figure.data[0].y) == 12
     assert repr(app) == "SlopeExplorer(num_heads=12, scheme='official', compare='geometric')"

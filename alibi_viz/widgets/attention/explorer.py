@@ -3,7 +3,7 @@
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, HBox, IntSlider, Label, Layout, Textarea, Widget
+from ipywidgets import Dropdown, HBox, IntSlider, Layout, Textarea, Widget
 from traitlets import HasTraits, TraitType, validate
 
 from alibi_viz.attention import attention_trace
@@ -12,6 +12,7 @@ from alibi_viz.lab.attention_sources import ByteModel, Source, Words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.caption import describe, slope_in_words
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.core.traits import BadValue, Count, Flag, shown
 
 __all__ = ["AttentionExplorer"]
@@ -77,7 +78,9 @@ class AttentionExplorer(App):
         source = Words() if source is None else source
         self.source: Source = ByteModel(source) if isinstance(source, LanguageModel) else source
         if not hasattr(self.source, "read"):
-            raise TypeError(f"source must be a LanguageModel or a lab.attention_sources.Source, got {shown(source)}; see text=")
+            raise TypeError(
+                f"source must be a LanguageModel or a lab.attention_sources.Source, got {shown(source)}; see text="
+            )
         state.setdefault("content", self.source.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
@@ -97,7 +100,7 @@ class AttentionExplorer(App):
     @validate("head")
     def _in_model(self, proposal: Any) -> int:
         if proposal.value > self.num_heads:
-            raise BadValue(f"head must be a whole number from 1 to num_heads={self.num_heads}, got {proposal.value}")
+            raise BadValue(f"head must be an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
         return proposal.value
 
     def blank(self) -> go.Figure:
@@ -115,7 +118,7 @@ class AttentionExplorer(App):
             self._text_box(),
             self.checkbox("bias", "add the bias", "s-bias", "ALiBi's bias, or none"),
             head,
-            HBox([Label("query"), query], layout=Layout(align_items="center", overflow="visible")),
+            labeled("query", query),
             *([heads] if self.source.num_heads is None else []),
             self._content_menu(),
             self.checkbox("causal", "causal mask", "s-causal", "Hide the keys after each query"),
@@ -191,9 +194,9 @@ class AttentionExplorer(App):
 
         box.add_class("s-text").observe(typed, names="value")
         self.observe(lambda change: setattr(box, "value", change.new), names="text")
-        return HBox([Label("text", layout=Layout(flex="none")), box], layout=Layout(width="100%", align_items="center"))
+        return labeled("text", box, width="100%")
 
     def _content_menu(self) -> HBox:
         menu = Dropdown(options=self.source.contents, tooltip="What q · k is", layout=Layout(width="max-content"))
         self.link(menu.add_class("s-content"), "content")
-        return HBox([Label("content"), menu], layout=Layout(align_items="center", overflow="visible"))
+        return labeled("content", menu)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Checkbox, HBox, Layout, VBox, Widget
+from ipywidgets import Checkbox, Layout, Widget
 from traitlets import HasTraits, TraitType
 
 from alibi_viz import lab
@@ -19,6 +19,7 @@ from alibi_viz.slopes import e_fold, reach
 from alibi_viz.widgets.comparison import words
 from alibi_viz.widgets.comparison.words import listed
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import column, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, shown
 from alibi_viz.widgets.race.report import mean_of
 from alibi_viz.widgets.race.traits import METHODS
@@ -36,7 +37,6 @@ TASKS = {  # what is asked: which table of which runs
 }
 AS_TRAINED = "as trained"
 RULES = {AS_TRAINED: "", "window": f"a window of {COMPARISON_LENGTH}", "pi": "rule pi", "ntk": "rule ntk"}
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
 
 
 @cache
@@ -123,12 +123,7 @@ class ComparisonExplorer(App):
         task = self.menu("task", "task", "s-task", "What the models were asked")
         self._rule = self.menu("rule", "evaluated", "s-rule", "A rule that is applied when the model is tested")
         boxes = [self._box(label, f"s-method-{number}") for number, label in enumerate(_labels())]
-        return [
-            VBox(
-                [HBox([task, self._rule], layout=Layout(**_ROW)), HBox(boxes, layout=Layout(**_ROW))],
-                layout=Layout(width="100%", grid_gap="4px", overflow="visible"),
-            )
-        ]
+        return [column(row(task, self._rule), row(*boxes))]
 
     def draw(self) -> str:
         curves = self.curves

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, join
+from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, join_words
 
 __all__ = ["best", "fates", "listed", "scores"]
 
@@ -88,7 +88,7 @@ def listed(names: Sequence[str]) -> str:
     >>> print(listed(["alibi", "alibi, learned slopes", "t5"]))
     alibi, "alibi, learned slopes" and t5
     """
-    return join([f'"{name}"' if "," in name else name for name in names])
+    return join_words([f'"{name}"' if "," in name else name for name in names])
 
 
 def _fate(seeds: Seeds, differences: bool) -> str:

@@ -1,39 +1,39 @@
-"""What every app is: traits, controls, one figure, a caption in words.
+"""The base class of every app: state in traits, controls, one figure, a caption in words.
 
-An app is a subclass of `App` that says four things:
+A subclass of `App` defines four things:
 
     class Doubling(App):
         '''Powers of two.'''
 
-        count = Count(8, 1, 64)                       # 1. its state: traits (see traits.py)
+        count = Count(8, 1, 64)                       # 1. the state: traits (see traits.py)
 
-        def blank(self) -> go.Figure:                 # 2. the sheet, made once, with all the traces it will ever need
+        def blank(self) -> go.Figure:                 # 2. the empty figure with all the traces it will ever need
             return figures.doubling.blank()
 
-        def controls(self) -> list[Widget]:           # 3. what the user moves; any widget may be among them
+        def controls(self) -> list[Widget]:           # 3. what the user moves: any widgets, arranged with layout.py
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        def draw(self) -> str:                        # 4. arrays -> figure, in place; gives back the caption
+        def draw(self) -> str:                        # 4. put the state into the figure, return the caption
             powers = 2 ** np.arange(self.count)       #    first compute (this may raise),
             figures.doubling.draw(self.figure, powers)  #  then draw (one batch_update inside)
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
 
-- `app.count = 0` raises `BadValue` (a TraitError and a ValueError) and changes nothing. The same value typed into a
-  control is answered in the app's message line, and the control goes back to what holds.
-- If `draw` raises ValueError or TypeError, the trait goes back to its old value, the app is as before, and the error
-  is raised (in code) or shown (from a control). So a check that needs several traits may live in `draw`.
-- `app.figure` is one FigureWidget for the app's whole life. The very first `draw` meets it as a plain figure, and
-  `controls` comes before both; tie clicks on it after `super().__init__`.
-- `app.refresh()` draws again, for data that is no trait.
-- `app.say(text)` fills the message line, `app.say("")` empties it. Messages and captions are escaped: they are text.
-- The page tells the app its width through `fit`; a picture whose *height* depends on it overrides that to draw again.
-- `self.link(widget, "trait")` is the one way to tie a control to a trait. `slider`, `menu`, `checkbox` make the usual
-  controls and link them; each control carries a CSS class ("s-count") by which browser tests find it.
-- Where a picture or a trait names a head, heads count from 1, as in the paper: head h has slope 2^(-8h/H).
+- `app.count = 0` raises `BadValue` (a TraitError and a ValueError) and changes nothing. If a user enters the same value
+  in a control, the app shows the error as a message and the control returns to the current value.
+- If `draw` raises ValueError or TypeError, the traits return to their old values, and the error is raised (in code) or
+  shown (from a control). So checks that involve several traits can live in `draw`.
+- `app.figure` is the same FigureWidget for the app's whole life, once `super().__init__` has returned: attach click
+  handlers then. `controls` is called before it exists, and the first `draw` gets a plain figure.
+- `app.refresh()` draws again, for data that is not in a trait.
+- `app.say(text)` shows a message, `app.say("")` clears it. Messages and captions are escaped.
+- The page calls `fit` when its width changes. Override it if anything but the figure's width depends on that.
+- `self.link(widget, "trait")` ties any control to a trait. `slider`, `menu` and `checkbox` make the usual controls and
+  link them. Each control has a CSS class ("s-count") by which browser tests find it.
+- Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 - `repr(app)` is `Doubling(count=8)`, the same in every run.
-- `app.save("x.html")`, `app.save("x.png")`, `app.snapshot()` (a plain figure on white, for a notebook without kernel).
+- `app.save("x.html")` and `app.save("x.png")` write files; `app.snapshot()` is a plain figure on white.
 """
 
 import html
@@ -44,35 +44,27 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Label, Layout, Text, VBox, Widget
+from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Layout, Text, VBox, Widget
 from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.live_figure import LiveFigure, PageWidth
+from alibi_viz.widgets.core import files
+from alibi_viz.widgets.core.layout import labeled, row
+from alibi_viz.widgets.core.live_figure import LiveFigure
+from alibi_viz.widgets.core.page import CONTROLS, Page
 from alibi_viz.widgets.core.traits import BadValue, Count
 
 __all__ = ["App"]
 
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
-<body style="font-family: system-ui, sans-serif; color: {ink}; background: white; margin: 16px; max-width: 1100px">
-<h1 style="font-size: 1.3em">{title}</h1>
-{figure}
-<p style="line-height: 1.5; max-width: 60em">{caption}</p>
-</body></html>
-"""
-
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """State in traits, controls that change it, a figure that shows it, a caption that says it.
+    """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`.
 
-    Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`. Raises BadValue for a bad value and
-    TypeError for a trait that the app does not have.
+    Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app does not have.
     """
 
-    caption = Unicode(help="what is now seen, in words").tag(sync=False)
-    page_width = 880  # pixels, until a page says otherwise
+    caption = Unicode(help="what the figure shows, in words").tag(sync=False)
+    page_width = 880  # pixels, until the page reports its width
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
@@ -80,107 +72,92 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self._message, self._words = HTML(), HTML()
-        controls = HBox(self.controls(), layout=Layout(**_ROW))
+        self._message, self._caption = HTML(), HTML()
+        controls = row(*self.controls()).add_class(CONTROLS)
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         self.refresh()
-        self.figure = LiveFigure(self.figure)  # goes to the page once, complete
-        page = PageWidth()
+        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
+        page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, self._words, page]
+        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, self._caption, page]
         self.add_class("alibi-app")
-        self.observe(self._changed, names=self._names())
+        self.observe(self._on_change, names=self._names())
 
-    # What a subclass says.
+    # A subclass defines these.
 
     def blank(self) -> go.Figure:
-        """The empty sheet."""
+        """The figure without data."""
         raise NotImplementedError
 
     def controls(self) -> list[Widget]:
-        """The controls, in reading order; they wrap when the window is narrow."""
+        """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
 
     def draw(self) -> str:
-        """Put the state into `self.figure`, in place, and say in words what is now seen."""
+        """Put the state into `self.figure`, in place, and return the caption."""
         raise NotImplementedError
 
-    # What an app does.
+    # Every app offers these.
 
     def refresh(self) -> None:
-        """Draw the present state, even when no trait has changed."""
+        """Draw the current state, even if no trait has changed."""
         with self._lock:
             self.caption = self.draw()
-            self._words.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
+            self._caption.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
             self._drawn = self._state()
 
     def fit(self, width: int) -> None:
-        """Make the picture as wide as the page has become, in pixels; the page calls it."""
+        """Make the figure `width` pixels wide. The page calls this when its width changes."""
         with self._lock:
             self.page_width = width
             self.figure.layout.width = width
 
     def say(self, message: str) -> None:
-        """Show a message in the app, as text; an empty one clears the line."""
+        """Show a message in the app, as plain text; an empty one removes it."""
         self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
 
     def snapshot(self) -> go.Figure:
-        """The picture as a plain figure on white paper, the same in every run."""
+        """The figure as a plain `go.Figure` on white, without random ids."""
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture: `.html` (with its caption, works offline, about 5 MB) or `.png` (needs Chromium).
+        """Write the figure to `.html` (with its caption, works offline, about 5 MB) or `.png` (needs Chromium).
 
-        Raises ValueError for another suffix and RuntimeError when no Chromium is found for a PNG.
+        Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
         """
         path = Path(path)
-        if path.suffix.lower() == ".html":
-            figure = self.snapshot().to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
-            title = type(self).__name__
-            page = _PAGE.format(title=title, ink=theme.INK, figure=figure, caption=html.escape(self.caption))
-            path.write_text(page, encoding="utf-8")
-        elif path.suffix.lower() == ".png":
-            from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow, seldom needed
-
-            try:
-                self.snapshot().write_image(path, width=1000, height=self.figure.layout.height, scale=2)
-            except ChromeNotFoundError as error:
-                raise RuntimeError(
-                    f"{path.name} needs Chrome or Chromium, and none was found: install it, or save as .html"
-                ) from error
-        else:
-            raise ValueError(f"save writes .html or .png, got {path.suffix or 'no suffix'!r} in {str(path)!r}")
+        files.save(self.snapshot(), path, type(self).__name__, self.caption)
         return path
 
     # Controls.
 
     def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
-        """A slider and a text field for a `Count`. The slider cannot leave the range; the field says why it must not.
+        """A slider and a text field for a `Count`. A number out of range in the field shows an error message.
 
-        The slider's class is `css`, the field's is `css`-field.
+        The slider has the CSS class `css`, the field `css`-field.
         """
         trait = self.traits()[name]
-        assert isinstance(trait, Count), f"{name} is no Count"
-        room = Layout(width="150px", margin="2px 2px 2px 10px")
-        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=room)
+        assert isinstance(trait, Count), f"{name} is not a Count"
+        layout = Layout(width="150px", margin="2px 2px 2px 10px")
+        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
         field = Text(continuous_update=False, tooltip=f"{label}: {trait.info()}", layout=Layout(width="52px"))
         self.link(slider.add_class(css), name)
-        self.link(field.add_class(f"{css}-field"), name, read=_whole, show=str)
-        return HBox([Label(label), slider, field], layout=Layout(align_items="center", overflow="visible"))
+        self.link(field.add_class(f"{css}-field"), name, read=_integer, show=str)
+        return labeled(label, slider, field)
 
-    def menu(self, name: str, label: str, css: str, tip: str, words: dict[Any, str] | None = None) -> Dropdown:
-        """A menu for a `Choice`; `words` says how a value reads in it."""
+    def menu(self, name: str, label: str, css: str, tip: str, texts: dict[Any, str] | None = None) -> Dropdown:
+        """A menu for a `Choice`. `texts` maps values to their text in the menu; by default it is the value itself."""
         values = self.traits()[name].values
-        # A menu's own value is a position: ipywidgets takes the value None for "nothing chosen", and shows a blank.
-        options = [((words or {}).get(value, str(value)), at) for at, value in enumerate(values)]
+        # The menu's own value is an index: ipywidgets takes None for "nothing selected" and would show a blank.
+        options = [((texts or {}).get(value, str(value)), index) for index, value in enumerate(values)]
         style, layout = {"description_width": "initial"}, Layout(width="max-content")
         menu = Dropdown(options=options, description=label, tooltip=tip, style=style, layout=layout)
         self.link(menu.add_class(css), name, read=values.__getitem__, show=values.index)
         return menu
 
     def checkbox(self, name: str, label: str, css: str, tip: str) -> Checkbox:
-        """A box to tick, for a `Flag`."""
+        """A checkbox for a `Flag`."""
         box = Checkbox(description=label, indent=False, tooltip=tip, layout=Layout(width="max-content"))
         self.link(box.add_class(css), name)
         return box
@@ -192,11 +169,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         read: Callable[[Any], Any] = lambda value: value,
         show: Callable[[Any], Any] = lambda value: value,
     ) -> None:
-        """Tie `control.value` to the trait: `read` turns a control's value into the trait's, `show` the other way."""
+        """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way."""
 
         def to_trait(change: Any) -> None:
             if change.new == show(getattr(self, name)):
-                return  # the control says what holds already: the trait moved it
+                return  # the trait has just set the control
             try:
                 setattr(self, name, read(change.new))
                 self.say("")
@@ -211,11 +188,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         control.observe(to_trait, names="value")
         self.observe(to_control, names=name)
 
-    # How it hangs together.
+    # Internals.
 
-    def _changed(self, change: Any) -> None:
+    def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:
-            return  # several traits were set at once, and the first notice has drawn them all
+            return  # several traits were set at once, and the first notification has drawn them all
         try:
             self.refresh()
         except (TypeError, ValueError) as error:
@@ -224,9 +201,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise error if isinstance(error, BadValue) else BadValue(str(error)) from error
 
     def _names(self) -> list[str]:
-        """The names of the state, in the order of their definition."""
-        known = self.class_traits(state=True)
-        return [name for cls in reversed(type(self).__mro__) for name in vars(cls) if name in known]
+        """The names of the state traits, in the order of their definition."""
+        names = self.class_traits(state=True)
+        return [name for cls in reversed(type(self).__mro__) for name in vars(cls) if name in names]
 
     def _state(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._names()}
@@ -246,8 +223,8 @@ _short = reprlib.Repr()
 _short.maxstring = 60
 
 
-def _whole(text: str) -> int | str:
-    """The integer that a text says; any other text is left for the trait to refuse by name."""
+def _integer(text: str) -> int | str:
+    """The text as an integer; any other text is returned for the trait to reject."""
     try:
         return int(text)
     except ValueError:

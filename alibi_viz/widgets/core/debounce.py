@@ -1,18 +1,18 @@
-"""Work that may wait until the user's hand is still."""
+"""Postpone work until the user has stopped moving a control."""
 
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["Later"]
+__all__ = ["Debounce"]
 
 
-class Later:
-    """`later(work)` does the work after `delay` seconds, unless other work takes its place before.
+class Debounce:
+    """`debounce(work)` runs the work after `delay` seconds, unless it is called again before: then only the last runs.
 
-    Where no event loop runs, as in a script or a test, it is done at once. `later.now()` does what is still waiting.
+    Where no event loop runs, as in a script or a test, the work runs at once.
 
-    >>> from alibi_viz.widgets.core.debounce import Later
-    >>> Later(0.1)(lambda: print("done"))
+    >>> from alibi_viz.widgets.core.debounce import Debounce
+    >>> Debounce(0.1)(lambda: print("done"))
     done
     """
 
@@ -26,12 +26,12 @@ class Later:
             self._timer.cancel()
         self._work = work
         try:
-            self._timer = asyncio.get_running_loop().call_later(self.delay, self.now)
-        except RuntimeError:  # no loop: there is no later
-            self.now()
+            self._timer = asyncio.get_running_loop().call_later(self.delay, self.flush)
+        except RuntimeError:  # no running event loop
+            self.flush()
 
-    def now(self) -> None:
-        """Do what waits, if anything does."""
+    def flush(self) -> None:
+        """Run the work that is still waiting, if any, without further delay."""
         work, self._work = self._work, None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,56 +1,63 @@
-"""What captions share: numbers as they say them, and when a loss that rises with length is said to break."""
+"""Number formats shared by the captions."""
 
 import math
 from collections.abc import Sequence
 from typing import SupportsFloat
 
-__all__ = ["BREAKS", "HOLDS", "bias", "join", "slope", "tokens"]
+__all__ = ["BREAKS", "HOLDS", "format_number", "format_percent", "format_slope", "join_words"]
 
-HOLDS = 0.1  # bits per byte that the loss may rise beyond the training length and still count as not broken
-BREAKS = 0.5  # a rise that counts as broken; between the two it is said to drift
+HOLDS = 0.1  # bits per byte: a loss that rises by at most this beyond the training length holds
+BREAKS = 0.5  # bits per byte: a rise of at least this much is a failure
 
 
-def slope(value: SupportsFloat) -> str:
-    """A power of two as a fraction, as the paper writes it; three digits otherwise.
+def format_slope(slope: SupportsFloat) -> str:
+    """A power of two as a fraction, as the paper writes it; any other slope with three significant digits.
 
-    >>> from alibi_viz.widgets.core import formatting as words
-    >>> words.slope(2**-8), words.slope(2**-0.5), words.slope(2**-40), words.slope(1.0)
+    >>> from alibi_viz.widgets.core.formatting import format_slope
+    >>> format_slope(2**-8), format_slope(2**-0.5), format_slope(2**-40), format_slope(1.0)
     ('1/256', '0.707', '2^-40', '1')
     """
-    mantissa, exponent = math.frexp(float(value))
+    mantissa, exponent = math.frexp(float(slope))
     if mantissa == 0.5 and exponent <= 0:
         return f"1/{2 ** (1 - exponent):,}" if exponent > -20 else f"2^{exponent - 1}"
-    return f"{float(value):.3g}"
+    return f"{float(slope):.3g}"
 
 
-def tokens(value: SupportsFloat) -> str:
-    """Three digits, which is all that a count of tokens in an exponential deserves.
+def format_number(value: SupportsFloat) -> str:
+    """Three significant digits with a real minus sign; integers with commas from 1,000 on, powers of ten from 10^9 on.
 
-    >>> from alibi_viz.widgets.core import formatting as words
-    >>> words.tokens(1.386), words.tokens(1024), words.tokens(1.28e19)
-    ('1.39', '1,024', '1.28e+19')
-    """
-    number = float(value)
-    if number < 1000:
-        return f"{number:.3g}"
-    return f"{number:,.0f}" if number < 1e9 else f"{number:.2e}"
-
-
-def bias(value: SupportsFloat) -> str:
-    """Three digits and a real minus sign.
-
-    >>> from alibi_viz.widgets.core import formatting as words
-    >>> words.bias(-0.24609375) == "\N{MINUS SIGN}0.246"
+    >>> from alibi_viz.widgets.core.formatting import format_number
+    >>> format_number(1.386), format_number(1024), format_number(1.28e19)
+    ('1.39', '1,024', '1.28 x 10^19')
+    >>> format_number(-0.24609375) == "\N{MINUS SIGN}0.246"
     True
     """
-    return f"{float(value):.3g}".replace("-", "\N{MINUS SIGN}")
+    number = float(value)
+    if abs(number) < 1e9:
+        text = f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+        return text.replace("-", "\N{MINUS SIGN}")
+    mantissa, exponent = f"{number:.2e}".replace("-", "\N{MINUS SIGN}").split("e+")
+    return f"{mantissa} x 10^{int(exponent)}"
 
 
-def join(parts: Sequence[str]) -> str:
-    """Words with commas and an "and".
+def format_percent(fraction: SupportsFloat) -> str:
+    """Two significant digits; anything above zero that rounds to less than 0.1% is "under 0.1%".
 
-    >>> from alibi_viz.widgets.core import formatting as words
-    >>> words.join(["a"]), words.join(["a", "b", "c"])
+    >>> from alibi_viz.widgets.core.formatting import format_percent
+    >>> format_percent(0.0312), format_percent(0.625), format_percent(1e-9)
+    ('3.1%', '62%', 'under 0.1%')
+    """
+    value = 100 * float(fraction)
+    if value < 0.1:
+        return "0%" if value == 0 else "under 0.1%"
+    return f"{value:.0f}%" if value >= 9.95 else f"{value:.1f}%"
+
+
+def join_words(words: Sequence[str]) -> str:
+    """The words with commas and a final "and".
+
+    >>> from alibi_viz.widgets.core.formatting import join_words
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,21 +1,21 @@
-"""The kinds of state an app has, each with an error that names the value and what is allowed.
+"""Traits for the state of an app. Their errors name the trait, the value and what is allowed.
 
-A trait made here is *state*: it shows in the app's repr and a change of it redraws the app. Give any other trait
-`.tag(state=True)` to make it so, and let its validator raise `BadValue`.
+Every trait derived from `State` appears in the app's repr, and a change of it redraws the app. Any other trait becomes
+state with `.tag(state=True)`; its validator should raise `BadValue`.
 """
 
 import numbers
 import reprlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from traitlets import HasTraits, TraitError, TraitType
 
-__all__ = ["BadValue", "Choice", "Count", "Flag", "Number", "shown"]
+__all__ = ["BadValue", "Choice", "Count", "Flag", "Number", "State", "shown"]
 
 
 def shown(value: object) -> str:
-    """A value for an error message: never longer than a line, whatever was given."""
+    """The repr of a value for an error message, cut to less than a line."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
@@ -23,73 +23,73 @@ def shown(value: object) -> str:
 
 
 class BadValue(TraitError, ValueError):
-    """A value that an app cannot take. It is both traitlets' error and a ValueError."""
+    """An app cannot take this value. Both a TraitError and a ValueError."""
 
 
-class Count(TraitType[Any, Any]):
-    """A whole number from `low` to `high`; with `allow_none=True` also None."""
+class State(TraitType[Any, Any]):
+    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`.
 
-    def __init__(self, default: int | None, low: int, high: int, **options: Any) -> None:
+    traitlets' own types are too generous here: Bool takes 1 for True, Int takes 2.0 for 2.
+    """
+
+    def __init__(self, default: Any, **options: Any) -> None:
         super().__init__(default, **options)
-        self.low, self.high = low, high
         self.tag(state=True)
 
-    def validate(self, obj: HasTraits, value: Any) -> int:
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or not self.low <= value <= self.high:
-            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
-        return int(value)
-
-    def info(self) -> str:
-        """What is allowed, in words."""
-        return f"a whole number from {self.low} to {self.high}" + (" or None" if self.allow_none else "")
+    def error(
+        self, obj: HasTraits | None, value: Any, error: Exception | None = None, info: str | None = None
+    ) -> NoReturn:
+        """Raise BadValue: "NAME must be INFO, got VALUE"."""
+        raise BadValue(f"{self.name} must be {info or self.info()}, got {shown(value)}")
 
 
-class Number(TraitType[Any, Any]):
-    """A number from `low` to `high`."""
+class Number(State):
+    """A real number from `low` to `high`; also None with `allow_none=True`. Stored as a float."""
 
-    def __init__(self, default: float, low: float, high: float, **options: Any) -> None:
+    noun, kind, convert = "a number", numbers.Real, float
+
+    def __init__(self, default: float | None, low: float, high: float, **options: Any) -> None:
         super().__init__(default, **options)
         self.low, self.high = low, high
-        self.tag(state=True)
 
-    def validate(self, obj: HasTraits, value: Any) -> float:
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not real or not self.low <= value <= self.high:
-            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
-        return float(value)
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        if not isinstance(value, self.kind) or isinstance(value, bool) or not self.low <= value <= self.high:
+            self.error(obj, value)
+        return self.convert(value)
 
     def info(self) -> str:
-        """What is allowed, in words."""
-        return f"a number from {self.low:g} to {self.high:g}"
+        low, high = (bound if isinstance(bound, int) else f"{bound:g}" for bound in (self.low, self.high))
+        return f"{self.noun} from {low} to {high}" + (" or None" if self.allow_none else "")
 
 
-class Choice(TraitType[Any, Any]):
-    """One of `values`, strings (or None, if it is among them)."""
+class Count(Number):
+    """An integer from `low` to `high`; also None with `allow_none=True`. NumPy integers are converted to int."""
+
+    noun, kind, convert = "an integer", numbers.Integral, int
+
+
+class Choice(State):
+    """One of `values`: strings, or None if it is among them."""
 
     def __init__(self, default: str | None, values: Sequence[str | None], **options: Any) -> None:
         super().__init__(default, allow_none=None in values, **options)
         self.values = tuple(values)
-        self.tag(state=True)
 
-    def validate(self, obj: HasTraits, value: Any) -> str | None:
+    def validate(self, obj: HasTraits, value: Any) -> str:
         if not isinstance(value, str) or value not in self.values:
-            raise BadValue(f"{self.name} must be {self.info()}, got {shown(value)}")
+            self.error(obj, value)
         return value
 
     def info(self) -> str:
-        """What is allowed, in words."""
         return "one of " + ", ".join(map(str, self.values))
 
 
-class Flag(TraitType[Any, Any]):
-    """True or False, and nothing that merely behaves like one of them."""
+class Flag(State):
+    """True or False; 0, 1 and None are refused."""
 
-    def __init__(self, default: bool, **options: Any) -> None:
-        super().__init__(default, **options)
-        self.tag(state=True)
+    info_text = "True or False"
 
     def validate(self, obj: HasTraits, value: Any) -> bool:
         if not isinstance(value, bool):
-            raise BadValue(f"{self.name} must be True or False, got {shown(value)}")
+            self.error(obj, value)
         return value

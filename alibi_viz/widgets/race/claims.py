@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 
 from alibi_viz.lab import default_comparison
-from alibi_viz.lab.race import task_samples
-from alibi_viz.widgets.core import formatting as words
+from alibi_viz.lab.tasks import task_samples
+from alibi_viz.widgets.core.formatting import HOLDS, join_words
 from alibi_viz.widgets.race.report import NEEDLE, Points, RaceReport
 from alibi_viz.widgets.race.views import CONTEXT_STRIDE, marks
 
@@ -23,7 +23,7 @@ def seeds_of(report: RaceReport) -> str:
     """
     numbers = report.counted if report.boards else range(report.seeds)
     seeds = [str(report.seed + number) for number in numbers]
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {words.join(seeds)}"
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {join_words(seeds)}"
 
 
 def proof(report: RaceReport) -> str:
@@ -40,7 +40,7 @@ def in_range(report: RaceReport) -> str:
     length = report.length
     each = []
     for board in (report.boards[number] for number in report.counted):
-        bits = {method: board.by_length(method).get(length, math.nan) for method in report.methods}
+        bits = {method: board.scores(method).get(length, math.nan) for method in report.methods}
         known = {method: loss for method, loss in bits.items() if math.isfinite(loss)}
         if len(known) < 2:
             return ""
@@ -48,7 +48,7 @@ def in_range(report: RaceReport) -> str:
     best = {name for name, _ in each}
     if len(best) > 1:
         return (
-            f"At the training length itself no method is best in every seed ({words.join(sorted(best))} are in some)."
+            f"At the training length itself no method is best in every seed ({join_words(sorted(best))} are in some)."
         )
     (name,) = best
     mean = {method: sum(known[method] for _, known in each) / len(each) for method in each[0][1]}
@@ -81,7 +81,7 @@ def scored(report: RaceReport, guesses: Mapping[str, Mapping[int, float]]) -> st
             if math.isfinite(bits.get(times * report.length, math.nan))
         ]
         if told:
-            parts.append(f"{method} {words.join(told)}")
+            parts.append(f"{method} {join_words(told)}")
     return f"You guessed: {'; '.join(parts)}." if parts else ""
 
 
@@ -97,7 +97,7 @@ def found(report: RaceReport) -> str:
             parts.append(f"{method} at no distance")
     if not parts:
         return f"A needle is one value in noise, asked for at the end; guessing finds {NEEDLE.chance:.1%}."
-    seen = f"At least nine of ten needles are found by {words.join(parts)}; guessing finds {NEEDLE.chance:.1%}."
+    seen = f"At least nine of ten needles are found by {join_words(parts)}; guessing finds {NEEDLE.chance:.1%}."
     at = marks(report)
     tries = f"At the furthest distance {task_samples(NEEDLE, report.lengths[-1])} needles were looked for."
     blind = f"alibi's flattest head is practically blind beyond {at['alibi 4/m']:,.0f} (4/m)." if at else ""
@@ -133,14 +133,14 @@ def _gap(report: RaceReport) -> str:
         ends = [values[-1] for values in last if math.isfinite(values[-1])]
         if ends:
             parts.append(f"{method} {sum(ends) / len(ends):+z.2f}")
-            if all(len(values) > 1 and abs(values[-1] - values[len(values) // 2]) > words.HOLDS for values in last):
+            if all(len(values) > 1 and abs(values[-1] - values[len(values) // 2]) > HOLDS for values in last):
                 still.append(method)
     if not parts:
         return "What windows of 4 L cost above windows of L will be drawn as training goes on."
-    moving = f" It still moves for {words.join(still)}: train longer before you trust it." if still else ""
+    moving = f" It still moves for {join_words(still)}: train longer before you trust it." if still else ""
     return (
         f"At the last test, windows of {4 * report.length:,} against windows of {report.length}, in bits per byte: "
-        f"{words.join(parts)}.{moving} A small gap early on may only mean that little has been learned yet."
+        f"{join_words(parts)}.{moving} A small gap early on may only mean that little has been learned yet."
     )
 
 
@@ -169,7 +169,7 @@ def _same_targets(report: RaceReport, known: dict[str, list[Points]]) -> str:
     less = min(CONTEXT_STRIDE, report.length) - 1
     return (
         f"The same bytes each time, with the context that is named or at most {less} bytes less. From {first:,} to "
-        f"{last:,} bytes of context: {words.join(parts)} bits per byte."
+        f"{last:,} bytes of context: {join_words(parts)} bits per byte."
     )
 
 

@@ -4,9 +4,10 @@ import time
 from functools import partial
 from typing import Any
 
-from ipywidgets import Button, Checkbox, HBox, IntText, Label, Layout, Text, VBox, Widget
+from ipywidgets import Button, Checkbox, HBox, IntText, Layout, Text, VBox, Widget
 from traitlets import TraitError
 
+from alibi_viz.widgets.core.layout import labeled, row
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.guesses import GuessRows
 from alibi_viz.widgets.race.text_picker import TextPicker
@@ -15,8 +16,6 @@ from alibi_viz.widgets.race.traits import METHODS
 __all__ = ["RaceControls"]
 
 IN_FLIGHT = 0.1  # seconds: what was typed just before the click may arrive after it, on another thread
-
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
 
 
 class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -38,13 +37,13 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._field(IntText(), "seed", "s-seed", "Sets the starting weights and the batches"),
             self._field(Text(continuous_update=False), "learning_rate", "s-rate", "100 makes the training diverge"),
         ]
-        self._boxes = HBox([self._box(method) for method in METHODS], layout=Layout(**_ROW))
-        self._numbers = HBox(numbers, layout=Layout(**_ROW))
+        self._boxes = row(*(self._box(method) for method in METHODS))
+        self._numbers = row(*numbers)
         self._guesses = GuessRows(app)
         self._folder = Text(placeholder="a new folder", layout=Layout(width="150px")).add_class("s-folder")
         keep = Button(description="Keep models", icon="save", tooltip="Save the trained models into that folder")
         keep.add_class("s-keep").on_click(self._keep)
-        buttons = HBox([self.start, self.end, self._folder, keep], layout=Layout(**_ROW))
+        buttons = row(self.start, self.end, self._folder, keep)
         rows = [self._boxes, self._numbers, self.picker, self._guesses, buttons]
         super().__init__(rows, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
 
@@ -68,7 +67,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._app.link(widget.add_class(css), name, _number, lambda value: f"{value:g}")
         else:
             self._app.link(widget.add_class(css), name)
-        return HBox([Label(name.replace("_", " ")), widget], layout=Layout(align_items="center", overflow="visible"))
+        return labeled(name.replace("_", " "), widget)
 
     def _picked(self) -> bool:
         """Give the app the chosen text; where it cannot be used, say so and leave what was typed to be mended."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ipywidgets import Dropdown, HBox, Label, Layout, Text, Textarea, VBox
+from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 
+from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.race.traits import named_path
 
 __all__ = ["TextPicker"]
@@ -38,7 +39,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
             widget.add_class(css).observe(self._on_change, names="value")
-        menu = HBox([Label("text"), self.kind], layout=Layout(align_items="center", overflow="visible"))
+        menu = labeled("text", self.kind)
         super().__init__([menu, self.own, self.path], layout=Layout(overflow="visible"))
 
     def choice(self) -> str | Path | None:

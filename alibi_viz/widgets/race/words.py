@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alibi_viz.figures import theme
 from alibi_viz.lab import Scoreboard
-from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, join
+from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, join_words
 from alibi_viz.widgets.race.claims import alibi_reach, found, in_range, proof, scored, seeds_of, view_words
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.traits import METHODS
@@ -56,7 +56,7 @@ class RaceWords:
             sentences.append(found(report))
         elif report.state == "failed" and not report.complete:
             sentences.append("Of models whose training has diverged nothing can be said.")
-        elif report.boards and report.boards[0].tested():
+        elif report.boards and report.boards[0].last_checkpoint():
             tests = {method: report.by_length(method) for method in report.methods}
             sentences += [self._gap(tests), self._shapes(tests), in_range(report), self._undefined(tests)]
             sentences += [alibi_reach(report), self._under_trained(), scored(report, guesses), proof(report)]
@@ -83,7 +83,7 @@ class RaceWords:
         where = (
             f"needles in {self.length} tokens" if report.task else f"windows of {self.length} bytes of {report.text}"
         )
-        tested = f"tested last after step {board.tested()}" if board.tested() else "not tested yet"
+        tested = f"tested last after step {board.last_checkpoint()}" if board.last_checkpoint() else "not tested yet"
         match report.state:
             case "ready" if not board.methods:
                 return "No method is chosen: tick at least one."
@@ -91,7 +91,7 @@ class RaceWords:
                 lengths = f"{board.lengths[0]:,} to {board.lengths[-1]:,}"
                 how = f"needles {lengths} tokens back" if report.task else f"windows of {lengths} bytes"
                 return (
-                    f"Train starts {join(board.methods)} from the same weights and feeds them the same {where}, "
+                    f"Train starts {join_words(board.methods)} from the same weights and feeds them the same {where}, "
                     f"{board.steps:,} steps; meanwhile they are tested on {how}."
                 )
             case "running":
@@ -118,7 +118,7 @@ class RaceWords:
             if method != first
         ]
         words = f"On windows of {at:,}, four times as long, {first} needs {bits[first]:.2f} bits per byte"
-        return f"{words}, {join(others)}." if others else f"{words}."
+        return f"{words}, {join_words(others)}." if others else f"{words}."
 
     def _shapes(self, tests: dict[str, dict[int, float]]) -> str:
         """Who breaks beyond the training length, and by how much at the worst test length."""
@@ -134,21 +134,21 @@ class RaceWords:
                 rise = max(beyond) - by[self.length]
                 group = holds if rise <= HOLDS else breaks if rise >= BREAKS else drifts
                 group.append(f"{method} ({rise:+z.2f})")
-        parts = [f"{join(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
+        parts = [f"{join_words(some)} {one if len(some) == 1 else many}" for (one, many), some in kinds.items() if some]
         return f"Up to {self.board.lengths[-1]:,}: {'; '.join(parts)}." if parts else ""
 
     def _undefined(self, tests: dict[str, dict[int, float]]) -> str:
         """Methods that have no value at some length; a missing line must not look like an oversight."""
         undefined = [method for method, by in tests.items() if math.isnan(by[self.board.lengths[-1]])]
-        return f"{join(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
+        return f"{join_words(undefined)}: not defined beyond {self.length}, where the table ends." if undefined else ""
 
     def _under_trained(self) -> str:
         """Whether the loss was still falling at the end, on the frozen targets: single batches are too noisy."""
-        before = max((step for step in next(iter(self.board.tests.values())) if step < self.board.steps), default=0)
+        before = max((step for step in next(iter(self.board.checkpoints.values())) if step < self.board.steps), default=0)
         if self.report.state != "finished" or not before:
             return ""
         last, at = self.board.steps, self.length
-        fall = max(tests[before][at] - tests[last][at] for tests in self.board.tests.values())
+        fall = max(tests[before][at] - tests[last][at] for tests in self.board.checkpoints.values())
         if fall < FALLING:
             return ""
         return f"Under-trained: from step {before:,} to {last:,} the loss at {at} still fell, by up to {fall:.2f}."

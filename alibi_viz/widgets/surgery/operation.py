@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab
 from alibi_viz.lab import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.core import formatting as words
-from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, join
+from alibi_viz.widgets.core.formatting import BREAKS, HOLDS, format_number, join_words
 
 __all__ = ["Measured", "Operation", "measure"]
 
@@ -44,7 +43,7 @@ def measure(model: LanguageModel, text: Text, length: int) -> Measured:
     Raises ValueError when the text is too short for windows of 16 times that, and for a model whose training has
     diverged.
     """
-    lengths = lab.test_lengths(length)
+    lengths = lab.evaluation_lengths(length)
     largest, asked = lengths[-1], max(TARGETS, lengths[-1])
     losses = lab.loss_by_length(model, text, lengths, targets=asked)
     if lab.diverged(model, losses):
@@ -112,7 +111,7 @@ class Operation:
         name, length = self.model.config.position, self.length
         start = f"{name}, trained on windows of {length} bytes, tested on {before.targets:,} bytes of {text}"
         steps = self._steps()
-        done = f"{start}: {join(steps)}." if steps else f"{start}, as it was trained."
+        done = f"{start}: {join_words(steps)}." if steps else f"{start}, as it was trained."
         return " ".join(
             filter(None, [done, self._left_out(), _losses(before, after, bool(steps)), _looks(before, after, length)])
         )
@@ -168,9 +167,9 @@ def _losses(before: Measured, after: Measured, changed: bool) -> str:
 
 def _looks(before: Measured, after: Measured, length: int) -> str:
     now, then = float(after.distance.mean()), float(before.distance.mean())
-    was = f" (as trained {words.tokens(then)})" if words.tokens(now) != words.tokens(then) else ""
+    was = f" (as trained {format_number(then)})" if format_number(now) != format_number(then) else ""
     where = f"further back than the training length, {length}"
     return (
-        f"On windows of {after.seen:,} its heads look {words.tokens(now)} tokens back on average{was}, with "
+        f"On windows of {after.seen:,} its heads look {format_number(now)} tokens back on average{was}, with "
         f"{after.beyond:.0%} of their weight on keys {where}."
     )

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, FloatLogSlider, HBox, Label, Layout, Text, VBox, Widget
+from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab import PUBLISHED_MODELS
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import column, labeled, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number
 from alibi_viz.widgets.race.traits import named_path, read_source
 from alibi_viz.widgets.surgery.operation import Measured, Operation, measure
@@ -20,7 +21,6 @@ __all__ = ["SlopeSurgery"]
 YOURS = "yours"
 MOST_HEADS = 16  # whose bias can be dropped one by one
 WINDOWS = tuple(2**power for power in range(2, 12))
-_ROW = {"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 20px", "overflow": "visible"}
 
 
 class SlopeSurgery(App):
@@ -137,16 +137,15 @@ class SlopeSurgery(App):
         folder.add_class("s-folder").observe(self._typed, names="value")
         first = [
             subject,
-            HBox([Label("slopes times"), self._factor, self._factor_field], layout=Layout(overflow="visible")),
+            labeled("slopes times", self._factor, self._factor_field),
             self._dropped,
         ]
         second = [
-            HBox([Label("window"), window], layout=Layout(overflow="visible")),
+            labeled("window", window),
             self._rule,
-            HBox([Label("open"), folder], layout=Layout(overflow="visible")),
+            labeled("open", folder),
         ]
-        rows = [HBox(row, layout=Layout(**_ROW)) for row in (first, second)]
-        return [VBox(rows, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))]
+        return [column(row(*first), row(*second))]
 
     def draw(self) -> str:
         model, length = self._model()
@@ -201,7 +200,7 @@ class SlopeSurgery(App):
 
 def _checked(length: Any) -> int:
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise BadValue(f"length must be a whole number from 1 up, the training length of the model, got {length!r}")
+        raise BadValue(f"length must be an integer from 1 up, the training length of the model, got {length!r}")
     return length
 
 

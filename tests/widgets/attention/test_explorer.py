@@ -80,11 +80,11 @@ def test_equal_content_shows_the_bias_alone() -> None:
         ("text", " \n ", "text must have at least one word"),
         ("text", 7, "text must be a string, got 7"),
         ("text", "a" * 10_001, "text must have at most 10,000 characters, got 10,001"),
-        ("num_heads", 0, "num_heads must be a whole number from 1 to 32, got 0"),
+        ("num_heads", 0, "num_heads must be an integer from 1 to 32, got 0"),
         ("num_heads", 2.5, "got 2.5"),
-        ("head", 9, "head must be a whole number from 1 to num_heads=8, got 9"),
+        ("head", 9, "head must be an integer from 1 to num_heads=8, got 9"),
         ("query", 11, "query must be a position from 0 to 10 in this text, got 11"),
-        ("query", -1, "query must be a whole number from 0 to 47 or None, got -1"),
+        ("query", -1, "query must be an integer from 0 to 47 or None, got -1"),
         ("content", "nonsense", "content must be one of same word, equal, got 'nonsense'"),
         ("bias", 1, "bias must be True or False, got 1"),
     ],
@@ -116,7 +116,7 @@ def test_a_blank_box_says_so_and_is_left_to_be_filled() -> None:
 def test_markup_is_escaped_wherever_it_is_shown() -> None:
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
     assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
-    shown = [app._words.value, *app.figure.layout.xaxis3.ticktext, *app.figure.layout.yaxis.ticktext]
+    shown = [app._caption.value, *app.figure.layout.xaxis3.ticktext, *app.figure.layout.yaxis.ticktext]
     shown += [annotation.text for annotation in app.figure.layout.annotations]
     for panel in (*MATRICES, HEADS):
         shown += np.ravel(app.figure.data[panel].text).tolist()

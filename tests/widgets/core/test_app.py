@@ -1,6 +1,7 @@
-"""What every app does: errors in words, one figure, a caption, files. A tiny app stands for all."""
+"""What every app inherits: validation, one figure, a caption, files. Tested with a tiny app."""
 
 import re
+from importlib.metadata import version
 from typing import Any
 
 import plotly.graph_objects as go
@@ -20,7 +21,7 @@ class Doubling(App):
     """Powers of two."""
 
     count = Count(8, 1, 64)
-    colour = Choice(None, (None, "red", "blue"))
+    color = Choice(None, (None, "red", "blue"))
     big = Flag(False)
     name = Unicode("<b>").tag(state=True)
     draws = 0
@@ -31,7 +32,7 @@ class Doubling(App):
     def controls(self) -> list[Widget]:
         return [
             self.slider("count", "powers", "s-count", "How many"),
-            self.menu("colour", "colour", "s-colour", "Which", {None: "none"}),
+            self.menu("color", "color", "s-color", "Which", {None: "none"}),
             self.checkbox("big", "big", "s-big", "Big"),
         ]
 
@@ -44,7 +45,7 @@ class Doubling(App):
 
 
 def control(app: App, kind: type, css: str) -> Any:
-    """The control of an app with this CSS class."""
+    """The control with this type and CSS class."""
 
     def below(widget: Widget) -> list[Widget]:
         return [widget, *(inner for child in getattr(widget, "children", ()) for inner in below(child))]
@@ -60,10 +61,10 @@ BAD = [0, -1, 65, 2.5, 10**5000, float("nan"), True, "7", None, [8]]
 
 
 @pytest.mark.parametrize("value", BAD, ids=lambda value: str(type(value)))
-def test_a_bad_value_names_itself_and_what_is_allowed_and_changes_nothing(value):
+def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
     app = Doubling()
     before = app.figure.to_json()
-    with pytest.raises(BadValue, match=r"^count must be a whole number from 1 to 64, got .+$") as caught:
+    with pytest.raises(BadValue, match=r"^count must be an integer from 1 to 64, got .+$") as caught:
         app.count = value
     assert len(str(caught.value)) < 120
     assert isinstance(caught.value, TraitError) and isinstance(caught.value, ValueError)
@@ -71,66 +72,66 @@ def test_a_bad_value_names_itself_and_what_is_allowed_and_changes_nothing(value)
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "message"),
     [
-        ({"colour": "green"}, "colour must be one of None, red, blue, got 'green'"),
-        ({"colour": ["red"]}, "colour must be one of None, red, blue, got ['red']"),
+        ({"color": "green"}, "color must be one of None, red, blue, got 'green'"),
+        ({"color": ["red"]}, "color must be one of None, red, blue, got ['red']"),
         ({"big": 1}, "big must be True or False, got 1"),
-        ({"count": 65}, "count must be a whole number from 1 to 64, got 65"),
+        ({"count": 65}, "count must be an integer from 1 to 64, got 65"),
     ],
 )
-def test_a_bad_value_is_refused_at_the_start_as_well(state, words):
-    with pytest.raises(BadValue, match=re.escape(words)):
+def test_bad_value_in_the_constructor_raises(state, message):
+    with pytest.raises(BadValue, match=re.escape(message)):
         Doubling(**state)
 
 
-def test_a_trait_that_does_not_exist_is_named():
-    with pytest.raises(TypeError, match="Doubling has no counts; it has count, colour, big, name"):
+def test_unknown_trait_is_named_in_the_error():
+    with pytest.raises(TypeError, match="Doubling has no counts; it has count, color, big, name"):
         Doubling(counts=3)
 
 
-def test_numpy_integers_are_whole_numbers():
+def test_numpy_integer_is_converted_to_int():
     import numpy as np  # noqa: PLC0415
 
     app = Doubling(count=np.int64(3))
     assert type(app.count) is int
 
 
-def test_a_trait_moves_its_controls_the_figure_and_the_caption():
+def test_setting_a_trait_updates_controls_figure_and_caption():
     app = Doubling()
-    app.count, app.colour, app.big = 3, "blue", True
+    app.count, app.color, app.big = 3, "blue", True
     assert control(app, IntSlider, "s-count").value == 3
     assert control(app, Text, "s-count-field").value == "3"
-    menu = control(app, Dropdown, "s-colour")
+    menu = control(app, Dropdown, "s-color")
     assert menu.label == "blue"
     assert control(app, Checkbox, "s-big").value is True
     assert list(app.figure.data[0].y) == [1, 2, 4]
     assert app.caption == "3 powers of <b>"
 
 
-def test_controls_move_the_trait():
+def test_moving_a_control_sets_the_trait():
     app = Doubling()
     control(app, IntSlider, "s-count").value = 5
     assert app.count == 5
     control(app, Text, "s-count-field").value = " 6 "
     assert app.count == 6
     assert control(app, Text, "s-count-field").value == "6"
-    menu = control(app, Dropdown, "s-colour")
+    menu = control(app, Dropdown, "s-color")
     assert [label for label, _ in menu.options] == ["none", "red", "blue"]
     menu.label = "red"
-    assert app.colour == "red"
+    assert app.color == "red"
     menu.label = "none"
-    assert app.colour is None
+    assert app.color is None
     control(app, Checkbox, "s-big").value = True
     assert app.big is True
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "2.5", "65", "", "1e9", "<script>alert(1)</script>", "9" * 6000])
-def test_a_bad_value_in_a_control_is_answered_in_the_app_which_stays_usable(text):
+def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     app = Doubling()
     field = control(app, Text, "s-count-field")
     field.value = text
-    assert "count must be a whole number from 1 to 64, got" in message(app)
+    assert "count must be an integer from 1 to 64, got" in message(app)
     assert 'role="alert"' in message(app)
     assert "<script>" not in message(app)
     assert (app.count, field.value, control(app, IntSlider, "s-count").value) == (8, "8", 8)
@@ -138,7 +139,7 @@ def test_a_bad_value_in_a_control_is_answered_in_the_app_which_stays_usable(text
     assert (app.count, message(app)) == (9, "")
 
 
-def test_what_draw_refuses_is_taken_back():
+def test_state_is_restored_when_draw_raises():
     app = Doubling(big=True)
     with pytest.raises(BadValue, match="13 must not be big"):
         app.count = 13
@@ -150,7 +151,7 @@ def test_what_draw_refuses_is_taken_back():
     assert app.caption.startswith("14")
 
 
-def test_a_change_draws_once_and_no_change_not_at_all():
+def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
     app = Doubling()
     app.draws = 0
     app.count = 9
@@ -166,7 +167,7 @@ def test_a_change_draws_once_and_no_change_not_at_all():
     assert app.draws == 4
 
 
-def test_the_figure_is_the_same_object_for_life_and_a_reloaded_page_gets_its_present_state():
+def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state():
     app = Doubling()
     figure = app.figure
     app.count = 3
@@ -178,28 +179,28 @@ def test_the_figure_is_the_same_object_for_life_and_a_reloaded_page_gets_its_pre
     assert figure.get_state()["_widget_layout"]["width"] == 640
 
 
-def test_the_page_tells_the_app_its_width():
+def test_width_reported_by_the_page_resizes_the_figure():
     app = Doubling()
     app.children[-1].width = 512
     assert (app.page_width, app.figure.layout.width) == (512, 512)
 
 
-def test_captions_are_shown_as_text():
-    shown = Doubling(name="<img src=x onerror=alert(1)>")._words.value
+def test_caption_is_escaped():
+    shown = Doubling(name="<img src=x onerror=alert(1)>")._caption.value
     assert "&lt;img src=x onerror=alert(1)&gt;" in shown
     assert "<img" not in shown
 
 
-def test_the_repr_is_readable_and_the_same_in_every_run():
-    app = Doubling(count=3, colour="red")
-    assert repr(app) == "Doubling(count=3, colour='red', big=False, name='<b>')"
+def test_repr_shows_the_state_and_is_the_text_output():
+    app = Doubling(count=3, color="red")
+    assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
     assert len(repr(Doubling(name="x" * 5000))) < 150
     bundle = app._repr_mimebundle_()
     assert bundle["text/plain"] == repr(app)
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
-def test_a_long_repr_is_shown_whole():
+def test_long_repr_is_not_cut_in_the_text_output():
     class DoublingWithAVeryLongNameIndeed(Doubling):
         """Its repr is longer than the 110 characters at which ipywidgets cuts."""
 
@@ -208,7 +209,7 @@ def test_a_long_repr_is_shown_whole():
     assert app._repr_mimebundle_()["text/plain"] == repr(app)
 
 
-def test_an_html_file_holds_everything_it_needs(tmp_path):
+def test_html_file_is_self_contained(tmp_path):
     app = Doubling(name="</p><script>alert(1)</script>")
     path = app.save(tmp_path / "x.html")
     page = path.read_text(encoding="utf-8")
@@ -220,33 +221,44 @@ def test_an_html_file_holds_everything_it_needs(tmp_path):
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_a_png_file_is_a_picture(tmp_path):
+def test_png_file_is_a_png(tmp_path):
     path = Doubling().save(str(tmp_path / "x.PNG"))
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_png_without_chromium_says_what_to_do(tmp_path, monkeypatch):
+def test_png_without_chromium_raises_with_a_remedy(tmp_path, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise ChromeNotFoundError
 
-    monkeypatch.setattr(go.Figure, "write_image", fail)
+    monkeypatch.setattr(go.Figure, "to_image", fail)
     with pytest.raises(RuntimeError, match=r"x.png needs Chrome or Chromium, and none was found: .* save as .html"):
         Doubling().save(tmp_path / "x.png")
 
 
+def test_empty_png_raises_with_the_versions_and_leaves_the_old_file(tmp_path, monkeypatch):
+    """plotly 6.1.0 with kaleido 1.0.0 drew nothing and reported success."""
+    path = tmp_path / "x.png"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(go.Figure, "to_image", lambda *_, **__: b"")
+    versions = rf"plotly {re.escape(version('plotly'))} with kaleido {re.escape(version('kaleido'))}"
+    with pytest.raises(RuntimeError, match=rf"{versions} drew nothing for x.png"):
+        Doubling().save(path)
+    assert path.read_bytes() == b"old"
+
+
 @pytest.mark.parametrize("name", ["x.pdf", "x", "x.html.zip"])
-def test_another_suffix_is_refused(tmp_path, name):
+def test_unknown_suffix_raises(tmp_path, name):
     with pytest.raises(ValueError, match=r"save writes .html or .png, got '(\.pdf|no suffix|\.zip)' in .*x"):
         Doubling().save(tmp_path / name)
 
 
-def test_a_snapshot_is_a_plain_figure_the_same_in_every_run():
+def test_snapshot_is_a_plain_figure_and_the_same_in_every_run():
     one, other = Doubling().snapshot(), Doubling().snapshot()
     assert not isinstance(one, go.FigureWidget)
     assert one.to_json() == other.to_json()
 
 
-def test_an_app_is_found_by_name_and_an_unknown_one_is_named():
+def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises():
     assert alibi_viz.widgets.SlopeExplorer.__name__ == "SlopeExplorer"
     assert "BiasExplorer" in dir(alibi_viz.widgets)
     with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):

@@ -20,10 +20,10 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, s
         ("methods", ["alibi", "alibi"], "different names"),
         ("methods", "alibi", "different names"),
         ("methods", 3, "different names"),
-        ("length", 0, "length must be a whole number from 8 to 128, got 0"),
+        ("length", 0, "length must be an integer from 8 to 128, got 0"),
         ("length", 8.5, "got 8.5"),
-        ("steps", 10**9, "steps must be a whole number from 10 to 2000, got 1000000000"),
-        ("seed", -1, "seed must be a whole number from 0"),
+        ("steps", 10**9, "steps must be an integer from 10 to 2000, got 1000000000"),
+        ("seed", -1, "seed must be an integer from 0"),
         ("learning_rate", 0, "learning_rate must be a number above 0 and at most 1000, got 0"),
         ("learning_rate", math.nan, "got nan"),
         ("learning_rate", "fast", "got 'fast'"),
@@ -67,7 +67,7 @@ def test_no_method_is_no_race() -> None:
     ("text", "why"),
     [
         ("tiny", "your text is too short to test at length 128"),
-        ("x" * 1000, "its last tenth has 100 bytes, at least 129 are needed"),
+        ("x" * 1000, "its validation part has 100 bytes, at least 129 are needed"),
         ("", "your text is empty"),
     ],
 )
@@ -103,8 +103,8 @@ def test_any_text_is_only_text(text: str, tmp_path: Path) -> None:
     app = small(text=path)
     app.train().result(DEADLINE)
     assert "of <b>name.txt, seed 0" in app.caption
-    assert "<b>" not in app._words.value
-    assert "&lt;b&gt;name.txt" in app._words.value
+    assert "<b>" not in app._caption.value
+    assert "&lt;b&gt;name.txt" in app._caption.value
 
 
 def test_a_loss_that_becomes_nan_ends_the_race_and_keeps_the_curves() -> None:

@@ -58,7 +58,7 @@ def test_one_seed_is_said_to_prove_little() -> None:
 
 
 def test_a_method_is_called_best_only_if_it_is_in_every_seed(trained: LengthLab) -> None:
-    each = [{m: board.by_length(m)[8] for m in ("alibi", "learned", "none")} for board in trained._report.boards]
+    each = [{m: board.scores(m)[8] for m in ("alibi", "learned", "none")} for board in trained._report.boards]
     best = {min(bits, key=bits.get) for bits in each}
     if len(best) == 1:
         assert f"At the training length itself {best.pop()} is best in every seed" in trained.caption
@@ -70,7 +70,7 @@ def test_a_second_seed_that_is_stopped_leaves_the_first() -> None:
     app = small(steps=300, seeds=5, length=8)
     app.train()
     until(lambda: app._report and len(app._report.complete) >= 1, "the first seed")
-    until(lambda: len(app._report.boards) >= 2 and app._report.boards[-1].tested(), "a test of the next seed")
+    until(lambda: len(app._report.boards) >= 2 and app._report.boards[-1].last_checkpoint(), "a test of the next seed")
     app.stop()
     until(lambda: not app.running, "the end")
     report, done = app._report, len(app._report.complete)
@@ -78,7 +78,7 @@ def test_a_second_seed_that_is_stopped_leaves_the_first() -> None:
     assert f"of seed {len(report.boards)} of 5. Shown: seed" in app.caption
     assert "trained 300 steps on windows of 8 bytes" in app.caption
     boards = report.boards[:done]
-    assert app.results["alibi"] == pytest.approx(mean_of([board.by_length("alibi") for board in boards]))
+    assert app.results["alibi"] == pytest.approx(mean_of([board.scores("alibi") for board in boards]))
     assert app.models is boards[-1].models
     for view in ("gap", "by position", "same targets"):
         open_tab(app, view)
@@ -95,7 +95,7 @@ def test_a_second_seed_that_is_stopped_leaves_the_first() -> None:
 def test_the_gap_tab_shows_what_four_times_the_length_costs_at_each_test(trained: LengthLab) -> None:
     open_tab(trained, "gap")
     boards = trained._report.boards
-    gaps = [{step: by[32] - by[8] for step, by in board.tests["none"].items()} for board in boards]
+    gaps = [{step: by[32] - by[8] for step, by in board.checkpoints["none"].items()} for board in boards]
     assert points(trained, "mean", "none") == pytest.approx(
         {step: (gaps[0][step] + gaps[1][step]) / 2 for step in gaps[0]}
     )
@@ -179,9 +179,9 @@ def test_the_needle_is_a_race_of_its_own() -> None:
     assert "guessing finds 6.2%" in app.caption
     app.train().result(DEADLINE)
     laps = lab.race(["alibi", "none"], NEEDLE, length=8, steps=20, checkpoints=5)
-    last = {lap.method: lap.by_length for lap in laps if lap.by_length is not None}
+    last = {lap.method: lap.scores for lap in laps if lap.scores is not None}
     assert app.results == last
-    assert list(app.results["alibi"]) == lab.test_distances(NEEDLE, 8)
+    assert list(app.results["alibi"]) == lab.evaluation_distances(NEEDLE, 8)
     assert points(app, "mean", "alibi") == app.results["alibi"]
     assert app.figure.layout.shapes[4].y0 == 1 / 16
     app.view = "race"
@@ -238,8 +238,8 @@ def test_published_needles_are_at_the_same_multiples_too(trained: LengthLab) -> 
         ("guesses", {"alibi": {2: math.nan}}, "guesses must be"),
         ("guesses", {"t5": {2: 2.0}}, "guesses must be"),
         ("guesses", [2.0], "guesses must be"),
-        ("seeds", 0, "seeds must be a whole number from 1 to 5, got 0"),
-        ("seeds", 6, "seeds must be a whole number from 1 to 5, got 6"),
+        ("seeds", 0, "seeds must be an integer from 1 to 5, got 0"),
+        ("seeds", 6, "seeds must be an integer from 1 to 5, got 6"),
         ("view", "races", "view must be one of race, gap, by position, same targets, needle, got 'races'"),
         ("published", 1, "published must be True or False, got 1"),
     ],
@@ -253,7 +253,7 @@ def test_a_bad_value_is_told_and_changes_nothing(trained: LengthLab, name: str, 
 
 
 def test_a_text_just_long_enough_to_race_is_long_enough_for_every_tab() -> None:
-    app = small(text="abcdefgh" * 165)  # the last tenth has 132 bytes, the longest test takes 129
+    app = small(text="abcdefgh" * 165)  # the validation part has 132 bytes, the longest test takes 129
     app.train().result(DEADLINE)
     for view in ("gap", "by position", "same targets"):
         open_tab(app, view)

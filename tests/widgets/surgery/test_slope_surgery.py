@@ -25,7 +25,7 @@ def as_new(app: SlopeSurgery) -> None:
 
 
 def losses(model: lab.SavedRun | object) -> dict[int, float]:
-    return lab.loss_by_length(model, lab.load_text(), lab.test_lengths(64), targets=TARGETS)
+    return lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(64), targets=TARGETS)
 
 
 def test_it_opens_with_a_trained_model_as_it_is(app: SlopeSurgery) -> None:
@@ -118,8 +118,8 @@ def test_learned_positions_end_and_it_is_said() -> None:
         ("factor", True, "factor must be a number"),
         ("dropped", "5", "dropped must be none, all or a head from 1 to 4, got 5"),
         ("dropped", 1, "dropped must be one of none, all, 1"),
-        ("window", 0, "window must be a whole number from 1 to 4096 or None, got 0"),
-        ("window", 1.5, "window must be a whole number"),
+        ("window", 0, "window must be an integer from 1 to 4096 or None, got 0"),
+        ("window", 1.5, "window must be an integer"),
         ("rule", "yarn", "rule must be one of plain, pi, ntk, got 'yarn'"),
         ("subject", "yours", "there is no model of yours yet"),
         ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, yours, got 't5'"),
@@ -145,7 +145,7 @@ def test_a_kept_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path)
     assert app.subject == "yours"
     assert "kerple-log, trained on windows of 16 bytes" in app.caption
     assert app.before == pytest.approx(
-        lab.loss_by_length(model, lab.load_text(), lab.test_lengths(16), targets=TARGETS)
+        lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(16), targets=TARGETS)
     )
     assert control(app, "s-subject").index == 3
 
@@ -200,7 +200,7 @@ def test_a_kept_run_whose_length_is_no_length_is_refused(app: SlopeSurgery, tmp_
     folder = lab.save_run(tmp_path / "run", lab.make_model("alibi", max_length=16), settings={"length": length})
     before = repr(app)
     control(app, "s-folder").value = str(folder)
-    assert "length must be a whole number from 1 up" in app._message.value
+    assert "length must be an integer from 1 up" in app._message.value
     assert repr(app) == before
 
 
@@ -208,10 +208,10 @@ def test_rotarys_rule_counts_from_the_length_that_the_model_was_trained_on() -> 
     model = lab.make_model("rotary")  # whose max_length says 256
     app = SlopeSurgery(model, length=16, rule="pi")
     changed = lab.change_rotary_rule(model, "pi", 16)
-    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.test_lengths(16), targets=2048)
+    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.evaluation_lengths(16), targets=2048)
     assert app.after[32] != app.before[32]
 
 
 def test_a_length_that_is_no_number_is_named() -> None:
-    with pytest.raises(BadValue, match=r"length must be a whole number from 1 up, .*, got '8'"):
+    with pytest.raises(BadValue, match=r"length must be an integer from 1 up, .*, got '8'"):
         SlopeSurgery(lab.make_model("learned", max_length=16), length="8")

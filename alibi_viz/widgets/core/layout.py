@@ -1,0 +1,27 @@
+"""How the controls of an app are arranged."""
+
+from typing import Any
+
+from ipywidgets import HBox, Label, Layout, VBox, Widget
+
+__all__ = ["column", "labeled", "row"]
+
+
+def row(*children: Widget) -> HBox:
+    """Controls side by side, wrapping onto more lines where the page is narrow."""
+    layout = Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 20px", overflow="visible")
+    return HBox(children, layout=layout)
+
+
+def column(*children: Widget) -> VBox:
+    """Rows of controls below each other, as wide as the app."""
+    return VBox(children, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
+
+
+def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
+    """Controls behind a visible label, which is their accessible name as well (see `Page` in live_figure.py).
+
+    `layout` are further properties of the box, such as `width="100%"`.
+    """
+    text = Label(label, layout=Layout(flex="none"))
+    return HBox([text, *controls], layout=Layout(align_items="center", overflow="visible", **layout))
