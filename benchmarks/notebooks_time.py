@@ -1,4 +1,4 @@
-"""How long it takes to run every notebook and compare its outputs, one after the other, as nbval does."""
+"""How long it takes to run all notebooks, one after the other, and to compare their outputs with the committed ones."""
 
 import subprocess
 import sys
@@ -16,5 +16,5 @@ def main() -> list[Row]:
     result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     taken = time.perf_counter() - begin
     if result.returncode:
-        raise RuntimeError(f"the notebooks do not pass, so their time means nothing:\n{result.stdout[-2000:]}")
-    return [{"name": "every notebook, run and compared", "figure": taken, "target": 120, "unit": "s"}]
+        raise RuntimeError(f"the notebooks fail, so their run time means nothing:\n{result.stdout[-2000:]}")
+    return [{"name": "run all notebooks and compare outputs", "figure": taken, "target": None, "unit": "s"}]

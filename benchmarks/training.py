@@ -1,11 +1,10 @@
-"""How fast the laboratory trains: against a bare loop over the same model, and against the way it is usually written.
+"""How fast the lab trains compared with a bare loop, and with attention as it is usually written.
 
-Ratios of tokens a second. The sides take turns, a few steps each, so that other work of the machine meets all alike.
+The training loops take turns, a few steps each, so that other work on the machine slows down all of them alike.
 """
 
 import multiprocessing
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from statistics import median
 
@@ -17,13 +16,14 @@ from alibi_viz import LanguageModel, alibi_slopes, lab
 from alibi_viz.lab.training import batches
 from alibi_viz.widgets import SlopeSurgery
 from benchmarks.row import Row
+from benchmarks.timing import relative_times, seconds
 
-TURNS, STEPS = 15, 4
+STEPS = 4  # of each training loop per turn
 BATCH = 32
 
 
 class PlainAttention(nn.Module):
-    """nanoGPT's attention without the fused kernel, the ALiBi mask built anew in every call; no cache."""
+    """nanoGPT's attention without the fused kernel. The ALiBi mask is built again in every call."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -33,15 +33,15 @@ class PlainAttention(nn.Module):
     def forward(self, x: Tensor, cache: object = None) -> Tensor:
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).split(width, dim=2))
-        place = torch.arange(length)
-        bias = -self.slopes[:, None, None] * (place[:, None] - place)
+        position = torch.arange(length)
+        bias = -self.slopes[:, None, None] * (position[:, None] - position)
         bias = bias.masked_fill(torch.ones(length, length).tril() == 0, float("-inf"))
         weights = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + bias).softmax(-1)
         return self.output((weights @ v).transpose(1, 2).reshape(batch, length, width))
 
 
 class NoAttention(nn.Module):
-    """The two projections and nothing between them: what is left of a step when attention costs no time at all."""
+    """The two projections with nothing in between: a step if attention cost no time at all."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -52,15 +52,15 @@ class NoAttention(nn.Module):
 
 
 def model_with(attention: type[PlainAttention] | type[NoAttention]) -> LanguageModel:
-    """The default model with other attention in each block."""
+    """The default model with another attention module in each block."""
     model = lab.make_model("alibi")
     for block in model.transformer.blocks:
         block.attention = attention(model.config.d_model, model.config.num_heads)
     return model
 
 
-def bare(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True) -> Iterator[None]:
-    """The loop and nothing around it: no record, no check, no clock."""
+def bare_loop(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True) -> Iterator[None]:
+    """A training loop without records, checks or clocks."""
     kind = fused or None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=kind)
     for window in batches(text.train, length, BATCH, 0):
@@ -73,85 +73,70 @@ def bare(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = Tru
         yield
 
 
-def speeds(length: int) -> dict[str, list[float]]:
-    """Seconds of each turn, of each side."""
-    text, steps = lab.load_text(), TURNS * STEPS + STEPS
-    sides: dict[str, Iterator[object]] = {
-        "ours": lab.train(lab.make_model("alibi"), text, length=length, steps=steps, batch_size=BATCH, device="cpu"),
-        "bare": bare(lab.make_model("alibi"), text, length),
-        "plain": bare(model_with(PlainAttention), text, length, fused=False),
-        "none": bare(model_with(NoAttention), text, length),
+def training_speed(length: int) -> list[Row]:
+    """Time per training step of `lab.train`, of a bare loop, and of loops with other attention."""
+    text = lab.load_text()
+    settings = {"length": length, "steps": 10_000, "batch_size": BATCH}  # more steps than anybody takes
+    loops: dict[str, Iterator[object]] = {
+        "lab.train": lab.train(lab.make_model("alibi"), text, **settings, device="cpu"),
+        "bare loop": bare_loop(lab.make_model("alibi"), text, length),
+        "plain attention": bare_loop(model_with(PlainAttention), text, length, fused=False),
+        "no attention": bare_loop(model_with(NoAttention), text, length),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(TURNS + 1):
-        for name, stream in sides.items():
-            began = time.perf_counter()
-            for _ in range(STEPS):
-                next(stream)
-            if turn:  # the first warms caches
-                seconds[name].append(time.perf_counter() - began)
-    return seconds
+    ways = {name: turn(loop) for name, loop in loops.items()}
+    to_bare = relative_times({name: ways[name] for name in ("lab.train", "bare loop")}, "bare loop", budget=3)
+    to_plain = relative_times({name: ways[name] for name in ways if name != "bare loop"}, "plain attention", budget=3)
+    name = f"a training step at L={length}"
+    return [
+        Row(name=f"{name}: lab.train", figure=to_bare["lab.train"], target=1.05, unit="x bare loop"),
+        Row(name=f"{name}: lab.train", figure=to_plain["lab.train"], target=0.77, unit="x plain attention"),
+        Row(name=f"{name}: no attention", figure=to_plain["no attention"], target=None, unit="x plain attention"),
+    ]
 
 
-def ratio(seconds: dict[str, list[float]], slow: str, fast: str) -> float:
-    """How many times faster one side is, the median over the turns."""
-    return median(one / other for one, other in zip(seconds[slow], seconds[fast], strict=True))
+def turn(loop: Iterator[object]) -> Callable[[], object]:
+    """A function that takes the next few steps of a training loop."""
+    return lambda: [next(loop) for _ in range(STEPS)]
 
 
-def sweep_gain() -> float:
-    """How much faster a pool of two does a sweep than one process of it, both with one thread a run."""
-    runs = [lab.Run("alibi", length=32, steps=250, longest=2, seed=seed) for seed in range(6)]
-    warm = [lab.Run("alibi", length=16, steps=1, longest=1, seed=seed) for seed in range(4)]
+def sweep_speed() -> Row:
+    """A sweep in two processes compared with the same sweep in one. Each run has one thread."""
+    runs = [lab.Run("alibi", length=32, steps=200, longest=2, seed=seed) for seed in range(4)]
+    warm_up = [lab.Run("alibi", length=16, steps=1, longest=1, seed=seed) for seed in range(4)]
 
-    def seconds(workers: int) -> float:
+    def sweep_seconds(workers: int) -> float:
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            list(lab.sweep(warm, pool, progress=False))  # starting a process, which imports torch, is not counted
-            began = time.perf_counter()
-            list(lab.sweep(runs, pool, progress=False))
-            return time.perf_counter() - began
+            list(lab.sweep(warm_up, pool, progress=False))  # starting a process, which imports torch, doesn't count
+            return seconds(lambda: list(lab.sweep(runs, pool, progress=False)))
 
-    return seconds(1) / seconds(2)
+    ratio = sweep_seconds(2) / sweep_seconds(1)
+    return Row(name="a sweep in two processes", figure=ratio, target=0.59, unit="x one process")
 
 
-def curve_milliseconds() -> float:
-    """The curve of the default model up to 512, as the app asks for it after each change to a trained model."""
+def evaluation_time() -> Row:
+    """Bits per byte of the default model at all lengths up to 512, as the app measures them after each change."""
     text, model = lab.load_text(), lab.make_model("alibi")
-    times = []
-    for factor in (1.0, 2.0, 0.5, 3.0, 0.25, 1.5):
-        began = time.perf_counter()
-        lab.loss_by_length(lab.multiply_slopes(model, factor), text, lab.test_lengths(32), targets=4096)
-        times.append(1000 * (time.perf_counter() - began))
-    return median(times[1:])
+
+    def evaluate(factor: float) -> float:
+        changed = lab.multiply_slopes(model, factor)
+        return seconds(lambda: lab.loss_by_length(changed, text, lab.evaluation_lengths(32), targets=4096))
+
+    times = [evaluate(factor) for factor in (1.0, 2.0, 0.5, 3.0, 0.25, 1.5)]
+    name = "loss at all lengths up to 512 after a change"
+    return Row(name=name, figure=1000 * median(times[1:]), target=None, unit="ms")
 
 
-def app_milliseconds() -> float:
-    """The same from the control of the app to its new picture and words, with all that the app measures besides."""
+def surgery_time() -> Row:
+    """The same in SlopeSurgery, from a changed control to the new figure and caption."""
     app = SlopeSurgery(lab.make_model("alibi", max_length=32))
-    times = []
-    for factor in (2.0, 0.5, 4.0, 0.25, 1.5):
-        began = time.perf_counter()
-        app.factor = factor
-        times.append(1000 * (time.perf_counter() - began))
-    return median(times)
+
+    def change(factor: float) -> float:
+        return seconds(lambda: app.set_trait("factor", factor))
+
+    times = [change(factor) for factor in (2.0, 0.5, 4.0, 0.25, 1.5)]
+    name = "the same in SlopeSurgery, with figure and caption"
+    return Row(name=name, figure=1000 * median(times), target=None, unit="ms")
 
 
 def main() -> list[Row]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    rows: list[Row] = []
-    for length in (32, 256):
-        seconds = speeds(length)
-        name = f"training at L={length}, tokens a second"
-        over_bare, over_plain = ratio(seconds, "bare", "ours"), ratio(seconds, "plain", "ours")
-        most = ratio(seconds, "plain", "none")
-        rows += [
-            {"name": f"{name}, over a bare loop", "figure": over_bare, "target": "min 0.95", "unit": "x"},
-            {"name": f"{name}, over plain attention", "figure": over_plain, "target": "min 1.3", "unit": "x"},
-            {"name": f"{name}, were attention free", "figure": most, "target": None, "unit": "x"},
-        ]
-    rows.append({"name": "curve to 512 after a change", "figure": curve_milliseconds(), "target": 300.0, "unit": "ms"})
-    name = "the same in SlopeSurgery, picture and words included, two threads"
-    rows.append({"name": name, "figure": app_milliseconds(), "target": 300.0, "unit": "ms"})
-    torch.set_num_threads(threads)
-    rows.append({"name": "sweep, pool of two over one", "figure": sweep_gain(), "target": "min 1.7", "unit": "x"})
-    return rows
+    return [*training_speed(32), *training_speed(256), evaluation_time(), surgery_time(), sweep_speed()]

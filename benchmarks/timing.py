@@ -1,0 +1,60 @@
+"""How the benchmarks measure: on two cores and two threads, by turns, within a time budget."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import torch
+
+__all__ = ["pin", "relative_times"]
+
+CORES = 2
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 401
+
+
+def pin() -> None:
+    """Restrict this process, and all processes it starts, to two cores (if the system can do that) and two threads."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    torch.set_num_threads(CORES)
+
+
+def relative_times(ways: Mapping[str, Callable[[], object]], baseline: str, budget: float = 1.0) -> dict[str, float]:
+    """How long each function takes relative to the baseline: the median of the ratios within a round.
+
+    In a round each function is called once, so that other work on the machine slows down all of them alike. A function
+    drops out once it has run for `budget` seconds and five rounds, so slow ones take part in fewer rounds.
+
+    Args:
+        ways: functions by name. Each is called once before anything is measured.
+        baseline: the name of the one to compare with.
+        budget: seconds for each function.
+
+    >>> list(relative_times({"a": lambda: sum(range(9)), "b": lambda: sum(range(99))}, "a", budget=0.01))
+    ['b']
+    """
+    for way in ways.values():
+        way()
+    ratios: dict[str, list[float]] = {name: [] for name in ways if name != baseline}
+    spent = dict.fromkeys(ratios, 0.0)
+    active = list(ratios)
+    while active:
+        base = seconds(ways[baseline])
+        for name in active:
+            taken = seconds(ways[name])
+            ratios[name].append(taken / base)
+            spent[name] += taken
+        active = [
+            name
+            for name in active
+            if len(ratios[name]) < FEWEST_ROUNDS or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
+        ]
+    return {name: median(found) for name, found in ratios.items()}
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """How long one call takes."""
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
