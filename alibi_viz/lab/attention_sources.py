@@ -15,7 +15,6 @@ from torch import Tensor
 
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions import Alibi
-from alibi_viz.models.positions.relative import LearnedAlibi
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["ByteModel", "Reading", "Source", "Words", "words"]
@@ -112,7 +111,7 @@ class ByteModel:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        if not isinstance(model.transformer.position, Alibi | LearnedAlibi):
+        if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
         self.model = model
         self._blocks: list[Any] = list(model.transformer.blocks)  # Any, for torch cannot tell the type of a submodule

@@ -11,7 +11,7 @@ from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions import Position
-from alibi_viz.models.transformer import SelfAttention
+from alibi_viz.models.self_attention import SelfAttention
 
 __all__ = ["Reach", "attention_reach", "attention_weights"]
 

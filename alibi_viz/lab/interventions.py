@@ -14,7 +14,7 @@ from torch import Tensor
 from alibi_viz.distance import right_aligned
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions import Position
-from alibi_viz.models.positions.rotary_rules import RuledRotary
+from alibi_viz.models.positions.rotary import ScaledRotary
 
 __all__ = ["change_rotary_rule", "drop_bias", "evaluation_variants", "impose_window", "multiply_slopes"]
 
@@ -116,7 +116,7 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
     def ruled(position: Position) -> Position:
         if isinstance(position, Changed):  # a window stays
             return Changed(ruled(position.original), position.factors, position.window)
-        return RuledRotary(head_dim, rule, length)
+        return ScaledRotary(head_dim, rule, length)
 
     return _with_position(model, ruled)
 
