@@ -1,10 +1,11 @@
-"""Floor 2: transformers that differ only in how they learn where their tokens are."""
+"""Floor 2: transformers that differ only in their position method."""
 
+from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.language_model import LanguageModel
-from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal
-from alibi_viz.models.self_attention import AlibiSelfAttention
-from alibi_viz.models.transformer import Transformer, TransformerConfig
+from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal, register
+from alibi_viz.models.self_attention import AlibiSelfAttention, SelfAttention
+from alibi_viz.models.transformer import Transformer
 
 __all__ = [
     "POSITIONS",
@@ -15,7 +16,9 @@ __all__ = [
     "Learned",
     "Position",
     "Rotary",
+    "SelfAttention",
     "Sinusoidal",
     "Transformer",
     "TransformerConfig",
+    "register",
 ]

@@ -1,4 +1,4 @@
-"""What attention keeps of the tokens it has seen, so that the next token costs one row instead of all of them."""
+"""The key-value cache of decoding: store what attention computed for earlier tokens, and process only new ones."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,12 @@ __all__ = ["KeyValueCache"]
 
 
 class KeyValueCache:
-    """Keys and values of one layer, [..., length, channels]; room for them doubles, so appending is cheap.
+    """Keys and values of one layer, each [..., length, channels]. The capacity grows by doubling.
 
-    `append` takes the tensors of the new tokens and gives those of all tokens so far. ALiBi needs nothing else: the
-    bias counts back from the last key, and what is cached never changes.
+    `append` takes the tensors of the new tokens and returns those of all tokens so far. ALiBi needs nothing else: its
+    bias counts back from the last key, so cached keys never change.
 
-    Raises ValueError when what is appended does not fit what was, or when a gradient would have to flow through it.
+    Raises ValueError when the new tensors do not fit the cached ones, or when they require a gradient.
 
     >>> cache = KeyValueCache()
     >>> for _ in range(3):
@@ -23,42 +23,41 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self.length = 0
-        self._room: tuple[Tensor, ...] = ()
+        self._buffers: tuple[Tensor, ...] = ()
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """All so far, views into the cache, one for each tensor given."""
+        """The tensors of all tokens so far, as views into the cache, one for each argument."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
-            raise ValueError("a cache keeps no gradients: decode under torch.no_grad() or torch.inference_mode()")
-        if not self._room:
-            self._room = tuple(_empty(tensor, 0) for tensor in new)
-        more = new[0].shape[-2]
-        for room, tensor in zip(self._room, new, strict=True):
-            if _without_length(room) != _without_length(tensor) or tensor.shape[-2] != more:
-                raise ValueError(
-                    f"the cache holds {_said(room, self.length)} and is given {more} more, so "
-                    f"{_said(tensor, tensor.shape[-2])} cannot be appended"
-                )
-        end = self.length + more
-        if end > self._room[0].shape[-2]:
-            size = 1 << (end - 1).bit_length()  # the next power of two
-            grown = tuple(_empty(tensor, size) for tensor in new)
-            for wide, room in zip(grown, self._room, strict=True):
-                wide[..., : self.length, :] = room[..., : self.length, :]
-            self._room = grown
-        for room, tensor in zip(self._room, new, strict=True):
-            room[..., self.length : end, :] = tensor
+            raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
+        if not self._buffers:
+            self._buffers = tuple(_empty(tensor, 0) for tensor in new)
+        added = new[0].shape[-2]
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            if _layout(buffer) != _layout(tensor) or tensor.shape[-2] != added:
+                expected, got = _describe(buffer, added), _describe(tensor, tensor.shape[-2])
+                raise ValueError(f"tensors appended to the cache must be {expected}, got {got}")
+        end = self.length + added
+        if end > self._buffers[0].shape[-2]:
+            capacity = 1 << (end - 1).bit_length()  # the next power of two
+            larger = tuple(_empty(tensor, capacity) for tensor in new)
+            for target, buffer in zip(larger, self._buffers, strict=True):
+                target[..., : self.length, :] = buffer[..., : self.length, :]
+            self._buffers = larger
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            buffer[..., self.length : end, :] = tensor
         self.length = end
-        return tuple(room[..., :end, :] for room in self._room)
+        return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
 
 def _empty(like: Tensor, length: int) -> Tensor:
-    with torch.inference_mode(False):  # so that decoding may go on outside of inference mode
+    with torch.inference_mode(False):  # so that decoding can continue outside inference mode
         return torch.empty(*like.shape[:-2], length, like.shape[-1], dtype=like.dtype, device=like.device)
 
 
-def _said(tensor: Tensor, length: int) -> str:
+def _describe(tensor: Tensor, length: int) -> str:
     return f"{[*tensor.shape[:-2], length, tensor.shape[-1]]} of {tensor.dtype} on {tensor.device}"
 
 
-def _without_length(tensor: Tensor) -> tuple[object, ...]:
+def _layout(tensor: Tensor) -> tuple[object, ...]:
+    """Everything that must agree between cached and new tensors."""
     return (*tensor.shape[:-2], tensor.shape[-1], tensor.dtype, tensor.device)

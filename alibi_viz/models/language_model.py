@@ -1,4 +1,4 @@
-"""From token ids to the next token: an embedding, a transformer, a head, and decoding with a cache."""
+"""A language model: embedding, transformer, output head, and text generation with a cache."""
 
 import math
 
@@ -6,17 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.distance import is_integer
+from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.key_value_cache import KeyValueCache
-from alibi_viz.models.transformer import Transformer, TransformerConfig
+from alibi_viz.models.transformer import Transformer
 
 __all__ = ["LanguageModel"]
 
 
 class LanguageModel(nn.Module):
-    """Token ids, integers [batch, length], to the logits of the next token, [batch, length, vocabulary].
+    """Maps token ids, integers [batch, length], to logits of the next token, [batch, length, vocabulary].
 
-    The numbers in a token vector start with standard deviation 0.5, comparable to a sinusoid's 0.7, so that added
-    positions neither drown the tokens nor are drowned by them.
+    Token vectors are initialized with standard deviation 0.5, comparable to the 0.7 of a sinusoid, so that tokens and
+    added positions are on the same scale.
+
+    Raises TypeError or ValueError when the tokens have another dtype or shape or are not in the vocabulary, and
+    ValueError when they are longer than a table of learned positions.
 
     >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
     >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
@@ -45,12 +49,12 @@ class LanguageModel(nn.Module):
             raise TypeError(f"tokens must be an integer tensor [batch, length], got {got}")
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
-        tokens = tokens.long()  # bytes are tokens too
+        tokens = tokens.long()  # an embedding takes no uint8
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
-            low, high = (int(end) for end in tokens.aminmax())  # the embedding's own error does not name the id
+            low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
             if low < 0 or high >= self.config.vocabulary:
-                wrong = low if low < 0 else high
-                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {wrong}")
+                got = low if low < 0 else high
+                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {got}")
         return self.head(self.transformer(self.embedding(tokens), cache))
 
     @torch.no_grad()
@@ -63,16 +67,17 @@ class LanguageModel(nn.Module):
         use_cache: bool = True,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The tokens followed by `new_tokens` more, int64 [batch, length + new_tokens].
+        """Continue the tokens by `new_tokens` more: int64 [batch, length + new_tokens].
 
         Args:
-            tokens: integers [batch, length], at least one token long.
-            new_tokens: how many to add, 0 or more.
-            temperature: divides the logits before a token is drawn; 0 takes the likeliest instead.
-            use_cache: compute each token once, instead of all of them at each step. The result is the same.
-            generator: draws the tokens.
+            tokens: integers [batch, length], with at least one token.
+            new_tokens: number of tokens to add, 0 or more.
+            temperature: divides the logits before sampling; 0 takes the most likely token instead.
+            use_cache: process each token once, instead of all tokens at each step. The result is the same.
+            generator: random number generator for sampling.
 
-        Raises TypeError for what is no number, ValueError when a value is out of range, or a learned table ends.
+        Raises TypeError for arguments of another type, and ValueError when a value is out of range, when the model is
+        an encoder and uses a cache, or when the text grows beyond a table of learned positions.
 
         >>> model = LanguageModel(TransformerConfig(num_layers=1, d_model=32, num_heads=4)).eval()
         >>> model.generate(torch.tensor([[72, 105]]), 5).shape
@@ -85,17 +90,17 @@ class LanguageModel(nn.Module):
         if isinstance(temperature, bool) or not isinstance(temperature, int | float):
             raise TypeError(f"temperature must be a number, got {temperature!r}")
         if new_tokens < 0:
-            raise ValueError(f"new_tokens must be 0 or more, got {new_tokens}")
+            raise ValueError(f"new_tokens must be at least 0, got {new_tokens}")
         if not (temperature >= 0 and math.isfinite(temperature)):
-            raise ValueError(f"temperature must be a finite number from 0 up, got {temperature!r}")
+            raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         cache = self.transformer.new_cache() if use_cache else None
-        unseen = tokens
+        new = tokens
         for _ in range(new_tokens):
-            logits = self(unseen if use_cache else tokens, cache)[:, -1]  # [batch, vocabulary]
+            logits = self(new if use_cache else tokens, cache)[:, -1]  # [batch, vocabulary]
             if temperature:
-                below = logits - logits.amax(-1, keepdim=True)  # or a small temperature makes infinities
-                unseen = (below / temperature).softmax(-1).multinomial(1, generator=generator)
+                logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature gives no infinity
+                new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)
             else:
-                unseen = logits.argmax(-1, keepdim=True)
-            tokens = torch.cat((tokens, unseen), dim=1)
+                new = logits.argmax(-1, keepdim=True)
+            tokens = torch.cat((tokens, new), dim=1)
         return tokens

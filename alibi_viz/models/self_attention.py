@@ -1,39 +1,119 @@
-"""Self-attention with linear biases as a module: projections, grouped heads, learned slopes, a cache."""
+"""Multi-head self-attention with any position method, and a ready-made module with ALiBi."""
 
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace
+from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.attention.inputs import autocast_dtype
-from alibi_viz.bias_cache import AlibiBias
 from alibi_viz.models.key_value_cache import KeyValueCache
-from alibi_viz.slopes import LearnedSlopes
+from alibi_viz.models.positions import Alibi, Position
 
-__all__ = ["AlibiSelfAttention"]
+__all__ = ["AlibiSelfAttention", "SelfAttention"]
 
 
-class AlibiSelfAttention(nn.Module):
-    """Self-attention whose only sense of position is ALiBi: [batch, length, d_model] to the same, at any length.
+class SelfAttention(nn.Module):
+    """Self-attention with a position method: [batch, length, d_model] to the same shape.
 
     Args:
+        position: the position method.
         d_model: channels of the input, a multiple of `num_heads`.
-        num_heads: query heads.
-        num_key_heads: heads of keys and values, a divisor of `num_heads`, for grouped-query attention; as many by
-            default.
-        causal: True for a decoder, False for an encoder with -m |i - j|.
-        scheme: of the slopes, as in `alibi_slopes`.
-        slopes: [num_heads], given instead of a scheme.
-        learned_slopes: let training change them.
-        dropout: probability with which an attention weight is dropped in training.
-        bias: whether the projections add a constant.
+        num_heads: number of query heads.
+        num_key_heads: number of key and value heads, a divisor of `num_heads`, for grouped-query attention; equal to
+            `num_heads` by default.
+        causal: True for a decoder, False for an encoder.
+        dropout: probability of dropping an attention weight during training.
+        bias: whether the projections add a learned constant.
 
-    Raises ValueError when the sizes do not fit, and at a call ValueError or TypeError when the input does not; what a
-    cache holds is then as before.
+    Raises ValueError when the sizes do not fit.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_key_heads: int | None = None,
+        causal: bool = True,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        if d_model < 1 or d_model % num_heads:
+            raise ValueError(f"d_model must be a multiple of num_heads={num_heads}, got {d_model}")
+        if num_key_heads < 1 or num_heads % num_key_heads:
+            raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout!r}")
+        self.position = position
+        self.d_model, self.causal, self.dropout = d_model, causal, dropout
+        self.sizes = (num_heads, num_key_heads, num_key_heads)
+        self.head_dim = d_model // num_heads
+        self.qkv = nn.Linear(d_model, sum(self.sizes) * self.head_dim, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query [batch, heads, length, head_dim]; key and value [batch, key_heads, length, head_dim]."""
+        weight = self.qkv.weight
+        dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # quantization makes it a method
+        casts = isinstance(x, Tensor) and x.is_floating_point() and autocast_dtype(x) is not None
+        if not isinstance(x, Tensor) or (x.dtype != dtype and not casts):
+            got = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"x must be {dtype}, like the weights, [batch, length, d_model={self.d_model}], got {got}")
+        if x.ndim != 3 or x.shape[-1] != self.d_model:
+            raise ValueError(f"x must be [batch, length, d_model={self.d_model}], got shape {list(x.shape)}")
+        heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
+        query, key, value = heads.split(self.sizes, dim=1)
+        return query, key, value
+
+    def forward(
+        self, x: Tensor, cache: KeyValueCache | None = None, *, key_padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend to the tokens of `x`, and to those in the cache, to which `x` is added.
+
+        `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
+        takes one. Raises TypeError or ValueError when the input does not fit; the cache is then left as it was.
+        """
+        if cache is not None and not self.causal:
+            raise ValueError("an encoder has no cache: each new token changes the output of all others")
+        options = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
+        query, key, value = self.heads(x)
+        length = 0 if cache is None else cache.length
+        if cache is not None:
+            # keys are cached before `transform`, since a rotation depends on their position only
+            key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
+            x = inputs[0] if inputs else x
+        dropout = self.dropout if self.training else 0.0
+        try:
+            attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)
+        except (TypeError, ValueError):
+            if cache is not None:
+                cache.length = length
+            raise
+        return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
+
+
+class AlibiSelfAttention(SelfAttention):
+    """Self-attention with ALiBi as its only position method: [batch, length, d_model] to the same shape, at any length.
+
+    Args:
+        d_model, num_heads, num_key_heads, dropout, bias: as in `SelfAttention`.
+        causal: True for a decoder, False for an encoder with bias -m |i - j|.
+        scheme: slopes, as in `alibi_slopes`.
+        slopes: [num_heads], instead of a scheme.
+        learned_slopes: make the slopes trainable.
+
+    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
+    real token). Raises ValueError when the sizes do not fit, and TypeError or ValueError when called with an input
+    that does not fit; the cache is then left as it was.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape
     torch.Size([4, 100, 64])
     """
+
+    position: Alibi
 
     def __init__(
         self,
@@ -48,71 +128,14 @@ class AlibiSelfAttention(nn.Module):
         dropout: float = 0.0,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        fixed = AlibiBias(num_heads, scheme=scheme, slopes=slopes)
-        num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        for name, value, whole, part in (
-            ("d_model must be a multiple of", d_model, d_model, num_heads),
-            ("num_key_heads must be a divisor of", num_key_heads, num_heads, num_key_heads),
-        ):
-            if value < 1 or whole % part:
-                raise ValueError(f"{name} num_heads={num_heads}, got {value}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout!r}")
-        self.d_model, self.causal, self.dropout = d_model, causal, dropout
-        self.sizes = (num_heads, num_key_heads, num_key_heads)
-        self.head_dim = d_model // num_heads
-        self.alibi = LearnedSlopes(fixed.slopes) if learned_slopes else fixed
-        self.project = nn.Linear(d_model, sum(self.sizes) * self.head_dim, bias=bias)
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        position = Alibi(num_heads, causal=causal, scheme=scheme, slopes=slopes, learned=learned_slopes)
+        sizes = {"num_key_heads": num_key_heads, "causal": causal, "dropout": dropout, "bias": bias}
+        super().__init__(position, d_model, num_heads, **sizes)
 
     @property
     def slopes(self) -> Tensor:
         """float32 [heads]"""
-        return self.alibi() if isinstance(self.alibi, LearnedSlopes) else self.alibi.slopes
-
-    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query [batch, heads, length, head_dim]; key and value [batch, key_heads, length, head_dim]."""
-        weight = self.project.weight
-        dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # a method, once quantized
-        casts = isinstance(x, Tensor) and x.is_floating_point() and autocast_dtype(x) is not None
-        if not isinstance(x, Tensor) or (x.dtype != dtype and not casts):
-            got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-            raise TypeError(
-                f"x must be {dtype}, as the weights are, [batch, length, d_model={self.d_model}], got {got}"
-            )
-        if x.ndim != 3 or x.shape[-1] != self.d_model:
-            raise ValueError(f"x must be [batch, length, d_model={self.d_model}], got shape {list(x.shape)}")
-        split = self.project(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
-        query, key, value = split.split(self.sizes, dim=1)
-        return query, key, value
-
-    def forward(
-        self, x: Tensor, *, key_padding_mask: Tensor | None = None, cache: KeyValueCache | None = None
-    ) -> Tensor:
-        """`key_padding_mask` is bool [batch, length], True for a real token; with a cache, of all tokens so far."""
-        if cache is not None and not self.causal:
-            raise ValueError("an encoder has no cache: each new token changes what all others see")
-        dropout = self.dropout if self.training else 0.0
-        query, key, value = self.heads(x)
-        before = 0 if cache is None else cache.length
-        if cache is not None:
-            key, value = cache.append(key, value)
-        try:
-            attended = alibi_attention(
-                query,
-                key,
-                value,
-                self.slopes,
-                causal=self.causal,
-                key_padding_mask=key_padding_mask,
-                dropout=dropout,
-            )
-        except (TypeError, ValueError):
-            if cache is not None:
-                cache.length = before  # what was refused is forgotten
-            raise
-        return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
+        return self.position.slopes
 
     def trace(self, x: Tensor, *, key_padding_mask: Tensor | None = None) -> AttentionTrace:
         """Every step from content to weights, as `forward` computes them without dropout."""

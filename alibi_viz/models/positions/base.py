@@ -1,33 +1,52 @@
-"""How a transformer learns where its tokens are: one small class a method, behind one protocol.
+"""The interface of position methods, and the decorator that registers them.
 
-A method may act in three places, and most use only one:
+A method can act at three points; most methods use only one:
 
-    embed      adds to the token vectors, once, before the first layer      sinusoidal, learned
-    transform  changes the queries and keys of every layer                  rotary
-    bias       adds to the logits of every layer                            alibi; `relative`, `fire`, `forget`
+    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
+    transform  changes the queries and keys of every layer                 rotary
+    bias       adds to the attention logits of every layer                 all others
+
+To add a method, write a subclass of `Position`, decorate it with `@register("name")`, and import its file in
+`positions/__init__.py`. `TransformerConfig`, the lab, the apps and the command line then accept that name.
 """
 
-import torch
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.attention import alibi_attention
-from alibi_viz.bias_cache import AlibiBias
-from alibi_viz.distance import causal_mask, right_aligned
+from alibi_viz.attention import attention_trace
+from alibi_viz.distance import causal_mask
+from alibi_viz.models.config import POSITIONS, TransformerConfig
 
-__all__ = ["POSITIONS", "Alibi", "Learned", "Position", "Rotary", "Sinusoidal"]
+__all__ = ["Position", "register"]
+
+
+P = TypeVar("P", bound="Position")
 
 
 class Position(nn.Module):
-    """No position method at all (NoPE); the base of the others.
+    """Base class of position methods; on its own it adds nothing.
 
-    With a causal mask even this model can tell positions apart, because token i averages over i + 1 values
-    (Kazemnejad et al. 2023).
+    Attributes:
+        name: the name it is registered under.
+        summary: the first line of its docstring, for menus and help texts.
+        is_relative: False if it adds absolute positions to the token vectors.
+        reads_input: whether `bias` needs `x`; a cache then stores `x` too.
+        longest: the largest number of tokens for which it is defined, or None for no limit.
     """
 
-    longest: int | None = None  # the longest length at which the method is defined; None for any
-    reads_input = False  # whether `bias` looks at x, which a cache must then keep too
-    is_relative = True  # False for methods that add absolute positions to the token vectors
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    is_relative = True
+    reads_input = False
+    longest: int | None = None
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Position":
+        """The method for a transformer with these settings."""
+        return cls()
 
     @property
     def has_bias(self) -> bool:
@@ -35,15 +54,15 @@ class Position(nn.Module):
         return type(self).bias is not Position.bias
 
     def is_defined_at(self, length: int) -> bool:
-        """Whether inputs of this many tokens have positions; only a table of learned positions ends."""
+        """Whether inputs of this many tokens have positions; only learned positions are limited."""
         return self.longest is None or length <= self.longest
 
     def for_layer(self, layer: int) -> "Position":
-        """The module that layer 0, 1, ... uses: this one, shared, unless each layer needs parameters of its own."""
+        """The module for layer 0, 1, ...: this one, shared by all layers, unless each needs its own parameters."""
         return self
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Token vectors [batch, length, d_model] of positions start, start + 1, ..., with what is added to them."""
+        """Token vectors [batch, length, d_model] with positions start, start + 1, ... added."""
         return tokens
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,10 +70,10 @@ class Position(nn.Module):
         return query, key
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
-        """What is added to the logits, float32 [heads, query, key], or None for nothing. Without a causal mask.
+        """Added to the logits before masking: float32 [heads, query, key], or None for no bias.
 
-        `x` is what the layer reads, [batch, key, d_model]. Only a bias that depends on the data looks at it, and is
-        then [batch, heads, query, key].
+        `x` is the input of the attention layer, [batch, key, d_model]. A bias that depends on it has the shape
+        [batch, heads, query, key].
         """
         return None
 
@@ -72,135 +91,40 @@ class Position(nn.Module):
         query, key = self.transform(query, key)
         query_length, key_length = query.shape[-2], key.shape[-2]
         mask = self.bias(query_length, key_length, x)
-        plain = mask is None and query_length == key_length  # torch aligns is_causal left, so lengths must agree
-        if causal and not plain:
+        # torch's is_causal aligns the first query with the first key, so it needs equal lengths
+        is_causal = causal and mask is None and query_length == key_length
+        if causal and not is_causal:
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
             mask = mask.to(query.dtype)
+        grouped = query.shape[1] != key.shape[1]
         return scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal and plain
+            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, enable_gqa=grouped
         )
 
+    def weights(self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None) -> Tensor:
+        """The attention weights that `attend` applies to the values: float32 [batch, heads, query, key].
 
-class Alibi(Position):
-    """-m (i - j) on the logits, and nothing anywhere else (Press et al. 2021). An encoder gets -m |i - j|.
-
-    The slopes m, [heads], are those of the scheme, or given.
-    """
-
-    def __init__(
-        self, num_heads: int, *, causal: bool = True, scheme: str = "official", slopes: Tensor | None = None
-    ) -> None:
-        super().__init__()
-        form = "relative" if causal else "symmetric"
-        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
-
-    @property
-    def slopes(self) -> Tensor:
-        """float32 [heads]"""
-        return self.cached.slopes
-
-    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        return self.cached(query_length, key_length)
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        causal: bool,
-        dropout: float = 0.0,
-        x: Tensor | None = None,
-    ) -> Tensor:
-        return alibi_attention(query, key, value, self.slopes, causal=causal, dropout=dropout)
+        >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
+        >>> av.models.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
+        tensor([[0.0900, 0.2447, 0.6652],
+                [0.3333, 0.3333, 0.3333]])
+        """
+        query, key = self.transform(query, key)
+        logits = attention_trace(query, key, None, causal=causal).logits.float()
+        bias = self.bias(query.shape[-2], key.shape[-2], x)
+        return (logits if bias is None else logits + bias).softmax(-1)
 
 
-class Sinusoidal(Position):
-    """sin and cos of i * 10000^(-2k / d_model), added to the token vectors (Vaswani et al. 2017, section 3.5).
+def register(name: str) -> Callable[[type[P]], type[P]]:
+    """Class decorator that adds a position method to `POSITIONS`. Raises ValueError if the name is taken."""
 
-    Even channels hold the sines and odd ones the cosines, as in the paper.
-    """
+    def add(method: type[P]) -> type[P]:
+        if name in POSITIONS:
+            raise ValueError(f"position method {name!r} is already registered, as {POSITIONS[name].__name__}")
+        method.name, method.summary = name, (method.__doc__ or "").partition("\n")[0]
+        POSITIONS[name] = method
+        return method
 
-    is_relative = False
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.d_model = d_model
-
-    def table(self, positions: Tensor) -> Tensor:
-        """float32 [length, d_model] for integer positions [length]."""
-        even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float64)
-        angle = positions.double()[:, None] * 10000.0 ** (-even / self.d_model)  # [length, d_model / 2]
-        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model].float()
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
-        return tokens + self.table(positions).to(tokens.dtype)
-
-
-class Learned(Position):
-    """One trained vector a position (Vaswani et al. 2017, table 3, row E; GPT-2).
-
-    Beyond its table it is not defined. Clamping or wrapping would hide that, so it raises ValueError.
-    """
-
-    is_relative = False
-
-    def __init__(self, d_model: int, max_length: int) -> None:
-        super().__init__()
-        self.longest = max_length
-        self.table = nn.Embedding(max_length, d_model)
-        nn.init.normal_(self.table.weight, std=0.02)
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        end = start + tokens.shape[1]
-        if end > self.table.num_embeddings:
-            raise ValueError(
-                f"learned positions are not defined beyond max_length={self.table.num_embeddings}, got length {end}"
-            )
-        return tokens + self.table.weight[start:end]
-
-
-class Rotary(Position):
-    """Turns pair k of each query and key by the angle i * 10000^(-2k / head_dim) (Su et al. 2021).
-
-    q_i . k_j then depends on i - j only. The pairs are (k, k + head_dim / 2), as in GPT-NeoX and LLaMA. `base` is the
-    10000, and positions are divided by `stretch`; `rotary_rules` changes them for longer texts.
-    """
-
-    def __init__(self, head_dim: int, *, base: float = 10000.0, stretch: float = 1.0) -> None:
-        super().__init__()
-        if head_dim % 2:
-            raise ValueError(f"rotary positions turn pairs of channels, so head_dim must be even, got {head_dim}")
-        self.head_dim, self.base, self.stretch = head_dim, base, stretch
-        self._cache: dict[torch.device, tuple[Tensor, Tensor]] = {}
-
-    def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
-        """[..., length, head_dim] turned by their integer positions [length]."""
-        cos, sin = self._waves(positions)
-        first, second = vectors.float().chunk(2, dim=-1)
-        turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-        return turned.to(vectors.dtype)
-
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        return self.rotate(query, query_positions), self.rotate(key, key_positions)
-
-    def _waves(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine, float32 [length, head_dim / 2]; the angles are float64, for they grow with the position."""
-        known = self._cache.get(positions.device)
-        longest = int(positions[-1]) + 1 if len(positions) else 1
-        if known is None or len(known[0]) < longest:
-            pair = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
-            grown = torch.arange(1 << (longest - 1).bit_length(), device=positions.device)
-            angle = grown.double()[:, None] / self.stretch * self.base ** (-pair / self.head_dim)
-            known = self._cache[positions.device] = angle.cos().float(), angle.sin().float()
-        return known[0][positions], known[1][positions]
-
-
-POSITIONS = (
-    *("alibi", "sinusoidal", "rotary", "learned", "none"),
-    *("t5", "kerple-log", "sandwich", "fire", "decay", "forget"),
-)
+    return add

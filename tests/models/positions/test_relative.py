@@ -1,4 +1,4 @@
-"""Every bias that depends on the distance, against its formula as a literal double loop."""
+"""Biases that depend on the distance, compared with their formulas in a literal double loop."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_slopes
-from alibi_viz.models.positions import Alibi, Position
-from alibi_viz.models.positions.fire import Fire
-from alibi_viz.models.positions.relative import Decay, KerpleLog, LearnedAlibi, Sandwich, T5Buckets, retention_slopes
+from alibi_viz.models.positions import Alibi, Decay, Fire, KerpleLog, Position, Sandwich, T5Buckets
+from alibi_viz.models.positions.decay import retention_slopes
 from tests.literal import literal_attention
 
 HEADS, DIM = 3, 4
@@ -28,12 +27,12 @@ def kerple(position: KerpleLog) -> Formula:
     return lambda h, i, j: -max(p[h], 0.01) * math.log(1 + max(a[h], 0.01) * abs(i - j))
 
 
-def t5(position: T5Buckets, furthest: int = 32) -> Formula:
+def t5(position: T5Buckets, max_distance: int = 32) -> Formula:
     table = position.values.weight.tolist()
 
     def bias(h: int, i: int, j: int) -> float:
         d = abs(i - j)
-        bucket = d if d < 16 else min(31, 16 + math.floor(16 * math.log(d / 16) / math.log(furthest / 16) + 1e-9))
+        bucket = d if d < 16 else min(31, 16 + math.floor(16 * math.log(d / 16) / math.log(max_distance / 16) + 1e-9))
         return table[bucket][h]
 
     return bias
@@ -43,8 +42,8 @@ def fire(position: Fire, tau: float) -> Formula:
     first, second = position.network[0], position.network[2]
 
     def bias(h: int, i: int, j: int) -> float:
-        share = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, tau))
-        hidden = [max(0.0, w * share + b) for (w,), b in zip(first.weight.tolist(), first.bias.tolist(), strict=True)]
+        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, tau))
+        hidden = [max(0.0, w * ratio + b) for (w,), b in zip(first.weight.tolist(), first.bias.tolist(), strict=True)]
         return sum(w * x for w, x in zip(second.weight[h].tolist(), hidden, strict=True)) + second.bias[h].item()
 
     return bias
@@ -52,13 +51,13 @@ def fire(position: Fire, tau: float) -> Formula:
 
 def cases() -> list[tuple[str, Position, Formula]]:
     torch.manual_seed(0)
-    log, buckets, network = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, threshold=8)
+    kerple_log, buckets, network = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, threshold=8)
     slopes = alibi_slopes(HEADS)
     return [
-        ("learned alibi", LearnedAlibi(slopes), lambda h, i, j: -slopes[h].item() * abs(i - j)),
+        ("learned alibi", Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h].item() * abs(i - j)),
         ("decay", Decay(HEADS), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         ("sandwich", Sandwich(HEADS), sandwich),
-        ("kerple-log", log, kerple(log)),
+        ("kerple-log", kerple_log, kerple(kerple_log)),
         ("t5", buckets, t5(buckets)),
         ("fire", network, fire(network, 8)),
     ]
@@ -75,73 +74,71 @@ def looped(formula: Formula, rows: int, columns: int) -> Tensor:
 
 @pytest.mark.parametrize(("rows", "columns"), LENGTHS)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[0])
-def test_the_bias_is_its_literal_double_loop(case: tuple[str, Position, Formula], rows: int, columns: int) -> None:
+def test_bias_equals_its_literal_double_loop(case: tuple[str, Position, Formula], rows: int, columns: int) -> None:
     _, position, formula = case
-    found = position.bias(rows, columns)
-    assert found is not None
-    assert found.shape == (HEADS, rows, columns)
-    torch.testing.assert_close(found.double(), looped(formula, rows, columns), atol=2e-5, rtol=1e-5)
+    bias = position.bias(rows, columns)
+    assert bias is not None
+    assert bias.shape == (HEADS, rows, columns)
+    torch.testing.assert_close(bias.double(), looped(formula, rows, columns), atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[0])
-def test_attention_with_it_is_literal_attention(case: tuple[str, Position, Formula], causal: bool) -> None:
+def test_attend_equals_literal_attention_with_the_bias(case: tuple[str, Position, Formula], causal: bool) -> None:
     _, position, formula = case
     q, k, v = torch.randn(3, 2, HEADS, 7, DIM, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     expected, _ = literal_attention(q[:, :, -3:], k, v, looped(formula, 3, 7), causal=causal)
-    found = position.attend(q[:, :, -3:], k, v, causal=causal)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    output = position.attend(q[:, :, -3:], k, v, causal=causal)
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_kerple_keeps_its_numbers_from_turning_the_bias_round() -> None:
-    log = KerpleLog(1)
+def test_kerple_clamps_negative_parameters() -> None:
+    position = KerpleLog(1)
     with torch.no_grad():
-        log.p.fill_(-5)
-        log.a.fill_(-5)
-    torch.testing.assert_close(log.curve(torch.tensor([9])), torch.tensor([[-0.01 * math.log(1.09)]]))
+        position.p.fill_(-5)
+        position.a.fill_(-5)
+    torch.testing.assert_close(position.curve(torch.tensor([9])), torch.tensor([[-0.01 * math.log(1.09)]]))
 
 
 @pytest.mark.parametrize(
     ("distance", "bucket"), [(0, 0), (15, 15), (16, 16), (30, 20), (32, 21), (64, 26), (127, 31), (128, 31), (9999, 31)]
 )
-def test_t5_buckets_of_the_original_size(distance: int, bucket: int) -> None:
-    """T5's own: 32 buckets, the last from 128 on. 16 + floor(16 ln(d/16) / ln(8))."""
+def test_t5_buckets_at_the_original_size(distance: int, bucket: int) -> None:
+    """As in T5: 32 buckets, the last from 128 on; bucket 16 + floor(16 ln(d/16) / ln(8)) from d = 16."""
     assert int(T5Buckets(1, 128).bucket(torch.tensor(distance))) == bucket
 
 
-@pytest.mark.parametrize("longest", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
-def test_every_t5_bucket_in_use_is_trained(longest: int) -> None:
-    """No distance, however far, falls into a bucket that training at L never fills."""
-    position = T5Buckets(1, longest)
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
+def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
+    position = T5Buckets(1, length)
     buckets = position.bucket(torch.arange(5000))
     assert bool((buckets.diff() >= 0).all())
-    assert set(buckets.tolist()) == set(buckets[: max(longest, 2)].tolist())
+    assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
     assert int(buckets.max()) == position.num_buckets - 1
 
 
-def test_decay_is_alibi_with_retentions_slopes() -> None:
+def test_decay_is_alibi_with_the_slopes_of_retention() -> None:
     torch.testing.assert_close(Decay(4).bias(5, 9), Alibi(4, causal=False, slopes=retention_slopes(4)).bias(5, 9))
 
 
-def test_fire_is_at_rest_at_any_length_for_the_same_share() -> None:
-    """The network sees ln(1 + c d) / ln(1 + c i): the furthest key is share 1 from any i beyond the threshold."""
+def test_fire_bias_of_the_first_key_is_the_same_at_any_length_beyond_the_threshold() -> None:
+    """The network sees ln(1 + c d) / ln(1 + c i), which is 1 for the first key."""
     network = Fire(2, threshold=16)
-    far = [network.bias(1, length)[:, 0, 0] for length in (17, 64, 500)]  # type: ignore[index]
-    torch.testing.assert_close(far[0], far[1])
-    torch.testing.assert_close(far[0], far[2])
+    first, *others = [network.bias(1, length)[:, 0, 0] for length in (17, 64, 500)]
+    for other in others:
+        torch.testing.assert_close(other, first)
 
 
-def test_learned_slopes_start_as_alibi_and_get_gradients() -> None:
-    position = LearnedAlibi(alibi_slopes(4))
-    torch.testing.assert_close(
-        position.bias(6, 6), Alibi(4, causal=False).bias(6, 6).tril() + position.bias(6, 6).triu(1)
-    )
-    position.bias(6, 6).sum().backward()  # type: ignore[union-attr]
+def test_learned_slopes_start_at_the_slopes_of_alibi_and_get_gradients() -> None:
+    position = Alibi(4, learned=True)
+    torch.testing.assert_close(position.bias(6, 6), Alibi(4).bias(6, 6))
+    position.bias(6, 6).tril().sum().backward()
+    assert position.learned is not None
     assert position.learned.log_slopes.grad is not None
     assert bool((position.learned.log_slopes.grad != 0).all())
 
 
 @pytest.mark.parametrize("position", [Decay(2), Fire(2, 8), Sandwich(2)], ids=lambda position: type(position).__name__)
-def test_more_queries_than_keys_are_refused(position: Position) -> None:
+def test_more_queries_than_keys_raises(position: Position) -> None:
     with pytest.raises(ValueError, match="query_length must be at most key_length=3, got 4"):
         position.bias(4, 3)

@@ -1,0 +1,72 @@
+"""Settings of a transformer, and the registry of the position methods they can name."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alibi_viz.slopes import SCHEMES, alibi_slopes
+
+__all__ = ["POSITIONS", "TransformerConfig"]
+
+POSITIONS: dict[str, type[Any]] = {}  # position methods by name, in the order of menus; `positions.register` adds them
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Settings of a `Transformer`.
+
+    Attributes:
+        num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
+        dropout: probability, applied to attention weights, to what each block adds, and to the token vectors.
+        causal: True for a decoder, False for an encoder.
+        position: a position method, one of the names in `POSITIONS`.
+        scheme: slopes of ALiBi, as in `alibi_slopes`; "forget" starts at them.
+        slope_scale: multiplies these slopes.
+        learned_slopes: make the slopes of ALiBi trainable.
+        max_length: the training length. It is the table size of learned positions, and sets the buckets of "t5" and the
+            threshold of "fire"; other methods ignore it.
+        expansion_factor: hidden width of the feed-forward layers, in units of `d_model`.
+        vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
+
+    Raises ValueError when a value is out of range or values do not fit together.
+
+    >>> TransformerConfig(num_heads=2, d_model=32, slope_scale=2.0).slopes()
+    tensor([0.1250, 0.0078])
+    """
+
+    num_layers: int = 6
+    d_model: int = 256
+    num_heads: int = 8
+    dropout: float = 0.1
+    causal: bool = True
+    position: str = "alibi"
+    scheme: str = "official"
+    slope_scale: float = 1.0
+    learned_slopes: bool = False
+    max_length: int = 256
+    expansion_factor: int = 4
+    vocabulary: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "d_model", "num_heads", "max_length", "expansion_factor", "vocabulary"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        if self.d_model % self.num_heads:
+            raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
+        scale = self.slope_scale
+        if isinstance(scale, bool) or not isinstance(scale, int | float) or not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"slope_scale must be a positive number, got {scale!r}")
+        for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+
+    def slopes(self) -> Tensor:
+        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU."""
+        with torch.device("cpu"):  # so that a model created on the meta device still has real slopes
+            return self.slope_scale * alibi_slopes(self.num_heads, self.scheme)

@@ -1,0 +1,68 @@
+"""ALiBi, with fixed or learned slopes."""
+
+from torch import Tensor
+
+from alibi_viz.attention import alibi_attention
+from alibi_viz.bias import alibi_bias
+from alibi_viz.bias_cache import AlibiBias
+from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.positions.base import Position, register
+from alibi_viz.slopes import LearnedSlopes
+
+__all__ = ["Alibi"]
+
+
+@register("alibi")
+class Alibi(Position):
+    """Bias -m (i - j) with one slope m per head (Press et al. 2021); encoders use -m |i - j|.
+
+    Args:
+        num_heads: number of heads.
+        causal: False for an encoder.
+        scheme: slopes, as in `alibi_slopes`.
+        slopes: [heads], instead of a scheme.
+        learned: make the slopes trainable, starting at these values.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        causal: bool = True,
+        scheme: str = "official",
+        slopes: Tensor | None = None,
+        learned: bool = False,
+    ) -> None:
+        super().__init__()
+        form = "relative" if causal else "symmetric"
+        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
+        self.learned = LearnedSlopes(self.cached.slopes) if learned else None
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Alibi":
+        return cls(config.num_heads, causal=config.causal, slopes=config.slopes(), learned=config.learned_slopes)
+
+    @property
+    def slopes(self) -> Tensor:
+        """float32 [heads]"""
+        return self.cached.slopes if self.learned is None else self.learned()
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        if self.learned is None:
+            return self.cached(query_length, key_length)
+        return alibi_bias(self.slopes, query_length, key_length, form=self.cached.form)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        causal: bool,
+        dropout: float = 0.0,
+        x: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        return alibi_attention(
+            query, key, value, self.slopes, causal=causal, dropout=dropout, key_padding_mask=key_padding_mask
+        )
