@@ -19,7 +19,7 @@ from x_transformers.x_transformers import AlibiPositionalBias
 from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.adapters import huggingface_alibi
 from benchmarks.row import Row
-from benchmarks.timing import pin, relative_times
+from benchmarks.timing import relative_times
 
 BATCH, HEADS = 4, 8
 SLOPES = alibi_slopes(HEADS)
@@ -178,7 +178,7 @@ def extra_memory(length: int) -> float:
 
 def memory() -> Row:
     """At 16384 tokens, where a [query, key] tensor of all heads would have 512 times the size of the output."""
-    code = "import benchmarks.attention as b; b.pin(); print(b.extra_memory(16384))"
+    code = "from benchmarks import attention, timing; timing.pin(); print(attention.extra_memory(16384))"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     name = "peak extra memory, L=16384 d=32: auto"
     return Row(name=name, figure=float(result.stdout), target=1, unit="x output (64 MiB)")
@@ -197,10 +197,3 @@ def main() -> list[Row]:
         *accuracy(),
         memory(),
     ]
-
-
-if __name__ == "__main__":
-    from benchmarks.row import table
-
-    pin()
-    print(table(main()))

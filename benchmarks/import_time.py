@@ -6,7 +6,7 @@ from statistics import median
 
 from benchmarks.row import Row
 
-PAIRS = 9
+PAIRS = 7
 TIMED = "import time; begin = time.perf_counter(); import {module}; print(time.perf_counter() - begin)"
 
 

@@ -10,7 +10,7 @@ import torch
 __all__ = ["pin", "relative_times"]
 
 CORES = 2
-FEWEST_ROUNDS, MOST_ROUNDS = 5, 401
+FEWEST_ROUNDS, MOST_ROUNDS = 3, 401
 
 
 def pin() -> None:
@@ -20,11 +20,11 @@ def pin() -> None:
     torch.set_num_threads(CORES)
 
 
-def relative_times(ways: Mapping[str, Callable[[], object]], baseline: str, budget: float = 1.0) -> dict[str, float]:
+def relative_times(ways: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6) -> dict[str, float]:
     """How long each function takes relative to the baseline: the median of the ratios within a round.
 
     In a round each function is called once, so that other work on the machine slows down all of them alike. A function
-    drops out once it has run for `budget` seconds and five rounds, so slow ones take part in fewer rounds.
+    drops out once it has run for `budget` seconds and three rounds, so slow ones take part in fewer rounds.
 
     Args:
         ways: functions by name. Each is called once before anything is measured.

@@ -101,7 +101,7 @@ def turn(loop: Iterator[object]) -> Callable[[], object]:
 
 def sweep_speed() -> Row:
     """A sweep in two processes compared with the same sweep in one. Each run has one thread."""
-    runs = [lab.Run("alibi", length=32, steps=200, longest=2, seed=seed) for seed in range(4)]
+    runs = [lab.Run("alibi", length=32, steps=150, longest=2, seed=seed) for seed in range(4)]
     warm_up = [lab.Run("alibi", length=16, steps=1, longest=1, seed=seed) for seed in range(4)]
 
     def sweep_seconds(workers: int) -> float:
