@@ -1,12 +1,15 @@
-"""alibi_viz: understand Attention with Linear Biases by moving it.
+"""Understand Attention with Linear Biases (ALiBi) by moving it.
 
-The floors, bottom to top: `slopes`, `distance`, `bias`, `attention`; `models`; `lab`; `figures`; `widgets`. The names
-of the first two are here. `alibi_viz.lab`, `.figures` and `.widgets` are loaded on first use, so that
-`import alibi_viz` costs no more than importing torch.
+This module offers slopes, biases, attention and models. `alibi_viz.lab` trains and compares models, `alibi_viz.figures`
+makes plotly figures and `alibi_viz.widgets` has the apps; these three are loaded on first use, so `import alibi_viz`
+takes hardly longer than importing torch.
+
+Floors, bottom to top: `slopes`, `distance`, `bias`, `attention`; `models`; `lab`; `figures`; `widgets`.
 """
 
 from importlib import import_module
-from types import ModuleType
+from importlib.metadata import version
+from typing import Any
 
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend
 from alibi_viz.bias import alibi_bias, bias_from_positions, grid_bias
@@ -15,7 +18,6 @@ from alibi_viz.distance import causal_mask
 from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
 from alibi_viz.slopes import LearnedSlopes, alibi_slopes, e_fold, half_life, reach
 
-__version__ = "0.1.0"
 __all__ = [
     "AlibiBias",
     "AlibiSelfAttention",
@@ -41,7 +43,9 @@ __all__ = [
 _LAZY = ("figures", "lab", "widgets")
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("alibi-viz")
     if name in _LAZY:
         return import_module(f"alibi_viz.{name}")
     raise AttributeError(f"module 'alibi_viz' has no attribute {name!r}")

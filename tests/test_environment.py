@@ -1,9 +1,11 @@
-"""The lists of dependencies say the same: pyproject.toml (ranges), constraints.txt (versions), environment.yml."""
+"""pyproject.toml (ranges), constraints.txt (versions) and environment.yml list the same dependencies."""
 
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RUN = [Requirement(line) for line in PROJECT["dependencies"]]
 TEST = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
-CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # where conda-forge has another name
+CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of torch depend on
+CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 
 
 def constraints() -> dict[str, Version]:
@@ -38,35 +41,44 @@ def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
     assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_torch_is_the_version_known_to_work() -> None:
+def test_torch_is_the_tested_version() -> None:
     assert constraints()["torch"] == Version("2.13.0")
 
 
-def test_anywidget_is_named() -> None:
-    assert "anywidget" in {requirement.name for requirement in RUN}, "plotly needs it, and does not say so"
+def test_anywidget_is_a_dependency() -> None:
+    assert "anywidget" in {requirement.name for requirement in RUN}, "plotly needs it without depending on it"
 
 
 def test_everything_installed_for_the_project_is_constrained() -> None:
-    """Walk what pip would install, from the project downwards, in the environment that runs this test."""
-    report = "import importlib.metadata as m; print(*(d.name for d in m.distributions()), sep='\\n')"
-    names = subprocess.run([sys.executable, "-c", report], check=True, capture_output=True, text=True).stdout.split()
-    installed = {canonicalize_name(name) for name in names}
-    pinned = constraints()
-    todo, seen = [canonicalize_name(requirement.name) for requirement in RUN + TEST], set()
+    installed = {canonicalize_name(one.metadata["Name"]) for one in metadata.distributions()}
+    needed = dependencies([one.name for one in RUN + TEST], metadata.requires, installed)
+    assert len(needed) > 60, "too few dependencies found for this test to mean anything"
+    assert needed <= constraints().keys(), f"not in constraints.txt: {sorted(needed - constraints().keys())}"
+
+
+def test_cuda_packages_of_torch_need_no_constraint() -> None:
+    """They depend on the build of torch, and torch pins their versions itself."""
+    requires = {
+        "torch": ["sympy>=1.13", "nvidia-cublas-cu12==12.8.4.1", "cuda-bindings<14", "triton==3.4.0"],
+        "sympy": ["mpmath"],
+        "cuda-bindings": ["cuda-pathfinder"],
+    }
+    assert dependencies(["torch"], requires.get, {*requires, "mpmath", "triton"}) == {"torch", "sympy", "mpmath"}
+
+
+def dependencies(
+    names: Iterable[str], requires: Callable[[str], list[str] | None], installed: Iterable[str]
+) -> set[str]:
+    """The named packages and all that they depend on, as far as installed; without the CUDA packages of torch."""
+    todo, found = [canonicalize_name(name) for name in names], set[str]()
     while todo:
         name = todo.pop()
-        if name not in seen and name in installed:
-            seen.add(name)
-            todo += [canonicalize_name(requirement.name) for requirement in needs(name)]
-    assert len(seen) > 60, "the walk found too little to mean anything"
-    assert seen <= pinned.keys(), f"not in constraints.txt: {sorted(seen - pinned.keys())}"
-
-
-def needs(name: str) -> list[Requirement]:
-    from importlib.metadata import requires  # noqa: PLC0415 - next to its only use
-
-    requirements = [Requirement(line) for line in requires(name) or []]
-    return [one for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+        if name in installed and name not in found:
+            found.add(name)
+            lines = [Requirement(line) for line in requires(name) or []]
+            needed = [line.name for line in lines if line.marker is None or line.marker.evaluate({"extra": ""})]
+            todo += [canonicalize_name(one) for one in needed if not (name == "torch" and CUDA.match(one))]
+    return found
 
 
 def test_conda_environment_has_the_same_names_and_ranges(environment: dict) -> None:
@@ -82,13 +94,13 @@ def test_conda_environment_installs_the_package_itself(environment: dict) -> Non
     assert "pip" in environment["dependencies"]
 
 
-def test_conda_environment_takes_a_python_that_the_project_takes(environment: dict) -> None:
+def test_conda_environment_uses_a_supported_python(environment: dict) -> None:
     (python,) = (line for line in environment["dependencies"] if str(line).startswith("python="))
     assert Version(python.removeprefix("python=")) in SpecifierSet(PROJECT["requires-python"])
 
 
-def test_notebooks_run_in_this_environment() -> None:
-    """The kernel named python3 is this interpreter, even when another one is registered for the user."""
+def test_notebook_kernel_is_this_interpreter() -> None:
+    """Even if another kernel named python3 is registered for the user."""
     assert KernelManager(kernel_name="python3").format_kernel_cmd()[0] == sys.executable
 
 
@@ -98,7 +110,7 @@ def test_make_alone_lists_every_target() -> None:
         assert re.search(rf"^  make {target} +\S", listing, re.M), f"{target} is not listed by make"
 
 
-def test_make_names_a_python_that_is_too_old(tmp_path: Path) -> None:
+def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     old = tmp_path / "python"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1" && exit 0\nexit 1\n')
     old.chmod(0o755)

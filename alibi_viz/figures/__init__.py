@@ -1,7 +1,6 @@
-"""Floor 4: arrays in, plotly figures out.
+"""Floor 4: plotly figures of arrays.
 
-One file is one picture. Each has `blank()`, which lays out every trace and axis the picture will ever need, and
-`draw(figure, ...)`, which puts arrays into them in one `batch_update`. The same `draw` serves a plain `go.Figure` in
-a report and the live `FigureWidget` of an app: redrawing never builds a figure again. Nothing here knows a model or
-a widget.
+One file per figure. `blank()` creates every trace and axis that the figure will ever need; `draw(figure, ...)` fills in
+the data in one `batch_update`. The same `draw` serves a plain `go.Figure` and the live `FigureWidget` of an app, which
+is never rebuilt. Nothing here imports a model or a widget.
 """

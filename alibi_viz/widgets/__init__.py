@@ -1,13 +1,12 @@
 """Floor 5: the apps. `from alibi_viz import widgets; widgets.SlopeExplorer()`.
 
-Each is an `App` (base.py): state in traits, controls, one figure, a caption in words. An app is imported when it is
-first asked for, so that one lesson does not load the laboratory of another.
+Every app is an `App` (core/app.py): state in traits, controls, one figure, a caption. Apps are imported on first use.
 """
 
 from importlib import import_module
 from typing import Any
 
-_HOMES = {
+_MODULES = {
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
     "BiasExplorer": "bias_explorer",
@@ -17,22 +16,14 @@ _HOMES = {
     "SlopeSurgery": "surgery.slope_surgery",
 }
 
-__all__ = [
-    "App",
-    "AttentionExplorer",
-    "BiasExplorer",
-    "ComparisonExplorer",
-    "LengthLab",
-    "SlopeExplorer",
-    "SlopeSurgery",
-]  # found lazily
+__all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'alibi_viz.widgets' has no attribute {name!r}")
-    return getattr(import_module(f"alibi_viz.widgets.{_HOMES[name]}"), name)
+    return getattr(import_module(f"alibi_viz.widgets.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted(_MODULES)

@@ -1,7 +1,8 @@
-"""`make lab` as it is written: on notebooks/, for this machine only, and only for who has the token."""
+"""`make lab` serves notebooks/ on this machine only, requires the token, and opens a lesson."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from tests.browser.jupyter import NOTEBOOKS, address, environment
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """URL and token of a server that make has started, with the set-up that runs this test."""
+    """URL and token of a server started by make in the environment that runs this test."""
     home: Path = tmp_path_factory.mktemp("home")
     log = home / "server.log"
     make = ["make", "--old-file=install", "lab", f"PY={sys.executable}", "PORT=0", "ARGS=--no-browser"]
@@ -28,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     try:
         yield address(process, home / "runtime", log)
     finally:
-        os.killpg(process.pid, signal.SIGTERM)  # the group: make hands no signal down to its child
+        os.killpg(process.pid, signal.SIGTERM)  # to the group: make does not forward signals
         process.wait(20)
 
 
@@ -36,15 +37,23 @@ def test_it_listens_on_this_machine_only(lab: tuple[str, str]) -> None:
     assert lab[0].startswith("http://127.0.0.1:")
 
 
-def test_it_wants_its_token(lab: tuple[str, str]) -> None:
+def test_it_requires_its_token(lab: tuple[str, str]) -> None:
     url, token = lab
     assert len(token) >= 32
     with pytest.raises(HTTPError, match="403"):
         urlopen(f"{url}api/contents", timeout=30)
 
 
-def test_it_shows_the_lessons(lab: tuple[str, str]) -> None:
+def test_it_serves_the_lessons(lab: tuple[str, str]) -> None:
     url, token = lab
     with urlopen(f"{url}api/contents?token={token}", timeout=30) as answer:
         names = {entry["name"] for entry in json.load(answer)["content"]}
     assert {path.name for path in NOTEBOOKS.glob("*.ipynb")} <= names
+
+
+def test_it_opens_a_lesson(lab: tuple[str, str]) -> None:
+    url, token = lab
+    with urlopen(f"{url}?token={token}", timeout=30) as answer:  # redirected to the default page
+        lesson = re.search(r"/lab/tree/([^/?]+\.ipynb)", answer.url)
+    assert lesson, f"{answer.url} is not a lesson"
+    assert (NOTEBOOKS / lesson[1]).is_file()

@@ -1,12 +1,10 @@
 """What every app inherits: validation, one figure, a caption, files. Tested with a tiny app."""
 
 import re
-from importlib.metadata import version
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from choreographer.browsers.chromium import ChromeNotFoundError
 from ipywidgets import Checkbox, Dropdown, IntSlider, Text, Widget
 from traitlets import TraitError, Unicode
 
@@ -14,7 +12,6 @@ import alibi_viz
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
-from tests.browser import chromium
 
 
 class Doubling(App):
@@ -207,49 +204,6 @@ def test_long_repr_is_not_cut_in_the_text_output():
     app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
     assert len(repr(app)) > 110
     assert app._repr_mimebundle_()["text/plain"] == repr(app)
-
-
-def test_html_file_is_self_contained(tmp_path):
-    app = Doubling(name="</p><script>alert(1)</script>")
-    path = app.save(tmp_path / "x.html")
-    page = path.read_text(encoding="utf-8")
-    assert "&lt;/p&gt;&lt;script&gt;alert(1)" in page
-    assert "<script>alert(1)" not in page
-    assert "Plotly.newPlot" in page
-    assert not re.search(r"<(script|link|img)[^>]*(src|href)=", page)  # nothing is fetched
-    assert len(page) > 3_000_000  # plotly itself is inside
-
-
-@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_png_file_is_a_png(tmp_path):
-    path = Doubling().save(str(tmp_path / "x.PNG"))
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_png_without_chromium_raises_with_a_remedy(tmp_path, monkeypatch):
-    def fail(*_: Any, **__: Any) -> None:
-        raise ChromeNotFoundError
-
-    monkeypatch.setattr(go.Figure, "to_image", fail)
-    with pytest.raises(RuntimeError, match=r"x.png needs Chrome or Chromium, and none was found: .* save as .html"):
-        Doubling().save(tmp_path / "x.png")
-
-
-def test_empty_png_raises_with_the_versions_and_leaves_the_old_file(tmp_path, monkeypatch):
-    """plotly 6.1.0 with kaleido 1.0.0 drew nothing and reported success."""
-    path = tmp_path / "x.png"
-    path.write_bytes(b"old")
-    monkeypatch.setattr(go.Figure, "to_image", lambda *_, **__: b"")
-    versions = rf"plotly {re.escape(version('plotly'))} with kaleido {re.escape(version('kaleido'))}"
-    with pytest.raises(RuntimeError, match=rf"{versions} drew nothing for x.png"):
-        Doubling().save(path)
-    assert path.read_bytes() == b"old"
-
-
-@pytest.mark.parametrize("name", ["x.pdf", "x", "x.html.zip"])
-def test_unknown_suffix_raises(tmp_path, name):
-    with pytest.raises(ValueError, match=r"save writes .html or .png, got '(\.pdf|no suffix|\.zip)' in .*x"):
-        Doubling().save(tmp_path / name)
 
 
 def test_snapshot_is_a_plain_figure_and_the_same_in_every_run():

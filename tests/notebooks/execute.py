@@ -1,10 +1,10 @@
-"""Run the notebooks from top to bottom and store what they show, so that it can be compared and read without a kernel.
+"""Run the notebooks from top to bottom and store their outputs, with a picture of each app (see pictures.py).
 
     make notebooks                 every notebook
     make notebooks ONLY=01_slopes  one of them
 
-Left out, because it differs from run to run or goes stale: widget state, widget views (the app's text stays, and is
-what is shown without a kernel), times, and the version of Python.
+Widget state, widget views, times and the Python version are left out, because they differ from run to run or become
+stale.
 """
 
 import sys
@@ -14,12 +14,14 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-HERE = Path(__file__).parent
+from tests.notebooks import pictures
+from tests.notebooks.lessons import named
+
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 def execute(path: Path) -> None:
-    """Run one notebook with the kernel of this environment and write it back, tidied."""
+    """Run a notebook with the kernel of this environment and write it back."""
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     client = NotebookClient(
@@ -37,10 +39,10 @@ def execute(path: Path) -> None:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Take out of the outputs and the metadata what is not to be committed."""
+    """Remove from the outputs and the metadata what should not be committed."""
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number}"  # random ids would change with every edit of the order
+        cell.id = f"cell-{number}"  # random ids would change in every run
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
         for output in cell.get("outputs", []):
             for kind in [kind for kind in output.get("data", {}) if "widget" in kind]:
@@ -49,13 +51,12 @@ def tidy(notebook: NotebookNode) -> None:
 
 
 def main(names: list[str]) -> None:
-    """Execute the named notebooks, or all."""
-    known = {path.stem: path for path in sorted(HERE.glob("*.ipynb"))}
-    if unknown := [name for name in names if name not in known]:
-        sys.exit(f"no notebook {', '.join(unknown)}; there are: {', '.join(known)}")
-    for name in names or known:
-        print(f"executing {name}", flush=True)
-        execute(known[name])
+    """Execute the named notebooks, or all, and renew their pictures."""
+    paths = named(names)
+    for path in paths:
+        print(f"executing {path.stem}", flush=True)
+        execute(path)
+    pictures.renew(paths)
 
 
 if __name__ == "__main__":

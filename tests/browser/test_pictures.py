@@ -1,0 +1,39 @@
+"""A lesson shows the picture of an app until its cell runs, then the app: never both, never neither."""
+
+import base64
+import io
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+from PIL import Image
+from playwright.sync_api import Browser, expect
+
+from tests.browser.jupyter import Server
+from tests.browser.notebook_page import NotebookPage
+from tests.notebooks.pictures import capture
+
+CODE = "from alibi_viz import widgets\nwidgets.SlopeExplorer()"
+
+
+def test_picture_of_an_app_is_a_small_png(browser: Browser, server: Server) -> None:
+    png = capture("picture", [CODE], browser, server)[""]
+    picture = Image.open(io.BytesIO(png), formats=["PNG"])
+    assert picture.width >= 600 and picture.height >= 300
+    assert len(png) < 100_000
+
+
+def test_stored_picture_is_shown_until_the_cell_runs(notebook: NotebookPage) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (640, 400), "white").save(file, "PNG")
+    data = {"text/plain": "SlopeExplorer()", "image/png": base64.b64encode(file.getvalue()).decode()}
+    output = new_output("execute_result", data, execution_count=1)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    cells = [new_code_cell(CODE, outputs=[output], execution_count=1)]
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), notebook.server.folder / "stored.ipynb")
+    notebook.open("stored")
+    picture, app = notebook.page.locator(".jp-OutputArea img"), notebook.page.locator(".alibi-app")
+    expect(picture).to_be_visible()
+    expect(app).to_have_count(0)
+    notebook.run_all()
+    expect(app).to_have_count(1)
+    expect(picture).to_have_count(0)

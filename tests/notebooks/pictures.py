@@ -1,0 +1,99 @@
+"""Put a picture of each app into the lessons, beside the app's text output, and renew the pictures of the README.
+
+    make screenshots                 every lesson
+    make screenshots ONLY=01_slopes  one of them
+
+With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
+cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first.
+
+The README may link notebooks/images/LESSON.png, the first app of a lesson, and LESSON-live.png, the same app half-way
+through training.
+"""
+
+import base64
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from PIL import Image
+from playwright.sync_api import Browser, Locator
+
+from tests.browser import chromium, jupyter
+from tests.browser.jupyter import Server
+from tests.browser.notebook_page import NotebookPage
+from tests.notebooks.lessons import FOLDER, app_outputs, named, read
+
+README = FOLDER.parent / "README.md"
+WIDTH, HEIGHT = 1400, 1200  # an app and its caption fit on the screen, beside JupyterLab's file browser
+COLORS = 128  # of a picture: a third of the size of a PNG with all colors, and hardly distinguishable from it
+
+
+def renew(paths: list[Path]) -> None:
+    """Renew the pictures in these lessons and those that the README shows of them."""
+    linked = set(re.findall(r"\(notebooks/images/([^)\s]+)\.png\)", README.read_text(encoding="utf-8")))
+    with chromium.launch() as browser, jupyter.serve() as server:
+        for path in paths:
+            notebook = read(path)
+            for number, (code, output) in enumerate(app_outputs(notebook)):
+                shots = capture(f"{path.stem}-{number}", code, browser, server)
+                output.data["image/png"] = base64.b64encode(shots[""]).decode()
+                for suffix, png in shots.items():
+                    if number == 0 and path.stem + suffix in linked:
+                        (FOLDER / "images" / f"{path.stem}{suffix}.png").write_bytes(png)
+            nbformat.write(notebook, path)
+
+
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> dict[str, bytes]:
+    """Run the code in JupyterLab; return PNGs of the app it shows last: "", and "-live" half-way through training."""
+    with run(name, code, browser, server) as notebook:
+        shots = {}
+        if notebook.app(-1).locator(".s-train").count():
+            shots["-live"] = train(notebook)
+        if errors := notebook.errors():
+            sys.exit(f"{name} shows errors:\n{errors[0]}")
+        shots[""] = png(notebook.settle(-1))
+    print(f"{name}: {len(shots['']) / 1000:.0f} kB", flush=True)
+    return shots
+
+
+@contextmanager
+def run(name: str, code: list[str], browser: Browser, server: Server) -> Iterator[NotebookPage]:
+    """A page on which the code has run, closed afterwards together with its kernel."""
+    server.write(name, *code)
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
+    notebook = NotebookPage(context.new_page(), server)
+    notebook.open(name)
+    notebook.run_all(timeout=300)
+    yield notebook
+    context.close()
+    server.stop_kernels()
+
+
+def train(notebook: NotebookPage) -> bytes:
+    """Press Train, capture the app when a progress bar has passed its middle, and wait until all are full."""
+    app = notebook.app(-1)
+    app.locator(".s-train").click()
+    notebook.page.wait_for_function(
+        """() => [...document.querySelectorAll('.alibi-app .progress-bar')]
+            .some(bar => bar.offsetWidth > 0.5 * bar.parentElement.offsetWidth)""",
+        timeout=300_000,
+    )
+    live = png(app)
+    app.locator(".s-stop:disabled").wait_for(timeout=300_000)
+    return live
+
+
+def png(element: Locator) -> bytes:
+    """A screenshot of an element as a small PNG. Its background is white, so it can be read on a dark page as well."""
+    picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+    file = io.BytesIO()
+    picture.quantize(COLORS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+if __name__ == "__main__":
+    renew(named(sys.argv[1:]))

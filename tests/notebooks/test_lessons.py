@@ -1,0 +1,107 @@
+"""A committed notebook was executed in order, is small, can be read without a kernel, and contains no logic.
+
+Whether its outputs are still true is checked by nbval: `make notebook-tests`.
+"""
+
+import ast
+import base64
+import io
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from PIL import Image
+
+from tests.notebooks.lessons import LESSONS, app_outputs, code_cells, read
+
+REQUIRED = {
+    "01_slopes",
+    "02_biases",
+    "03_attention",
+    "04_train_short_test_long",
+    "05_surgery",
+    "06_wins_and_losses",
+}
+MAX_LINES = 12  # of a cell
+MAX_BYTES = 600_000  # of a notebook
+MAX_PICTURE_BYTES = 150_000
+
+each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+
+
+def outputs(path: Path) -> list[nbformat.NotebookNode]:
+    return [output for cell in code_cells(read(path)) for output in cell.outputs]
+
+
+def test_the_lessons_are_there() -> None:
+    assert {path.stem for path in LESSONS} >= REQUIRED
+
+
+@each_lesson
+def test_notebook_is_valid(path: Path) -> None:
+    nbformat.validate(read(path))
+    assert len({cell.id for cell in read(path).cells}) == len(read(path).cells)
+
+
+@each_lesson
+def test_cells_were_executed_in_order(path: Path) -> None:
+    """nbval skips a cell that was never executed, so this is checked here."""
+    counts = [cell.execution_count for cell in code_cells(read(path))]
+    assert counts == list(range(1, len(counts) + 1)), "run `make notebooks`"
+
+
+@each_lesson
+def test_no_cell_failed_or_printed_a_warning(path: Path) -> None:
+    assert not [output for output in outputs(path) if output.output_type == "error"]
+    assert not [output for output in outputs(path) if output.get("name") == "stderr"]
+
+
+@each_lesson
+def test_no_widget_state_is_stored(path: Path) -> None:
+    """Stored state is stale and megabytes long; a widget view without it shows an error instead of the picture."""
+    assert "widgets" not in read(path).metadata
+    types = {mime_type for output in outputs(path) for mime_type in output.get("data", {})}
+    assert not {mime_type for mime_type in types if "widget" in mime_type}, "run `make notebooks`"
+
+
+@each_lesson
+def test_every_app_output_has_a_small_picture(path: Path) -> None:
+    """Without a kernel, Jupyter and GitHub show the PNG; with one, the running app replaces it."""
+    apps = [output for _, output in app_outputs(read(path))]
+    assert apps, "a lesson shows at least one app"
+    for output in apps:
+        assert "image/png" in output.data, "run `make screenshots`"
+        png = base64.b64decode(output.data["image/png"])
+        assert len(png) <= MAX_PICTURE_BYTES
+        picture = Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB")
+        assert picture.width >= 600
+        assert picture.getpixel((picture.width - 1, 0)) == (255, 255, 255), "opaque, so that it reads on a dark page"
+        assert len(picture.getcolors(2**24) or []) >= 8, "an empty page was captured"
+
+
+@each_lesson
+def test_prose_shows_no_second_picture_of_an_app(path: Path) -> None:
+    prose = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+    assert "](images/" not in prose
+
+
+@each_lesson
+def test_cells_are_short_and_define_nothing(path: Path) -> None:
+    for cell in code_cells(read(path)):
+        assert len(cell.source.splitlines()) <= MAX_LINES
+        tree = compile(cell.source, path.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        defined = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        assert not defined, f"{defined[0].name} belongs in the package, where it is tested"
+
+
+@each_lesson
+def test_notebook_is_small(path: Path) -> None:
+    assert path.stat().st_size <= MAX_BYTES
+
+
+@each_lesson
+def test_no_path_of_a_machine_is_stored(path: Path) -> None:
+    text = json.dumps(read(path))
+    assert not re.search(r"/(work|home|root|tmp|Users)/|site-packages", text)
