@@ -1,9 +1,8 @@
-"""Colours, fonts and the blank sheet that every picture starts from.
+"""Colors, fonts and the empty figure from which every figure starts.
 
-JupyterLab has a light and a dark theme, and a picture must be readable in both. So the paper is transparent, lines
-are half-transparent grey, and the colours below keep their contrast on white and on near-black. Text is the one thing
-that no single colour suits: inside an app, `STYLE` lets it follow the notebook's own colour; a saved picture goes
-through `on_white`, which needs no notebook.
+Figures must be readable in JupyterLab's light and dark themes. So their background is transparent, lines are
+half-transparent gray, and the colors below have enough contrast on white and on near-black. No single color suits text
+on both: inside an app, `STYLE` gives it the notebook's text color; a saved figure gets a white background (`on_white`).
 """
 
 import math
@@ -28,15 +27,15 @@ __all__ = [
     "rgb",
 ]
 
-# Okabe and Ito's colours, distinct for every common kind of colour blindness; their black and yellow vanish on one
-# of the two themes and are left out, their orange and sky blue are darkened for the light one. Each has a contrast of
-# at least 3 to white and to #111111. Give a series a dash or a symbol besides: colour is never the only sign.
+# Okabe and Ito's palette, distinct for all common kinds of color blindness. Its black and yellow are left out, because
+# they disappear on one of the two themes; its orange and sky blue are darkened for the light one. Each color has a
+# contrast of at least 3 to white and to #111111. Give every series a dash or a symbol too: never rely on color alone.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#BE8400", "#4499D0", "#8C8C8C")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
 
-# Blue below zero, orange above, white at zero: only ever use it over a range [-a, a]. Lightness falls evenly on both
-# sides, so the distance from zero survives a grey print.
+# Blue below zero, orange above, white at zero: for ranges [-a, a] only. Lightness decreases evenly on both sides,
+# so the distance from zero can be read in a grayscale print.
 DIVERGING = ("#0B2A5B", "#1F5FA8", "#5B9BD0", "#AFD0E8", "#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")
 SEQUENTIAL = (
     "#00224E",
@@ -50,13 +49,13 @@ SEQUENTIAL = (
     "#E1CC55",
     "#FEE838",
 )
-# Neither zero nor any colour of a scale: a grey through which the page shows. Say beside the picture what it is.
+# Half-transparent gray, different from zero and from every color of the scales. Captions explain what is masked.
 MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
 
 INK = "#2B2B2B"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-_KEY, _LETTER = 42, 6.7  # pixels of an entry in a legend: its key and what is around it, and a letter
+_KEY, _LETTER = 42, 6.7  # pixels: a legend entry without its text, and one letter of it
 _LINE = "rgba(128, 128, 128, 0.30)"
 _CLEAR = "rgba(0, 0, 0, 0)"
 _AXIS = {
@@ -78,11 +77,11 @@ _TEMPLATE = go.layout.Template(
         "margin": {"l": 60, "r": 24, "t": 40, "b": 48},
         "hoverlabel": {"bgcolor": INK, "bordercolor": "#888888", "font": {"color": "white", "family": _FONT}},
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _CLEAR},
-        "dragmode": False,  # a drag that scrolls the page must not zoom the picture by accident
+        "dragmode": False,  # otherwise scrolling a touch screen would zoom the figure
     }
 )
 
-# Only the text around the data follows the notebook. Text on a coloured cell keeps the colour its picture gave it.
+# Only text around the data takes the notebook's color. Text on a colored cell keeps the color set by its figure.
 _AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below"
 STYLE = f"""<style>
 .alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
@@ -95,9 +94,9 @@ STYLE = f"""<style>
 
 
 def legend_rows(names: Iterable[str], width: float) -> int:
-    """How many rows a legend above a picture takes, at least one; `width` is what it has, in pixels.
+    """How many rows a horizontal legend needs in `width` pixels, at least one.
 
-    plotly sets one row as close as it can, and more than one in columns as wide as the longest name.
+    plotly packs a single row tightly, but arranges several rows in columns as wide as the longest name.
 
     >>> from alibi_viz.figures import theme
     >>> theme.legend_rows(["alibi", "rotary"], 500), theme.legend_rows(["rotary trained at 16L"] * 4, 500)
@@ -110,9 +109,9 @@ def legend_rows(names: Iterable[str], width: float) -> int:
 
 
 def blank(height: int, **layout: object) -> go.Figure:
-    """An empty sheet in the house style, `height` pixels high and as wide as its page.
+    """An empty figure in the common style, `height` pixels high and as wide as the page.
 
-    `layout` are plotly's layout properties, on top of the style.
+    `layout` holds further plotly layout properties.
 
     >>> from alibi_viz.figures import theme
     >>> theme.blank(300, showlegend=False).layout.height
@@ -122,7 +121,7 @@ def blank(height: int, **layout: object) -> go.Figure:
 
 
 def on_white(figure: go.Figure) -> go.Figure:
-    """A copy for files and for notebooks without a kernel: white paper, and none of the random ids of a live figure."""
+    """A plain copy with a white background and without the random ids of a live figure, for files."""
     copy = go.Figure(figure)
     copy.update_layout(paper_bgcolor="white", plot_bgcolor="white")
     for trace in copy.data:
@@ -131,7 +130,7 @@ def on_white(figure: go.Figure) -> go.Figure:
 
 
 def rgb(scale: tuple[str, ...], steps: int) -> NDArray[np.uint8]:
-    """The colours of a scale at `steps` even positions: uint8 [steps, 3], linear between its stops.
+    """A color scale sampled at `steps` evenly spaced positions: uint8 [steps, 3], linear between its colors.
 
     >>> from alibi_viz.figures import theme
     >>> theme.rgb(theme.DIVERGING, 9)[4].tolist()

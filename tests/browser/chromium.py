@@ -1,4 +1,4 @@
-"""The browser of this machine: found, never downloaded."""
+"""Find and start the browser installed on this machine. None is downloaded."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-ON_A_MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 MISSING = f"no Chromium on this machine (looked for $CHROMIUM, {', '.join(NAMES)}): install one to run browser tests"
-# No sandbox, because root has none; the rest keeps Chromium from calling home.
+# root cannot use the sandbox; the rest disables Chromium's background requests.
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -24,14 +24,14 @@ ARGUMENTS = [
 
 
 def find() -> str | None:
-    """The path of a Chromium or Chrome: $CHROMIUM, or one on the PATH, or a Mac's; None where there is none."""
-    candidates = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), str(ON_A_MAC)]
+    """The path of Chromium or Chrome: $CHROMIUM, or on the PATH, or macOS's default; None if there is none."""
+    candidates = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), str(MACOS)]
     return next((path for path in candidates if path and Path(path).exists()), None)
 
 
 @contextmanager
 def launch() -> Iterator[Browser]:
-    """A headless browser. Raises FileNotFoundError where the machine has none."""
+    """A headless browser. Raises FileNotFoundError if none is installed."""
     path = find()
     if path is None:
         raise FileNotFoundError(MISSING)

@@ -1,6 +1,6 @@
-"""Browser tests: a real JupyterLab, a real Chromium, and a notebook driven by its menus and its sliders.
+"""Browser tests use a real JupyterLab in a real Chromium, and operate notebooks through menus and controls.
 
-A test asks for `notebook` (notebook_page.py), which fails it afterwards on any error the page has met:
+A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any error:
 
     def test_more_heads_change_the_picture(notebook):
         notebook.server.write("heads", "from alibi_viz import widgets", "widgets.SlopeExplorer()")  # or a lesson's name
@@ -11,8 +11,8 @@ A test asks for `notebook` (notebook_page.py), which fails it afterwards on any 
         notebook.wait_for_caption("9 heads")
         notebook.wait_for_new_picture(before)
 
-`notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` what cells complained of.
-Server and browser are started once for all tests; every test has a fresh tab, and its kernels are ended after it.
+`notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
+Server and browser are shared by all tests. Every test has its own tab, and its kernels are shut down afterwards.
 """
 
 import os
@@ -28,7 +28,7 @@ from tests.browser.notebook_page import NotebookPage
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium. A machine without one skips these tests; continuous integration fails them."""
+    """Headless Chromium. Without one the tests are skipped; in continuous integration they fail."""
     if chromium.find() is None:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(chromium.MISSING)
     with chromium.launch() as browser:
@@ -37,14 +37,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(browser: Browser) -> Iterator[Server]:
-    """JupyterLab on a copy of notebooks/; without a browser there is no need of it."""
+    """JupyterLab on a copy of notebooks/. It depends on `browser` to be skipped together with it."""
     with jupyter.serve() as server:
         yield server
 
 
 @pytest.fixture
 def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
-    """A fresh tab, 1280 x 900; any problem it met fails the test."""
+    """A new tab, 1280 x 900 pixels. Problems of the page fail the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = NotebookPage(context.new_page(), server)
     yield page

@@ -1,4 +1,4 @@
-"""A JupyterLab of one's own: free port, token, a copy of the notebooks, and a home that leaves the user's alone."""
+"""Start a private JupyterLab: a free port, a token, a copy of the notebooks, and a home of its own."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import nbformat
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-START = 60  # seconds that a server may take
+START = 120  # seconds that the server may take to start
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,23 @@ class Server:
     folder: Path  # what it serves: a copy of notebooks/
 
     def write(self, name: str, *cells: str) -> None:
-        """Put a notebook with these code cells beside the copied ones."""
+        """Add a notebook with these code cells."""
         code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}  # else JupyterLab asks for one
+        kernel = {
+            "display_name": "Python 3",
+            "language": "python",
+            "name": "python3",
+        }  # else JupyterLab asks for one
         notebook = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
         nbformat.write(notebook, self.folder / f"{name}.ipynb")
 
     def stop_kernels(self) -> None:
-        """End every kernel, so that one test's training does not slow the next one down."""
+        """Shut down all kernels, so that training in one test does not slow down the next."""
         for session in json.load(self._ask("GET", "api/sessions")):
             self._ask("DELETE", f"api/sessions/{session['id']}")
 
     def interrupt_kernels(self) -> None:
-        """What the menu's "Interrupt Kernel" does, for every kernel."""
+        """Interrupt all kernels, as "Interrupt Kernel" in the menu does."""
         for session in json.load(self._ask("GET", "api/sessions")):
             self._ask("POST", f"api/kernels/{session['kernel']['id']}/interrupt")
 
@@ -52,27 +56,27 @@ class Server:
 
 @contextmanager
 def serve() -> Iterator[Server]:
-    """Serve a copy of notebooks/ until the block ends. Raises RuntimeError with its log if it does not start."""
+    """Serve a copy of notebooks/ until the block ends. Raises RuntimeError with the log if it does not start."""
     with tempfile.TemporaryDirectory(prefix="alibi-viz-", ignore_cleanup_errors=True) as folder:
         home, log = Path(folder), Path(folder) / "server.log"
         notebooks = home / "notebooks"
-        silence(home / "config" / "labconfig")
-        shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns("*.py", "__pycache__", ".*"))
+        disable_news(home / "config" / "labconfig")
+        shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
         with log.open("w") as output:
             process = subprocess.Popen(command(notebooks), env=environment(home), stdout=output, stderr=output)
         try:
             url, token = address(process, home / "runtime", log)
             yield Server(url, token, notebooks)
         finally:
-            process.terminate()  # ends its kernels as well
+            process.terminate()  # also ends its kernels
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
 
 
-def silence(config: Path) -> None:
-    """No pop-up that asks for Jupyter news, and no look-up of newer versions; `make install` does the same."""
+def disable_news(config: Path) -> None:
+    """Disable the pop-up for Jupyter news and the check for updates, as `make install` does."""
     config.mkdir(parents=True)
     disabled = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (config / "page_config.json").write_text(json.dumps(disabled))
@@ -86,7 +90,7 @@ def command(notebooks: Path) -> list[str]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """This process's variables less Jupyter's, with every folder that Jupyter or IPython writes to under `home`."""
+    """This process's variables, but with all folders that Jupyter and IPython write to inside `home`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime"}
     return (
@@ -95,13 +99,13 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str]:
-    """The server's URL and token, which it writes down when it listens."""
+    """The URL and token of the server, from the file that it writes once it listens."""
     for _ in range(START * 10):
         for path in runtime.glob("jpserver-*.json"):
             try:
                 found = json.loads(path.read_text())
             except json.JSONDecodeError:
-                continue  # half written
+                continue  # not yet written completely
             return found["url"], found["token"]
         if process.poll() is not None:
             break

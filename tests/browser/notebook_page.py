@@ -1,4 +1,4 @@
-"""A notebook in JupyterLab in a browser, driven as a person would: open, run all, press a key on a slider, look."""
+"""A notebook in JupyterLab, operated as a user would: open it, run all cells, press keys on sliders."""
 
 import re
 import time
@@ -8,7 +8,7 @@ from playwright.sync_api import TimeoutError as TooLate
 
 from tests.browser.jupyter import Server
 
-# What a healthy JupyterLab says anyway.
+# Messages of a healthy JupyterLab.
 HARMLESS = re.compile(
     r"Kernel is running over TCP without encryption|Notebook is not trusted|is not trusted|news|favicon"
     r"|Error retrieving list of .*news|the server responded with a status of 404.*workspaces"
@@ -20,29 +20,29 @@ STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[
 class NotebookPage:
     """One browser tab with one notebook.
 
-    `problems` collects uncaught errors, errors on the console, and requests to any other host: the apps work offline.
+    `problems` collects uncaught errors, errors on the console, and requests to other hosts: the apps work offline.
     """
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
         self.problems: list[str] = []
-        page.on("console", self._heard)
+        page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
-        page.on("request", self._asked)
+        page.on("request", self._on_request)
 
     def open(self, name: str) -> None:
-        """Open `name`.ipynb and wait for its kernel; try once more, since a first start can be lost."""
+        """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""
         address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
         ready = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
         try:
-            self.page.goto(address)
+            self.page.goto(address, timeout=60 * SECOND)
             self.page.wait_for_selector(ready, timeout=60 * SECOND)
         except TooLate:
-            self.page.goto(address)
+            self.page.goto(address, timeout=90 * SECOND)
             self.page.wait_for_selector(ready, timeout=90 * SECOND)
 
     def start_all(self) -> None:
-        """Clear the stored outputs, so that all seen from here on is new, and run every cell."""
+        """Clear the stored outputs, so that everything visible afterwards is new, and run all cells."""
         self.command("Edit", "editmenu:clear-all")
         self.page.wait_for_function("![...document.querySelectorAll('.jp-OutputArea-child')].length")
         for patience in (10, 20, 30):
@@ -50,17 +50,17 @@ class NotebookPage:
             try:
                 self.page.wait_for_function(STARTED, timeout=patience * SECOND)
                 return
-            except TooLate:  # a kernel that has only just said "idle" sometimes drops what it is sent
+            except TooLate:  # a kernel that has just become idle sometimes ignores its first request
                 continue
-        raise TooLate("no cell has started to run")
+        raise TooLate("no cell started to run")
 
     def run_all(self, timeout: float = 120) -> None:
-        """Run every cell and wait until all are done."""
+        """Run all cells and wait until they are done."""
         self.start_all()
         self.wait_until_run(timeout)
 
     def wait_until_run(self, timeout: float = 120) -> None:
-        """Wait, at most `timeout` seconds, until each cell has its number."""
+        """Wait at most `timeout` seconds until every cell has an execution count."""
         self.page.wait_for_function(
             """() => [...document.querySelectorAll('.jp-CodeCell')]
                 .filter(cell => cell.querySelector('.cm-content')?.innerText.trim())
@@ -74,24 +74,24 @@ class NotebookPage:
         self.page.click(f'.lm-Menu-item[data-command="{name}"]')
 
     def errors(self) -> list[str]:
-        """What went wrong in the outputs: tracebacks, stderr, widgets that could not be shown."""
+        """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
         kinds = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
         found = self.page.locator(", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)).all_inner_texts()
         return found + self.page.get_by_text("Error displaying widget").all_inner_texts()
 
     def app(self, number: int = 0) -> Locator:
-        """An app in the notebook, counted from the top, -1 the last; scrolled to."""
+        """Scroll to an app: 0 is the first in the notebook, -1 the last."""
         app = self.page.locator(".alibi-app").nth(number)
         app.wait_for(timeout=60 * SECOND)
         app.scroll_into_view_if_needed()
         return app
 
     def caption(self, number: int = 0) -> str:
-        """What an app says it shows."""
+        """The caption of an app."""
         return str(self.app(number).locator(".alibi-caption").text_content())
 
     def picture(self, number: int = 0) -> bytes:
-        """An app's plot as the screen shows it, PNG; two of them differ when the picture has changed."""
+        """A screenshot (PNG) of an app's plot, for comparison with a later one."""
         return self.settle(number).locator(".js-plotly-plot").first.screenshot()
 
     def press_slider(self, css: str, key: str = "ArrowRight", times: int = 1, number: int = 0) -> None:
@@ -102,23 +102,23 @@ class NotebookPage:
             handle.press(key)
 
     def wait_for_text(self, text: str | re.Pattern[str], timeout: float = 30) -> None:
-        """Wait until some visible element holds the text."""
+        """Wait until a visible element contains the text."""
         self.page.get_by_text(text).locator("visible=true").first.wait_for(timeout=timeout * SECOND)
 
     def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
-        """Wait until an app's caption holds the text."""
-        words = self.app(number).locator(".alibi-caption")
-        words.filter(has_text=part).wait_for(timeout=timeout * SECOND)
+        """Wait until the caption of an app contains the text."""
+        caption = self.app(number).locator(".alibi-caption")
+        caption.filter(has_text=part).wait_for(timeout=timeout * SECOND)
 
     def wait_for_new_picture(self, before: bytes, number: int = 0, timeout: float = 10) -> bytes:
-        """Wait until an app's plot differs from an earlier `picture`, and give the new one."""
+        """Wait until an app's plot differs from an earlier `picture`, and return the new one."""
         end = time.monotonic() + timeout
         while (picture := self.picture(number)) == before:
-            assert time.monotonic() < end, f"the picture has not changed in {timeout} s"
+            assert time.monotonic() < end, f"the picture has not changed within {timeout} s"
         return picture
 
     def settle(self, number: int = 0) -> Locator:
-        """Scroll to an app and let the browser paint it: plots as wide as their place, and two frames."""
+        """Scroll to an app and wait until its plots fill their containers and are painted."""
         app = self.app(number)
         app.evaluate(
             """async app => {
@@ -131,10 +131,10 @@ class NotebookPage:
         )
         return app
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not HARMLESS.search(f"{message.text} {message.location}"):
             self.problems.append(f"console: {message.text} {message.location}")
 
-    def _asked(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.server.url, "ws" + self.server.url[4:], "data:", "blob:")):
             self.problems.append(f"request to another host: {request.url}")

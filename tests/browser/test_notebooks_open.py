@@ -1,4 +1,4 @@
-"""Every lesson, opened in JupyterLab and run from its menu, shows its apps and no error."""
+"""Every lesson runs in JupyterLab without errors and shows its apps."""
 
 import pytest
 
@@ -11,11 +11,11 @@ def test_lesson_runs(notebook: NotebookPage, name: str) -> None:
     notebook.open(name)
     notebook.run_all()
     assert notebook.errors() == []
-    assert notebook.caption().strip(), "the app says what it shows"
+    assert notebook.caption().strip(), "the app has no caption"
     assert notebook.app().locator(".js-plotly-plot .main-svg").first.is_visible()
 
 
-def test_an_app_in_a_new_notebook_follows_its_slider(notebook: NotebookPage) -> None:
+def test_slider_changes_caption_and_picture(notebook: NotebookPage) -> None:
     notebook.server.write("scratch", "from alibi_viz import widgets", "app = widgets.SlopeExplorer()\napp")
     notebook.open("scratch")
     notebook.run_all()

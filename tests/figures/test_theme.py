@@ -1,4 +1,4 @@
-"""The colours keep what theme.py says of them."""
+"""The colors have the properties that theme.py claims."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -6,7 +6,7 @@ import pytest
 
 from alibi_viz.figures import theme
 
-PAPERS = ("#FFFFFF", "#111111")  # JupyterLab's light and dark theme
+BACKGROUNDS = ("#FFFFFF", "#111111")  # JupyterLab's light and dark theme
 
 
 def luminance(color: str) -> float:
@@ -21,13 +21,13 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("background", BACKGROUNDS)
 @pytest.mark.parametrize("color", theme.COLORS)
-def test_every_colour_can_be_seen_in_both_themes(color, paper):
-    assert contrast(color, paper) >= 3
+def test_color_has_enough_contrast_in_both_themes(color, background):
+    assert contrast(color, background) >= 3
 
 
-def test_colours_dashes_and_symbols_go_together():
+def test_there_are_as_many_dashes_and_different_symbols_as_colors():
     assert (
         len(theme.COLORS)
         == len(theme.DASHES)
@@ -37,7 +37,7 @@ def test_colours_dashes_and_symbols_go_together():
     )
 
 
-def test_the_diverging_scale_is_white_at_zero_and_darkens_evenly_to_both_sides():
+def test_diverging_scale_is_white_at_zero_and_darkens_to_both_sides():
     middle = len(theme.DIVERGING) // 2
     assert theme.DIVERGING[middle] == "#FFFFFF"
     light = [luminance(color) for color in theme.DIVERGING]
@@ -45,26 +45,26 @@ def test_the_diverging_scale_is_white_at_zero_and_darkens_evenly_to_both_sides()
     assert light[middle:] == sorted(light[middle:], reverse=True)
 
 
-def test_masked_is_no_colour_of_a_scale():
-    """On white and on black paper it differs from every colour of the diverging scale in some channel by 20 or more."""
+def test_masked_differs_from_every_color_of_the_diverging_scale():
+    """By at least 20 in some channel, on a white and on a near-black page."""
     red, green, blue, alpha = theme.MASKED_RGBA
     share = alpha / 255
     assert f"rgba({red}, {green}, {blue}, {round(share, 2)})" == theme.MASKED
-    for paper in (255, 17):
-        seen = np.array([red, green, blue]) * share + paper * (1 - share)
+    for background in (255, 17):
+        seen = np.array([red, green, blue]) * share + background * (1 - share)
         assert np.abs(theme.rgb(theme.DIVERGING, 253).astype(int) - seen).max(axis=1).min() >= 20
 
 
-def test_rgb_gives_the_stops_themselves():
+def test_rgb_returns_the_given_colors_at_their_positions():
     assert ["#{:02X}{:02X}{:02X}".format(*color) for color in theme.rgb(theme.DIVERGING, 9).tolist()] == list(
         theme.DIVERGING
     )
 
 
-def test_on_white_is_a_copy_without_random_ids():
+def test_on_white_returns_a_copy_without_random_ids():
     live = go.FigureWidget(theme.blank(300))
     live.add_scatter(x=[1], y=[2])
     copy = theme.on_white(live)
     assert live.data[0].uid and copy.data[0].uid is None
     assert copy.layout.paper_bgcolor == "white"
-    assert live.layout.paper_bgcolor is None  # the live one still shows the page through
+    assert live.layout.paper_bgcolor is None  # the live figure stays transparent

@@ -1,4 +1,4 @@
-"""A stream consumed on a thread of its own, so that the kernel stays free for everything else on the page."""
+"""Consume an iterable on a thread, so that the kernel can still answer the page."""
 
 import asyncio
 import atexit
@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 class Background(Future[None], Generic[T]):
-    """Takes everything out of a stream on a thread, and shows what came in now and then.
+    """Consumes a stream on a thread and shows the progress from time to time.
 
-    It is a future: `await it` in a notebook, `it.result()` in a script. Both return when the stream has ended or was
-    stopped, raise what the stream raised, and stop the stream when they are interrupted.
+    A future: `await background` in a notebook, `background.result()` in a script. Both return when the stream has ended
+    or was stopped, raise the stream's exception, and stop the stream when interrupted.
 
-    All three functions are called on the thread, never two at a time.
+    All three callbacks run on the thread, one at a time.
 
     Args:
-        stream: what to consume. To stop, one item more is waited for, so let items be short.
+        stream: an iterable. Stopping waits for the current item, so items should be quick.
         take: called with each item.
-        show: called at most every `every` seconds, and so seldom that it costs at most `share` of the time.
-        end: called once, with None or with what the stream raised, before the future is done.
+        show: called at most once every `every` seconds, and seldom enough to cost at most `share` of the time.
+        end: called once before the future is done, with None or with the stream's exception.
         every: seconds.
-        share: of the thread's time.
+        share: fraction of the thread's time.
 
     >>> from alibi_viz.widgets.core.background import Background
     >>> seen = []
@@ -58,24 +58,24 @@ class Background(Future[None], Generic[T]):
         self._thread = threading.Thread(target=self._run, name="alibi_viz", daemon=True)
 
     def start(self) -> "Background[T]":
-        """Begin. Once."""
+        """Start the thread; call this once."""
         self.set_running_or_notify_cancel()
         _running.add(self)
-        _heed_interrupts()
+        _stop_on_interrupt()
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Ask for the end; it comes after the item that is being made now. Stopping twice does no harm."""
+        """Stop after the current item. May be called more than once."""
         self._stopping.set()
 
     @property
     def stopped(self) -> bool:
-        """Whether an end was asked for."""
+        """Whether `stop` was called."""
         return self._stopping.is_set()
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait, at most `timeout` seconds; raise what the stream raised, or TimeoutError."""
+        """Wait at most `timeout` seconds. Raises the stream's exception, or TimeoutError."""
         try:
             return super().result(timeout)
         except KeyboardInterrupt:
@@ -89,7 +89,7 @@ class Background(Future[None], Generic[T]):
         ended = asyncio.wrap_future(self)
         try:
             while not ended.done():
-                # Again and again, because an interrupt does not by itself wake ipykernel's loop.
+                # Wake up regularly: an interrupt alone does not wake the event loop of ipykernel.
                 await asyncio.wait([ended], timeout=self._every)
         except asyncio.CancelledError:
             self.stop()
@@ -97,7 +97,7 @@ class Background(Future[None], Generic[T]):
         ended.result()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the thread is gone, whatever came of it."""
+        """Wait until the thread has ended, and raise nothing."""
         self._thread.join(timeout)
 
     def _run(self) -> None:
@@ -108,7 +108,7 @@ class Background(Future[None], Generic[T]):
             failure = error
         finally:
             if isinstance(self._stream, Generator):
-                self._stream.close()  # here, and not wherever it would be collected
+                self._stream.close()  # on this thread, not on the one that garbage-collects it
         try:
             self._end(failure)
         except BaseException as error:
@@ -132,10 +132,10 @@ class Background(Future[None], Generic[T]):
 
 
 def on_one_thread(items: Iterable[T]) -> Iterator[T]:
-    """The items, with torch computing on the thread that asks for them and no other.
+    """Yield the items while torch is limited to one thread.
 
-    For models this small that costs little on idle cores, and on busy ones it is far faster: threads that share a
-    step wait for the slowest of them. It also makes the numbers the same on machines with more cores or fewer.
+    For models this small that costs little on idle cores and is much faster on busy ones, where all threads of a step
+    wait for the slowest. The results also become independent of the number of cores.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -153,11 +153,11 @@ def _stop_all(*_: object) -> None:
         background.stop()
 
 
-def _heed_interrupts() -> None:
-    """Let "Interrupt Kernel" stop what runs in the background of an idle kernel too.
+def _stop_on_interrupt() -> None:
+    """Let "Interrupt Kernel" stop background work also while no cell is running.
 
-    While a cell runs, ipykernel interrupts that cell; between cells it ignores the signal, with the handler that it
-    keeps under this name. In a script there is none, and Control-C goes to whoever waits for the result.
+    ipykernel interrupts a running cell; between cells it sets the handler stored here, which ignores the signal. A
+    script has no such handler: there Control-C interrupts `result`.
     """
     kernel: Any = getattr(get_ipython(), "kernel", None)
     if getattr(kernel, "saved_sigint_handler", None) is signal.SIG_IGN:
@@ -166,7 +166,7 @@ def _heed_interrupts() -> None:
 
 @atexit.register
 def _end_all() -> None:
-    """Let no thread be in the middle of torch while the interpreter is taken down."""
+    """No thread may be inside torch while the interpreter shuts down."""
     _stop_all()
     for background in list(_running):
         background.join(timeout=5)

@@ -1,4 +1,4 @@
-"""A stream on a thread: taken whole, shown seldom, stopped soon, and never left behind."""
+"""A stream consumed on a thread: completely, shown seldom, stopped quickly, and not left behind."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ def start(stream, *, take=nothing, show=nothing, end=nothing, **options):
     return Background(stream, take, show, end, **options).start()
 
 
-def test_everything_is_taken_on_one_other_thread():
+def test_all_items_are_taken_on_one_other_thread():
     seen, threads = [], set()
 
     def take(item):
@@ -39,7 +39,7 @@ def test_everything_is_taken_on_one_other_thread():
     assert threading.main_thread() not in threads
 
 
-def test_it_stops_after_the_item_in_hand_and_closes_the_stream():
+def test_stop_ends_after_the_current_item_and_closes_the_stream():
     closed = []
 
     def stream():
@@ -54,7 +54,7 @@ def test_it_stops_after_the_item_in_hand_and_closes_the_stream():
     background.result(timeout=1)
     background.join(timeout=1)
     assert background.stopped
-    assert [thread.is_alive() for thread in closed] == [False], "closed on its own thread, which is gone"
+    assert [thread.is_alive() for thread in closed] == [False], "closed on its own thread, which has ended"
 
 
 def failing():
@@ -62,14 +62,14 @@ def failing():
     raise ArithmeticError("no more")
 
 
-def test_a_failure_is_told_and_raised():
-    told = []
+def test_exception_of_the_stream_is_passed_to_end_and_raised():
+    errors = []
     with pytest.raises(ArithmeticError, match="no more"):
-        start(failing(), end=told.append).result(timeout=10)
-    assert [type(error) for error in told] == [ArithmeticError]
+        start(failing(), end=errors.append).result(timeout=10)
+    assert [type(error) for error in errors] == [ArithmeticError]
 
 
-def test_a_failure_to_show_is_a_failure():
+def test_exception_of_show_is_raised():
     def show():
         raise KeyError("nowhere to draw")
 
@@ -77,7 +77,7 @@ def test_a_failure_to_show_is_a_failure():
         start(endless(), show=show, every=0).result(timeout=10)
 
 
-def test_showing_is_seldom_and_costs_a_small_share_of_the_time():
+def test_show_takes_at_most_its_share_of_the_time():
     shown = []
 
     def show():
@@ -88,11 +88,11 @@ def test_showing_is_seldom_and_costs_a_small_share_of_the_time():
     time.sleep(1.05)
     background.stop()
     background.result(timeout=1)
-    assert 2 <= len(shown) <= 6  # 20 ms of showing, then 200 ms of work
+    assert 2 <= len(shown) <= 6  # 20 ms in show, then 200 ms of work
     assert all(later - earlier >= 0.2 for earlier, later in itertools.pairwise(shown))
 
 
-def test_awaiting_leaves_the_loop_free_and_raises_what_failed():
+def test_awaiting_keeps_the_event_loop_free_and_raises_the_exception():
     async def main():
         background, ticks = start(itertools.islice(endless(), 200)), 0
         while not background.done():
@@ -106,7 +106,7 @@ def test_awaiting_leaves_the_loop_free_and_raises_what_failed():
     assert asyncio.run(main()) > 5
 
 
-def test_a_cancelled_cell_stops_the_stream():
+def test_cancelled_await_stops_the_stream():
     async def main():
         background = start(endless())
         cell = asyncio.ensure_future(asyncio.wait_for(background, timeout=None))
@@ -122,11 +122,12 @@ def test_a_cancelled_cell_stops_the_stream():
     assert background.done()
 
 
-def test_an_interrupted_wait_stops_the_stream():
-    """Control-C in a script that waits for the result."""
+def test_interrupted_result_stops_the_stream():
+    """Control-C in a script. The handler is set because a parent that ignores SIGINT passes that on."""
     code = """
 import itertools, os, signal, threading, time
 from alibi_viz.widgets.core.background import Background
+signal.signal(signal.SIGINT, signal.default_int_handler)
 background = Background((time.sleep(.001) for _ in itertools.count()), *[lambda *_: None] * 3).start()
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
@@ -138,7 +139,7 @@ except KeyboardInterrupt:
     assert run(code) == "stopped True True"
 
 
-def test_an_interpreter_that_exits_takes_its_threads_along():
+def test_interpreter_exit_ends_the_threads():
     code = """
 import itertools, time
 from alibi_viz.widgets.core.background import Background

@@ -34,10 +34,10 @@ def test_the_numbers_are_those_of_the_laboratory() -> None:
     laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10, targets=TARGETS))
     torch.set_num_threads(threads)
     for method in ("alibi", "none"):
-        steps = [lap.step.loss for lap in laps if lap.method == method and lap.by_length is None]
+        steps = [lap.step.loss for lap in laps if lap.method == method and lap.scores is None]
         assert app.losses[method] == steps
-        tests = [lap for lap in laps if lap.method == method and lap.by_length is not None]
-        assert app.results[method] == tests[-1].by_length
+        tests = [lap for lap in laps if lap.method == method and lap.scores is not None]
+        assert app.results[method] == tests[-1].scores
         for name, value in tests[-1].model.state_dict().items():
             assert torch.equal(value, app.models[method].state_dict()[name])
 
@@ -67,7 +67,6 @@ def test_the_caption_says_what_was_measured() -> None:
     assert f"alibi needs {alibi[32]:.2f} bits per byte and none {more}" in app.caption.replace(", none", " and none")
     assert "learned: not defined beyond 8, where the table ends." in app.caption
     assert "1/e in 256 tokens (1/m) and is practically blind beyond 1,024 (4/m)" in app.caption
-    assert "memory" not in app.caption
     assert [math.isnan(loss) for loss in app.results["learned"].values()] == [False, True, True, True, True]
 
 
