@@ -1,6 +1,8 @@
-"""Floor 3: `python -m alibi_viz.lab` does the same without a notebook."""
+"""`python -m alibi_viz.lab` does the same without a notebook."""
 
 import json
+import subprocess
+import sys
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -9,7 +11,7 @@ from alibi_viz import lab
 from alibi_viz.lab.__main__ import main
 
 
-def test_race_prints_a_table_and_keeps_models_that_evaluate_reads(tmp_path, capsys):
+def test_race_prints_a_table_and_saves_models_that_evaluate_reads(tmp_path, capsys):
     assert main(["race", "alibi", "none", "--steps", "3", "--length", "16", "--save", str(tmp_path)]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split()[-5:] == ["16", "32", "64", "128", "256"]
@@ -21,53 +23,53 @@ def test_race_prints_a_table_and_keeps_models_that_evaluate_reads(tmp_path, caps
     assert row == ["alibi", *(f"{bits:.3f}" for bits in expected.values())]
 
 
-def test_sweep_writes_what_it_prints_and_goes_on(tmp_path, capsys):
-    out = tmp_path / "results.jsonl"
+def test_sweep_saves_the_runs_it_prints_and_resumes(tmp_path, capsys):
+    out = tmp_path / "results"
     command = ["sweep", "alibi", "learned", "--steps", "3", "--length", "16", "--seeds", "2", "--out", str(out)]
     assert main(command) == 0
     shown = capsys.readouterr()
-    assert len(lab.read_results(out)) == len(shown.out.splitlines()) == 4
+    assert len(lab.read_results(out).groupby(["label", "seed"])) == len(shown.out.splitlines()) == 4
     assert "learned (text, seed 1)" in shown.out
     assert "32: not defined" in shown.out
     assert main(command) == 0
-    assert capsys.readouterr().err.splitlines() == [f"[{'#' * 30}] 4 of 4 runs"]
+    assert "4/4" in capsys.readouterr().err
 
 
 def test_sweep_takes_runs_from_a_file_and_other_tasks(tmp_path, capsys):
     settings = tmp_path / "runs.json"
     settings.write_text(json.dumps([{"position": "none", "task": "needle", "length": 8, "steps": 2, "longest": 2}]))
-    assert main(["sweep", "--runs", str(settings), "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert main(["sweep", "--runs", str(settings), "--out", str(tmp_path / "r")]) == 0
     assert "none (needle, seed 0)  7: " in capsys.readouterr().out
 
 
-def test_claims_of_the_published_results(capsys):
+def test_claims_judges_the_published_results(capsys):
     assert main(["claims"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(lab.judge([]))
-    assert lines[0].startswith("- reproduced: alibi does not break")
+    assert lines[0].startswith("- reproduced: alibi holds")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["race", "alibbi"], "got 'alibbi'"),
-        (["race", "alibi", "--steps", "0"], "steps must be a whole number from 1 up, got 0"),
+        (["race", "alibi", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
         (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
         (["sweep", "alibi", "--device", "nope", "--steps", "1"], "device must be auto, cpu, cuda or another"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["reproduce", "--seeds", "0"], "seeds must be a whole number from 1 up, got 0"),
+        (["show", "gap", "--evaluated", "pi"], "there are no results on 'gap', evaluated 'pi'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(arguments, says, capsys):
+def test_an_error_is_one_line_on_standard_error(arguments, message, capsys):
     assert main(arguments) == 1
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert says in error
+    assert message in error
     assert error.count("\n") == 1
 
 
-def test_a_race_with_learned_positions_is_kept_and_nothing_is_trained_to_be_thrown_away(tmp_path, capsys, monkeypatch):
+def test_race_does_not_train_if_a_model_of_that_name_is_saved_already(tmp_path, capsys, monkeypatch):
     race = ["race", "learned", "--steps", "2", "--length", "16", "--save", str(tmp_path)]
     assert main(race) == 0
     assert lab.load_run(tmp_path / "learned").curves["by_length"]["32"] is None
@@ -76,27 +78,73 @@ def test_a_race_with_learned_positions_is_kept_and_nothing_is_trained_to_be_thro
     assert "exists already and is not overwritten" in capsys.readouterr().err
 
 
-def test_runs_of_a_file_must_be_a_list(tmp_path, capsys):
-    (tmp_path / "runs.json").write_text('{"position": "alibi"}')
-    assert main(["sweep", "--runs", str(tmp_path / "runs.json")]) == 1
-    assert "must hold a JSON list of settings" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"position": "alibi"}', "must hold a JSON list of settings"),
+        ('[{"position": "alibi", "stepps": 3}]', 'unknown stepps in {"position": "alibi", "stepps": 3}; settings are'),
+        ("[{}]", "no position in {}; settings are position, task"),
+        ("[", "Expecting value"),
+    ],
+)
+def test_a_bad_file_of_runs_is_named(tmp_path, capsys, content, message):
+    (tmp_path / "runs.json").write_text(content)
+    assert main(["sweep", "--runs", str(tmp_path / "runs.json"), "--out", str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert error.count("\n") == 1
 
 
-def test_a_worker_that_dies_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("option", ["--workers", "--seeds"])
+@pytest.mark.parametrize("value", ["0", "-1", "two"])
+@pytest.mark.parametrize("command", ["sweep", "reproduce"])
+def test_counts_below_one_are_refused(command, option, value, capsys):
+    with pytest.raises(SystemExit):
+        main([command, option, value])
+    assert f"{option}: must be an integer of at least 1, got '{value}'" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_ends_quietly():
+    """As `head -1` closes it."""
+    command = [sys.executable, "-m", "alibi_viz.lab", "claims"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, error = process.communicate()
+    assert error == ""
+    assert process.returncode == 1
+
+
+def test_show_prints_means_and_findings(capsys):
+    assert main(["show", "longer windows"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["bits", "per", "byte", "64", "128", "256", "512", "1024"]
+    alibi = next(line for line in lines if line.startswith("alibi "))
+    mean = (
+        lab.published_results()
+        .query("label == 'alibi' and question == 'longer windows' and evaluated == 'as trained' and x == 64")["value"]
+        .mean()
+    )
+    assert alibi.split()[1] == f"{mean:.3f}"
+    assert any("alibi" in line and "hold" in line for line in lines)
+
+
+def test_a_dead_worker_is_reported_in_one_line(tmp_path, capsys, monkeypatch):
     def dying(*_, **__):
         raise BrokenProcessPool("a worker was killed")
 
     monkeypatch.setattr("alibi_viz.lab.__main__.sweep", dying)
-    assert main(["sweep", "alibi", "--out", str(tmp_path / "r.jsonl")]) == 1
-    assert "a worker process has died; what was finished is kept" in capsys.readouterr().err
+    assert main(["sweep", "alibi", "--out", str(tmp_path / "r")]) == 1
+    assert "a worker process died; finished runs are saved" in capsys.readouterr().err
 
 
 def test_a_sweep_takes_the_larger_preset_where_there_is_a_gpu(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr("alibi_viz.lab.__main__.sweep", lambda runs, *_, **__: asked.extend(runs) or [])
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert main(["sweep", "alibi", "--seeds", "1", "--steps", "7", "--out", str(tmp_path / "r.jsonl")]) == 0
-    assert main(["sweep", "alibi", "--seeds", "1", "--device", "cpu", "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert main(["sweep", "alibi", "--seeds", "1", "--steps", "7", "--out", str(tmp_path / "r")]) == 0
+    assert main(["sweep", "alibi", "--seeds", "1", "--device", "cpu", "--out", str(tmp_path / "r")]) == 0
     larger, usual = asked
     assert (larger.length, larger.steps, larger.model["d_model"]) == (256, 7, 384)
     assert (usual.length, usual.steps, usual.model, usual.device) == (64, 600, {}, "cpu")

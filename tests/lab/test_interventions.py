@@ -1,4 +1,4 @@
-"""Floor 3: a changed model is what it says, shares every weight, and leaves the original alone."""
+"""Interventions do what they say, share every weight, and leave the original model unchanged."""
 
 import math
 
@@ -18,18 +18,18 @@ def logits(model):
         return model.eval()(TOKENS)
 
 
-def test_slopes_multiplied_are_the_slopes_of_another_model():
+def test_multiplied_slopes_equal_a_model_with_those_slopes():
     model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
     torch.testing.assert_close(logits(multiply_slopes(model, 2)), logits(steep))
     torch.testing.assert_close(logits(multiply_slopes(model, [2.0] * 4)), logits(steep))
     torch.testing.assert_close(logits(multiply_slopes(multiply_slopes(model, 4), 0.5)), logits(steep))
 
 
-def test_without_its_bias_alibi_is_no_position_at_all():
+def test_alibi_without_its_bias_equals_no_positions():
     torch.testing.assert_close(logits(drop_bias(lab.make_model("alibi"))), logits(lab.make_model("none")))
 
 
-def test_dropping_one_heads_bias_changes_that_head_only():
+def test_dropping_the_bias_of_one_head_leaves_the_others():
     model = lab.make_model("alibi")
     before, after = model.transformer.position.bias(5, 5), drop_bias(model, 2).transformer.position.bias(5, 5)
     visible = before.isfinite()
@@ -40,44 +40,50 @@ def test_dropping_one_heads_bias_changes_that_head_only():
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_window_hides_what_is_further_back(position):
+def test_a_window_masks_keys_further_back(position):
     torch.manual_seed(0)
     model = lab.make_model(position, max_length=40)
-    cut = impose_window(model, 5).transformer.position
-    whole = model.transformer.position
+    windowed, original = impose_window(model, 5).transformer.position, model.transformer.position
     query, key, value = torch.randn(3, 2, 4, 8, 16)
     x = torch.randn(2, 8, 64)
-    bias = whole.bias(8, 8, x)
+    bias = original.bias(8, 8, x)
     bias = torch.zeros(2, 4, 8, 8) if bias is None else bias.detach().expand(2, 4, 8, 8)
     distance = torch.arange(8)[:, None] - torch.arange(8)
     bias = bias.masked_fill(distance >= 5, -math.inf)
-    turned = whole.transform(query, key)
-    expected = [literal_attention(*(t[b : b + 1] for t in (*turned, value)), bias[b])[0] for b in range(2)]
-    found = cut.attend(query, key, value, causal=True, x=x)
-    torch.testing.assert_close(found.double(), torch.cat(expected), atol=1e-5, rtol=1e-4)
+    transformed = original.transform(query, key)
+    expected = [literal_attention(*(t[b : b + 1] for t in (*transformed, value)), bias[b])[0] for b in range(2)]
+    output = windowed.attend(query, key, value, causal=True, x=x)
+    torch.testing.assert_close(output.double(), torch.cat(expected), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(logits(impose_window(model, 40)), logits(model), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("position", ["alibi", "forget", "kerple-log", "t5"])
-def test_no_weight_is_copied_and_the_original_stays(position):
+def test_weights_are_shared_and_the_original_is_unchanged(position):
     model = lab.make_model(position, max_length=40)
     before = logits(model).clone()
-    changed = impose_window(multiply_slopes(model, 3.0), 4)
+    modified = impose_window(multiply_slopes(model, 3.0), 4)
     shared = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in changed.parameters()} == shared
-    assert not torch.allclose(logits(changed), before)
+    assert {id(parameter) for parameter in modified.parameters()} == shared
+    assert not torch.allclose(logits(modified), before)
     assert torch.equal(logits(model), before)
 
 
-def test_a_forget_gate_is_multiplied_in_every_layer():
+def test_the_forget_gate_is_dropped_in_every_layer():
     model = lab.make_model("forget")
-    changed = drop_bias(model)
-    gates = [block.attention.position.original for block in changed.transformer.blocks]
+    modified = drop_bias(model)
+    gates = [block.attention.position.original for block in modified.transformer.blocks]
     assert len({id(gate) for gate in gates}) == len(gates) == 2
-    torch.testing.assert_close(logits(changed), logits(lab.make_model("none")))
+    torch.testing.assert_close(logits(modified), logits(lab.make_model("none")))
 
 
-def test_rotarys_rule_acts_beyond_the_training_length_only():
+@pytest.mark.parametrize("position", POSITIONS)
+def test_modified_models_decode_with_a_cache(position):
+    model = impose_window(lab.make_model(position, max_length=40), 4)
+    pair = [model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache) for use_cache in (True, False)]
+    assert torch.equal(*pair)
+
+
+def test_rotary_rule_has_no_effect_within_the_training_length():
     model = lab.make_model("rotary", max_length=40)
     assert torch.equal(logits(change_rotary_rule(model, "pi")), logits(model))
     shorter = change_rotary_rule(model, "pi", trained_length=20)
@@ -86,27 +92,26 @@ def test_rotarys_rule_acts_beyond_the_training_length_only():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("intervene", "message"),
     [
-        (lambda: multiply_slopes(lab.make_model("rotary"), 2), "position method 'rotary' adds no bias"),
-        (lambda: multiply_slopes(lab.make_model("alibi"), [1.0, 2.0]), "one for each of the 4 heads"),
-        (lambda: multiply_slopes(lab.make_model("alibi"), -1.0), "a number from 0 up"),
-        (lambda: multiply_slopes(lab.make_model("alibi"), math.nan), "a number from 0 up"),
+        (lambda: multiply_slopes(lab.make_model("rotary"), 2), "position method 'rotary' has no bias"),
+        (lambda: multiply_slopes(lab.make_model("alibi"), [1.0, 2.0]), "one for each of 4 heads"),
+        (lambda: multiply_slopes(lab.make_model("alibi"), -1.0), "a number of at least 0"),
+        (lambda: multiply_slopes(lab.make_model("alibi"), math.nan), "a number of at least 0"),
         (lambda: drop_bias(lab.make_model("alibi"), 4), "head must be between 0 and 3, got 4"),
-        (lambda: impose_window(lab.make_model("alibi"), 0), "window must be a whole number from 1 up, got 0"),
+        (lambda: impose_window(lab.make_model("alibi"), 0), "window must be an integer of at least 1, got 0"),
         (lambda: change_rotary_rule(lab.make_model("alibi"), "pi"), "only rotary positions have a rule"),
         (lambda: change_rotary_rule(lab.make_model("rotary"), "yarn"), "must be one of plain, pi, ntk"),
     ],
 )
-def test_what_cannot_be_done_is_said(change, says):
-    with pytest.raises(ValueError, match=says):
-        change()
+def test_an_intervention_that_does_not_apply_raises(intervene, message):
+    with pytest.raises(ValueError, match=message):
+        intervene()
 
 
-def test_a_rule_may_follow_a_window():
+def test_rule_and_window_give_the_same_model_in_either_order():
     rotary = lab.make_model("rotary", max_length=8)
-    one = lab.change_rotary_rule(lab.impose_window(rotary, 4), "pi")
-    other = lab.impose_window(lab.change_rotary_rule(rotary, "pi"), 4)
-    with torch.inference_mode():
-        assert torch.equal(one(TOKENS), other(TOKENS))
-        assert not torch.equal(one(TOKENS), lab.impose_window(rotary, 4)(TOKENS))
+    window_first = change_rotary_rule(impose_window(rotary, 4), "pi")
+    rule_first = impose_window(change_rotary_rule(rotary, "pi"), 4)
+    assert torch.equal(logits(window_first), logits(rule_first))
+    assert not torch.equal(logits(window_first), logits(impose_window(rotary, 4)))

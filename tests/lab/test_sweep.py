@@ -1,29 +1,29 @@
-"""Floor 3: a sweep keeps every finished run at once, and resumes after a kill without repeating or losing one."""
+"""A sweep saves every finished run at once, and resumes after a kill without repeating or losing one."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab import experiment
+from alibi_viz.lab.results import read_records
 
 
 def runs(count=4, **settings):
     tiny = {"length": 16, "steps": 4, "longest": 2, **settings}
-    return [lab.Run(position, seed=seed, **tiny) for seed in range((count + 1) // 2) for position in ("alibi", "none")][
-        :count
-    ]
+    seeds = range((count + 1) // 2)
+    return [lab.Run(position, seed=seed, **tiny) for seed in seeds for position in ("alibi", "none")][:count]
 
 
 def numbers(records):
-    """What must be equal between two sweeps: everything but how long it took."""
+    """What must be equal between two sweeps: everything except how long it took."""
     timed = {"seconds", "tokens_per_second"}
     return sorted(
         json.dumps({key: value for key, value in record.items() if key not in timed}, sort_keys=True)
@@ -52,84 +52,88 @@ class Counting(Executor):
         return future
 
 
-def test_in_turn_and_in_a_pool_the_numbers_are_equal_to_the_bit(expected, tmp_path):
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert numbers(lab.sweep(runs(), pool, path=tmp_path / "pool.jsonl", progress=False)) == expected
-    assert numbers(lab.read_results(tmp_path / "pool.jsonl")) == expected
+def test_a_pool_gives_the_same_numbers_bit_for_bit(expected, tmp_path):
+    with lab.process_pool(2) as pool:
+        assert numbers(lab.sweep(runs(), pool, path=tmp_path / "pool", progress=False)) == expected
+    assert numbers(read_records(tmp_path / "pool")) == expected
 
 
-def test_each_run_is_in_the_file_as_soon_as_it_is_yielded(tmp_path):
-    path = tmp_path / "deep" / "results.jsonl"
+def test_each_run_is_in_the_folder_when_it_is_yielded(tmp_path):
+    path = tmp_path / "deep" / "results"
     for count, record in enumerate(lab.sweep(runs(), path=path, progress=False), start=1):
-        assert lab.read_results(path)[-1] == record
-        assert len(lab.read_results(path)) == count
+        assert record in read_records(path)
+        assert len(read_records(path)) == count
 
 
-def test_a_second_call_does_what_is_missing(expected, tmp_path):
-    path = tmp_path / "results.jsonl"
-    stream = lab.sweep(runs(), path=path, progress=False)
+def test_a_second_call_does_only_the_missing_runs(expected, tmp_path):
+    stream = lab.sweep(runs(), path=tmp_path, progress=False)
     next(stream)
     stream.close()
     executor = Counting()
-    assert numbers(lab.sweep(runs(), executor, path=path, progress=False)) == expected
+    assert numbers(lab.sweep(runs(), executor, path=tmp_path, progress=False)) == expected
     assert len(executor.labels) == 3
     again = Counting()
-    assert numbers(lab.sweep(runs(), again, path=path, progress=False)) == expected
+    assert numbers(lab.sweep(runs(), again, path=tmp_path, progress=False)) == expected
     assert again.labels == []
 
 
-@pytest.mark.parametrize("cut", [1, 2, 50, 10**6])
-def test_a_last_line_that_was_cut_is_done_again_and_one_without_its_newline_is_kept(expected, tmp_path, cut):
-    path = tmp_path / "results.jsonl"
-    list(lab.sweep(runs(), path=path, progress=False))
-    whole = path.read_bytes()
-    last = whole.rstrip(b"\n").rfind(b"\n") + 1
-    path.write_bytes(whole[: max(last, len(whole) - cut)])
-    executor = Counting()
-    assert len(list(lab.sweep(runs(5), executor, path=path, progress=False))) == 5
-    assert len(executor.labels) == (1 if cut == 1 else 2)  # the fifth run, and the one that was cut
-    assert len(lab.read_results(path)) == 5
-    assert set(expected) <= set(numbers(lab.read_results(path)))
+def sweep_command(tmp_path, count, *options, **settings):
+    """The command line of a sweep over `count` runs into tmp_path / "results"."""
+    listed = tmp_path / "runs.json"
+    listed.write_text(json.dumps([run.settings() for run in runs(count, **settings)]))
+    out = str(tmp_path / "results")
+    return [sys.executable, "-m", "alibi_viz.lab", "sweep", "--runs", str(listed), "--out", out, *options]
 
 
-def test_killed_in_the_middle_and_started_again(expected, tmp_path):
-    """A real kill -9 of a real sweep, then the same command once more."""
-    path, settings = tmp_path / "results.jsonl", tmp_path / "runs.json"
-    slow = runs(4, steps=60)
-    settings.write_text(json.dumps([run.settings() for run in slow]))
-    command = [sys.executable, "-m", "alibi_viz.lab", "sweep", "--runs", str(settings), "--out", str(path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not (path.exists() and path.read_bytes().count(b"\n") >= 1):
+def until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.02)
+
+
+def test_a_killed_sweep_resumes_with_the_finished_runs(tmp_path):
+    """A real kill -9 of a real sweep, then the same command once more."""
+    path, command = tmp_path / "results", sweep_command(tmp_path, 4, steps=60)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    until(lambda: list(path.glob("*.json")))
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    before = lab.read_results(path)
+    before = read_records(path)
     assert 1 <= len(before) < 4
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stderr.count("of 4 runs") == 4 - len(before) + 1  # the bar starts at what was there
-    after = lab.read_results(path)
-    assert after[: len(before)] == before
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    after = read_records(path)
+    assert all(record in after for record in before)
     assert len({json.dumps(record["run"]) for record in after}) == len(after) == 4
 
 
-def test_a_worker_that_dies_ends_the_sweep_and_keeps_what_is_done(tmp_path):
-    path = tmp_path / "results.jsonl"
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        stream = lab.sweep(runs(6, steps=40), pool, path=path, progress=False)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_a_sweep_that_is_killed(tmp_path, how):
+    command = sweep_command(tmp_path, 4, "--workers", "2", steps=2000)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: len(psutil.Process(process.pid).children()) >= 2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, how)
+    process.wait(60)
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert alive == []
+
+
+def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path):
+    with lab.process_pool(1) as pool:
+        stream = lab.sweep(runs(6, steps=40), pool, path=tmp_path, progress=False)
         next(stream)
         (worker,) = pool._processes
         os.kill(worker, signal.SIGKILL)
         with pytest.raises(Exception, match="terminated abruptly"):
             list(stream)
-    assert 1 <= len(lab.read_results(path)) < 6
+    assert 1 <= len(read_records(tmp_path)) < 6
 
 
-def test_dask_with_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_path):
+def test_a_dask_sweep_survives_a_killed_worker(tmp_path):
     """A scheduler and two workers, processes of their own, over TCP on loopback."""
     distributed = pytest.importorskip("distributed")
-    path, many = tmp_path / "results.jsonl", runs(8, steps=30)
+    path, many = tmp_path / "results", runs(8, steps=30)
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
@@ -142,11 +146,10 @@ def test_dask_with_a_worker_killed_in_the_middle_loses_and_repeats_nothing(tmp_p
             os.kill(next(iter(workers.values())), signal.SIGKILL)
             records = [first, *stream]
     assert len(records) == 8
-    assert numbers(records) == numbers(lab.read_results(path)) == numbers(lab.sweep(many, progress=False))
+    assert numbers(records) == numbers(read_records(path)) == numbers(lab.sweep(many, progress=False))
 
 
-def test_divergence_is_a_result_and_any_other_error_ends_the_sweep(tmp_path, monkeypatch):
-    path = tmp_path / "results.jsonl"
+def test_divergence_is_a_result_and_other_errors_end_the_sweep(tmp_path, monkeypatch):
     first, second = runs(2)
 
     def diverging(*arguments, **settings):
@@ -155,34 +158,112 @@ def test_divergence_is_a_result_and_any_other_error_ends_the_sweep(tmp_path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "train", diverging)
-        (record,) = lab.sweep([first], path=path, progress=False)
+        (record,) = lab.sweep([first], path=tmp_path, progress=False)
     assert record["error"] == "the loss became nan at step 1 of 4"
-    assert record["curve"] == []
+    assert record["answers"] == []
     missing_text = lab.Run("alibi", length=16, steps=4, path=str(tmp_path / "gone.txt"))
-    stream = lab.sweep([first, second, missing_text], path=path, progress=False)
+    stream = lab.sweep([first, second, missing_text], path=tmp_path, progress=False)
     assert next(stream) == record
     next(stream)
     with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
         next(stream)
-    assert len(lab.read_results(path)) == 2
+    assert len(read_records(tmp_path)) == 2
 
 
-def test_progress_is_drawn_on_standard_error(capsys):
+def test_progress_is_shown_on_standard_error(capsys):
     list(lab.sweep(runs(2)))
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert [line[-11:] for line in shown.err.splitlines()] == ["0 of 2 runs", "1 of 2 runs", "2 of 2 runs"]
+    assert "0/2" in shown.err
+    assert "2/2" in shown.err
 
 
 def test_equal_runs_and_bad_settings_are_refused():
-    one = lab.Run("alibi")
     with pytest.raises(ValueError, match="2 runs were given, but only 1 of them differ"):
-        lab.sweep([one, lab.Run("alibi")])
-    for settings, says in (
+        lab.sweep([lab.Run("alibi"), lab.Run("alibi")])
+    for settings, message in (
         ({"position": "alibba"}, "got 'alibba'"),
         ({"position": "alibi", "task": "juggle"}, "task must be one of text, needle, copy, induction, got 'juggle'"),
-        ({"position": "alibi", "steps": 0}, "steps must be a whole number from 1 up, got 0"),
+        ({"position": "alibi", "steps": 0}, "steps must be an integer of at least 1, got 0"),
+        ({"position": "alibi", "seed": 0.5}, r"seed must be an integer, got 0\.5"),
         ({"position": "alibi", "model": {"d_model": 30}}, "d_model=30 must be a multiple"),
+        ({"position": "alibi", "model": {"num_heads": 128}}, "d_model=64 must be a multiple of num_heads=128"),
     ):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             lab.Run(**settings)
+
+
+@pytest.mark.parametrize("content", ["my notes", "[]", "{}", '{"run": 1}', '{"run": {}, "answers": []}', "[" * 10_000])
+def test_a_folder_with_other_json_files_is_refused_and_left_alone(tmp_path, content):
+    (tmp_path / "notes.json").write_text(content)
+    with pytest.raises(ValueError, match=r"notes\.json of .* is not a result of this version"):
+        lab.sweep(runs(2), path=tmp_path)
+    assert (tmp_path / "notes.json").read_text() == content
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_other_files_in_the_folder_do_no_harm(tmp_path):
+    (tmp_path / "README.md").write_text("my results")
+    (tmp_path / ".text-alibi.json.123-456").write_text('{"run": {')  # an unfinished file of a killed sweep
+    assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
+    assert len(read_records(tmp_path)) == 2
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "results.jsonl").write_text("")
+    with pytest.raises(ValueError, match="is a file, and a sweep saves its results in a folder"):
+        lab.sweep(runs(1), path=tmp_path / "results.jsonl")
+    with pytest.raises(OSError, match=r"results\.jsonl"):
+        lab.sweep(runs(1), path=tmp_path / "results.jsonl" / "below")
+
+
+def test_finished_runs_are_saved_before_the_caller_asks_for_them(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        records = lab.sweep(runs(3), pool, path=tmp_path, progress=False)
+        next(records)
+        until(lambda: len(read_records(tmp_path)) == 3, 60)
+        records.close()
+    assert len(read_records(tmp_path)) == 3
+
+
+def test_two_sweeps_that_share_a_folder_keep_each_run_once(tmp_path):
+    one, other = (lab.sweep(runs(count), path=tmp_path, progress=False) for count in (2, 3))
+    assert len([*one, *other]) == 5
+    saved = {json.dumps(record["run"], sort_keys=True) for record in read_records(tmp_path)}
+    assert saved == {json.dumps(run.settings(), sort_keys=True) for run in runs(3)}
+    assert len(read_records(tmp_path)) == 3
+
+
+def test_a_changed_text_at_the_same_path_is_refused(tmp_path):
+    text, path = tmp_path / "text.txt", tmp_path / "results"
+    text.write_text("to be or not to be, that is the question. " * 600)
+    run = lab.Run("alibi", length=16, steps=2, longest=2, path=str(text))
+    (first,) = lab.sweep([run], path=path, progress=False)
+    assert list(lab.sweep([run], path=path, progress=False)) == [first]
+    text.write_text("something else, and more of it than there was. " * 600)
+    with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
+        lab.sweep([run], path=path)
+
+
+def test_runs_on_another_built_in_text_are_refused(tmp_path):
+    """Its text differs between Python versions, and results on different texts can't be compared."""
+    (record,) = lab.sweep(runs(1), path=tmp_path, progress=False)
+    (file,) = tmp_path.glob("*.json")
+    file.write_text(json.dumps({**record, "text": "0123456789abcdef"}))
+    with pytest.raises(ValueError, match="the built-in text has changed since runs"):
+        lab.sweep(runs(1), path=tmp_path)
+
+
+def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(tmp_path):
+    class Interrupted(ThreadPoolExecutor):
+        given = 0
+
+        def submit(self, *arguments, **options):
+            self.given += 1
+            if self.given == 3:
+                raise KeyboardInterrupt
+            return super().submit(*arguments, **options)
+
+    with Interrupted(1) as pool, pytest.raises(KeyboardInterrupt):
+        list(lab.sweep(runs(4), pool, path=tmp_path, progress=False))
+    assert len(read_records(tmp_path)) >= 1

@@ -1,4 +1,4 @@
-"""Floor 3: training is a stream that decreases the loss, reproduces, and says what is wrong before it starts."""
+"""Training reduces the loss, is reproducible, and refuses bad settings before the first step."""
 
 import math
 
@@ -16,23 +16,28 @@ def text():
     return lab.load_text()
 
 
+def losses(model, text, **settings):
+    return [step.loss for step in lab.train(model, text, **settings)]
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_method_learns(text, position):
-    model = lab.make_model(position, max_length=32)
-    losses = [step.loss for step in lab.train(model, text, steps=40)]
-    assert losses[0] > 7  # about log2(256) bits before the first step
-    assert sum(losses[-5:]) / 5 < losses[0] - 2
+    each = losses(lab.make_model(position, max_length=32), text, steps=40)
+    assert each[0] > 7  # about log2(256) bits before the first step
+    assert sum(each[-5:]) / 5 < each[0] - 2
 
 
-def test_equal_seeds_give_equal_numbers(text):
-    def run(seed):
-        model = lab.make_model(seed=seed)
-        return [step.loss for step in lab.train(model, text, steps=15, seed=seed)], model.state_dict()
+def test_equal_seeds_give_equal_losses_and_weights(text):
+    models = [lab.make_model(seed=3) for _ in range(2)]
+    first, second = (losses(model, text, steps=15, seed=3) for model in models)
+    assert first == second
+    assert all(map(torch.equal, models[0].state_dict().values(), models[1].state_dict().values()))
 
-    (losses, weights), (again, weights_again), (other, _) = run(0), run(0), run(1)
-    assert losses == again
-    assert all(torch.equal(weights[name], weights_again[name]) for name in weights)
-    assert losses != other
+
+def test_seed_of_the_model_and_seed_of_training_both_matter(text):
+    expected = losses(lab.make_model(seed=0), text, steps=1, seed=0)
+    assert losses(lab.make_model(seed=1), text, steps=1, seed=0) != expected
+    assert losses(lab.make_model(seed=0), text, steps=1, seed=1) != expected
 
 
 def test_first_loss_is_the_cross_entropy_in_bits(text):
@@ -42,36 +47,34 @@ def test_first_loss_is_the_cross_entropy_in_bits(text):
     assert next(lab.train(model, text, seed=5)).loss == pytest.approx(expected, rel=1e-6)
 
 
-def test_models_of_one_seed_start_alike_and_see_the_same_batches(text):
-    models = {position: lab.make_model(position, seed=3, max_length=32) for position in POSITIONS}
-    for model in models.values():
-        for name, value in models["none"].state_dict().items():
-            assert torch.equal(value, model.state_dict()[name])
-    assert torch.equal(next(batches(text.train, 8, 4, seed=1)), next(batches(text.train, 8, 4, seed=1)))
+def test_models_of_one_seed_start_from_the_same_weights():
+    expected = lab.make_model("none", seed=3, max_length=32).state_dict()
+    for position in POSITIONS:
+        weights = lab.make_model(position, seed=3, max_length=32).state_dict()
+        assert all(torch.equal(weights[name], value) for name, value in expected.items())
 
 
-def test_windows_are_pieces_of_the_training_part(text):
+def test_batches_are_windows_of_the_data_and_reproducible(text):
     data = bytes(text.train.tolist())
-    for row in next(batches(text.train, 32, 16, seed=0)):
-        assert bytes(row.tolist()) in data
+    windows = next(batches(text.train, 32, 16, seed=0))
+    assert all(bytes(window.tolist()) in data for window in windows)
+    assert torch.equal(windows, next(batches(text.train, 32, 16, seed=0)))
 
 
-def test_making_a_model_leaves_the_global_generator_alone():
-    torch.manual_seed(7)
-    expected = torch.rand(1)
-    torch.manual_seed(7)
+def test_making_a_model_leaves_the_global_generator_unchanged():
+    state = torch.get_rng_state()
     lab.make_model(seed=1)
-    assert torch.equal(torch.rand(1), expected)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_steps_count_up_and_can_be_left_early(text):
+def test_steps_count_up_and_training_can_stop_early(text):
     stream = lab.train(lab.make_model(), text, steps=10)
     indices = [next(stream).index for _ in range(3)]
     stream.close()
     assert indices == [1, 2, 3]
 
 
-def test_a_diverging_loss_is_named_and_the_steps_before_it_stand(text):
+def test_diverging_loss_raises_after_the_valid_steps(text):
     model = lab.make_model()
     steps = []
     with pytest.raises(lab.TrainingDiverged, match=r"the loss became nan at step 3 of 10"):
@@ -84,9 +87,9 @@ def test_a_diverging_loss_is_named_and_the_steps_before_it_stand(text):
 
 
 @pytest.mark.parametrize(
-    ("setting", "says"),
+    ("setting", "message"),
     [
-        ({"length": 0}, "length must be a whole number from 1 up, got 0"),
+        ({"length": 0}, "length must be an integer of at least 1, got 0"),
         ({"length": 2.5}, "got 2.5"),
         ({"steps": -1}, "steps must be"),
         ({"batch_size": True}, "batch_size must be"),
@@ -95,17 +98,23 @@ def test_a_diverging_loss_is_named_and_the_steps_before_it_stand(text):
         ({"length": 10**6}, "too short to train on windows of 1000000"),
     ],
 )
-def test_bad_settings_are_refused_at_the_call(text, setting, says):
-    with pytest.raises(ValueError, match=says):
-        lab.train(lab.make_model(), text, **setting)  # not iterated: it must not wait for the first step
+def test_bad_settings_raise_at_the_call(text, setting, message):
+    with pytest.raises(ValueError, match=message):
+        lab.train(lab.make_model(), text, **setting)  # not iterated
 
 
-def test_a_text_shorter_than_a_window_says_how_long_it_must_be():
-    with pytest.raises(ValueError, match="nine tenths of it are 9 bytes, and at least 33 are needed"):
+def test_text_shorter_than_a_window_raises_and_names_the_needed_size():
+    with pytest.raises(ValueError, match="its training part has 9 bytes, at least 33 are needed"):
         lab.train(lab.make_model(), lab.load_text("too short!"))
 
 
-def test_the_larger_preset_is_for_cuda_and_is_one_that_a_run_takes(monkeypatch):
+def test_task_that_does_not_fit_into_the_length_raises_at_the_call():
+    task = lab.TASKS["copy"]
+    with pytest.raises(ValueError, match="copy needs a length of at least 2, got 1"):
+        lab.train(lab.make_model(vocabulary=task.vocabulary), task, length=1)
+
+
+def test_preset_is_larger_on_cuda_and_valid_for_a_run(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert lab.preset("cpu") == {}
     larger = lab.preset("cuda")
@@ -125,17 +134,29 @@ def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):
     assert first == next(lab.train(lab.make_model(), text, device="cpu")).loss
 
 
-def test_dropout_is_reproducible_whatever_else_is_drawn_meanwhile(text):
-    def losses(seed, disturb):
-        seen = []
-        for step in lab.train(lab.make_model("alibi", dropout=0.2), text, steps=4, seed=seed):
-            seen.append(step.loss)
-            if disturb:
-                torch.rand(3)
-        return seen
+def test_dropout_is_reproducible_when_random_numbers_are_drawn_between_steps(text):
+    expected = losses(lab.make_model(dropout=0.2), text, steps=4)
+    disturbed = []
+    for step in lab.train(lab.make_model(dropout=0.2), text, steps=4):
+        disturbed.append(step.loss)
+        torch.rand(3)
+    assert disturbed == expected
 
-    assert losses(0, False) == losses(0, True)
-    assert losses(0, False) != losses(1, False)
+
+def test_training_with_dropout_leaves_the_global_generator_unchanged(text):
     state = torch.get_rng_state()
-    losses(0, False)
+    losses(lab.make_model(dropout=0.2), text, steps=2)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_dropout_depends_on_the_seed():
+    """The training part is a single window, so that the batches of both seeds are equal and only dropout differs."""
+    text = lab.load_text("a text that is used as a single window")
+    length = len(text.train) - 1
+
+    def first_loss(dropout, seed):
+        return next(lab.train(lab.make_model(dropout=dropout), text, length=length, seed=seed)).loss
+
+    assert first_loss(0.0, seed=0) == first_loss(0.0, seed=1)
+    assert first_loss(0.2, seed=0) == first_loss(0.2, seed=0)
+    assert first_loss(0.2, seed=0) != first_loss(0.2, seed=1)

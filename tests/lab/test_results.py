@@ -1,0 +1,144 @@
+"""Results from a race, a sweep, version 0.1 or the package are rows of one tidy table."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.lab.comparison import default_comparison
+from alibi_viz.lab.published import PUBLISHED_RESULTS
+from alibi_viz.lab.results import COLUMNS, read_records, record_table, seed_curves
+
+VERSION_1 = {
+    "run": {**lab.Run("rotary", seed=1).settings()},
+    "error": None,
+    "by_length": {"64": 2.4, "256": None},
+    "by_context": {"64": 2.0},
+    "changed": {"window": {"64": 2.3}},
+    "by_step": {"300": {"64": 2.5, "256": 3.0}, "600": {"64": 2.4, "256": None}},
+    "curve": [[10, 7.0], [30, 5.0]],
+    "tokens_per_second": 1000,
+    "seconds": 1.5,
+    "made_with": {"alibi_viz": "0.1.0"},
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> pd.DataFrame:
+    return lab.published_results()
+
+
+def values(results: pd.DataFrame, question: str, evaluated: str = "as trained") -> dict[int, float]:
+    rows = results[(results["question"] == question) & (results["evaluated"] == evaluated)]
+    return dict(zip(rows["x"], rows["value"], strict=True))
+
+
+def test_a_table_has_the_same_columns_with_and_without_rows(published):
+    empty = lab.results_table([])
+    assert list(empty.columns) == list(published.columns) == list(COLUMNS)
+    assert (empty.dtypes == published.dtypes).all()
+
+
+def test_the_published_results_are_the_default_comparison_without_a_failure(published):
+    records = read_records(PUBLISHED_RESULTS)
+    expected = [json.dumps(run.settings(), sort_keys=True) for run in default_comparison()]
+    assert sorted(json.dumps(record["run"], sort_keys=True) for record in records) == sorted(expected)
+    assert [record["error"] for record in records] == [None] * len(records)
+    assert len({record["made_with"]["torch"] for record in records}) == 1
+    runs = published.groupby(["task", "label", "seed"])
+    assert len(runs) == len(records) == 93
+    assert set(published["origin"]) == {"published"}
+
+
+def test_published_text_results_name_one_text_and_task_results_none(published):
+    """The fingerprint is that of the text of the Python that trained them, not of the one that reads them."""
+    texts = published.groupby("task")["text"].unique()
+    assert len(texts["text"]) == 1
+    assert len(texts["text"][0]) == 16
+    assert list(texts["needle"]) == list(texts["copy"]) == [""]
+
+
+def test_nothing_is_measured_twice(published):
+    where = ["task", "label", "seed", "evaluated", "question", "x"]
+    assert not published.duplicated(where).any()
+
+
+def test_a_change_of_the_published_table_does_not_reach_the_next_caller():
+    results = lab.published_results()
+    results.loc[:, "value"] = 0.0
+    assert lab.published_results()["value"].abs().max() > 0
+
+
+def test_evaluation_variants_are_there_for_the_methods_that_have_them(published):
+    rows = published[published["question"] == "longer windows"]
+    labels = {evaluated: set(group["label"]) for evaluated, group in rows.groupby("evaluated")}
+    assert labels["pi"] == labels["ntk"] == {"rotary", "rotary trained at 16L"}
+    assert not labels["window"] & {"learned", "sinusoidal", "sinusoidal trained at 2L"}
+    assert len(labels["as trained"]) == 14
+
+
+def test_a_value_that_is_not_defined_is_nan(published):
+    learned = published[(published["label"] == "learned") & (published["seed"] == 0)]
+    assert [math.isnan(value) for value in values(learned, "longer windows").values()] == [False, *[True] * 4]
+    assert all(math.isnan(value) for value in values(learned, "gap").values())
+
+
+def test_a_record_is_the_same_table_after_saving_and_reading(tmp_path):
+    (record,) = lab.sweep([lab.Run("none", length=16, steps=4, longest=2)], path=tmp_path, progress=False)
+    results = lab.read_results(tmp_path)
+    pd.testing.assert_frame_equal(results, record_table([record], tmp_path.name))
+    assert set(results["question"]) == {"training loss", "longer windows", "same targets", "by position"}
+    assert set(results["evaluated"]) == {"as trained", "window"}
+    assert list(values(results, "longer windows")) == [16, 32]
+    assert results["text"].unique().tolist() == [lab.load_text().fingerprint]
+
+
+def test_a_record_of_a_task_has_its_accuracies(tmp_path):
+    run = lab.Run("alibi", task="needle", length=8, steps=2, longest=2)
+    results = record_table([lab.measure(run)], "test")
+    assert list(values(results, "needle")) == [7, 15]
+    assert results["count"][results["question"] == "needle"].tolist() == [256, 256]
+    assert results["text"].unique().tolist() == [""]
+
+
+def test_records_of_version_1_are_converted(tmp_path):
+    (tmp_path / "old.jsonl").write_text(json.dumps(VERSION_1) + "\n")
+    results = lab.read_results(tmp_path / "old.jsonl")
+    assert set(results["origin"]) == {"old.jsonl"}
+    assert set(results["text"]) == {"version 0.1"}
+    assert values(results, "training loss") == {10: 7.0, 30: 5.0}
+    assert values(results, "longer windows", "window") == {64: 2.3}
+    assert values(results, "same targets") == {64: 2.0}
+    windows, gaps = values(results, "longer windows"), values(results, "gap")
+    assert windows[64] == 2.4
+    assert gaps[300] == pytest.approx(0.5)
+    assert math.isnan(windows[256])
+    assert math.isnan(gaps[600])
+
+
+def test_an_accuracy_of_version_1_is_converted_with_its_sample_count(tmp_path):
+    old = {**VERSION_1, "run": lab.Run("alibi", task="needle", length=64).settings(), "accuracy": {"2047": 0.25}}
+    old = {key: old[key] for key in old if key not in ("by_length", "by_context", "changed", "by_step")}
+    (tmp_path / "old.jsonl").write_text(json.dumps(old))
+    row = lab.read_results(tmp_path / "old.jsonl").query("question == 'needle'").iloc[0]
+    assert (row["x"], row["value"], row["count"], row["text"]) == (2047, 0.25, 32, "")
+
+
+@pytest.mark.parametrize("line", ["notes", "{}", '{"run": 1}', "[]", "null", '{"run": {}, "curve": []}'])
+def test_a_line_that_is_not_a_record_is_named(tmp_path, line):
+    (tmp_path / "old.jsonl").write_text(json.dumps(VERSION_1) + "\n" + line)
+    with pytest.raises(ValueError, match=r"line 2 of .*old\.jsonl' is not a result of this version or of version 0\.1"):
+        lab.read_results(tmp_path / "old.jsonl")
+
+
+def test_a_missing_path_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        lab.read_results(tmp_path / "nowhere")
+
+
+def test_curves_are_grouped_by_label_and_seed():
+    row, cells = {**dict.fromkeys(COLUMNS, ""), "length": 8, "count": 1}, [("b", 1, 2.0), ("a", 0, 1.0)]
+    rows = [{**row, "label": label, "seed": seed, "x": 8, "value": value} for label, seed, value in cells]
+    assert seed_curves(lab.results_table(rows)) == {"b": {1: {8: 2.0}}, "a": {0: {8: 1.0}}}
