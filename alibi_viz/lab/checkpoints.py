@@ -1,17 +1,21 @@
-"""A trained model kept: a folder with its weights as safetensors, and its settings and curves as JSON.
+"""Save a trained model with its settings and curves, and load it again.
 
-    my-run/weights.safetensors    the weights, nothing that could run code
-    my-run/run.json               settings, curves, versions, and a checksum of all of it and the weights
+A saved run is a folder with two files:
 
-Saving writes beside the place and moves the finished folder there, so what exists is either whole or not there at all.
+    my-run/weights.safetensors    the weights; the format cannot contain executable code
+    my-run/run.json               settings, curves, versions, and a checksum of all of them and the weights
+
+The folder is written under a temporary name and then renamed, so a run is either complete or not there at all.
 """
 
 import hashlib
 import json
 import math
+import platform
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +23,27 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
-from alibi_viz.lab.experiment import versions
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["BadRun", "SavedRun", "load_run", "save_run"]
+__all__ = ["BadRun", "SavedRun", "load_run", "nan_to_none", "save_run", "versions"]
 
 FORMAT, FORMAT_VERSION = "alibi_viz run", 2
-WEIGHTS, SETTINGS = "weights.safetensors", "run.json"
+WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
 
 
 class BadRun(ValueError):
-    """A folder that is no run, is damaged, or comes from another version. Nothing was changed."""
+    """The folder is not a saved run, is damaged, or was saved in another format. Loading never changes it."""
 
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What was kept.
+    """A trained model that was loaded from a folder.
 
     Attributes:
         model: the trained model, on the CPU, with its `config`.
-        settings: how it was trained, in words and numbers of your own.
-        curves: what was measured, JSON-able. Keys that were numbers come back as text.
-        made_with: versions at the time of saving.
+        settings: how the model was trained, as given to `save_run`.
+        curves: measurements, as given to `save_run`, except that keys are strings and NaN is None.
+        made_with: the versions it was saved with, see `versions`.
     """
 
     model: LanguageModel
@@ -56,99 +59,123 @@ def save_run(
     settings: dict[str, Any] | None = None,
     curves: dict[str, Any] | None = None,
 ) -> Path:
-    """Keep a model with its settings and curves in the new folder `path`, and return it.
+    """Save a model with its settings and curves in the new folder `path`, and return that path.
 
-    Curves are tables and lists of numbers; one that is not defined, NaN, is kept as None. Raises FileExistsError when
-    something is there already: nothing is ever overwritten. Raises TypeError or ValueError for settings that JSON
-    cannot hold, and for a model that was operated on: keep the original, and operate on what `load_run` gives back.
+    Args:
+        path: the folder to create; parent folders are created too.
+        model: a model as its configuration describes it, without interventions.
+        settings: JSON-serializable values that describe the training.
+        curves: JSON-serializable measurements; NaN is saved as None.
 
-    >>> folder = getfixture("tmp_path") / "alibi"  # a fixture of pytest: any new path will do
-    >>> _ = lab.save_run(folder, lab.make_model("alibi", seed=3), settings={"seed": 3})
-    >>> lab.load_run(folder).settings
+    Raises:
+        FileExistsError: `path` exists. Nothing is ever overwritten.
+        TypeError, ValueError: JSON cannot represent the settings or curves.
+        ValueError: the model was changed by an intervention. Save the original, and repeat the intervention on the
+            loaded model.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = lab.save_run(f"{folder}/alibi", lab.make_model("alibi", seed=3), settings={"seed": 3})
+    ...     print(lab.load_run(path).settings)
     {'seed': 3}
     """
     path = Path(path)
     if path.exists():
         raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name or remove it")
-    if not _as_configured(model):
-        raise ValueError(
-            "the model was changed by an intervention, which a kept run cannot hold: keep the model from before it"
-        )
+    if not _is_as_configured(model):
+        raise ValueError("the model was changed by an intervention, which cannot be saved: save the original model")
     content = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "config": asdict(model.config),
         "settings": settings or {},
-        "curves": _without_nan(curves or {}),
+        "curves": nan_to_none(curves or {}),
         "made_with": versions(),
     }
-    content = json.loads(json.dumps(content, allow_nan=False))  # as it will be read; raises before anything is written
+    content = json.loads(json.dumps(content, allow_nan=False))  # the checksum is of the content as it will be read
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
-        save_model(model, str(scratch / WEIGHTS), {"format": FORMAT})  # modules that layers share are stored once
-        content["sha256"] = _checksum(content, scratch / WEIGHTS)
-        (scratch / SETTINGS).write_text(json.dumps(content, indent=1, allow_nan=False))
-        scratch.chmod(0o755)  # mkdtemp's folders are for their maker only
-        scratch.rename(path)
+        save_model(model, str(temporary / WEIGHTS_FILE), {"format": FORMAT})  # stores shared modules once
+        content["sha256"] = _checksum(content, temporary / WEIGHTS_FILE)
+        (temporary / SETTINGS_FILE).write_text(json.dumps(content, indent=1, allow_nan=False))
+        temporary.chmod(0o755)  # mkdtemp lets nobody else read the folder
+        temporary.rename(path)
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
     return path
 
 
 def load_run(path: str | Path) -> SavedRun:
-    """The run kept in folder `path`.
+    """Load the run that was saved in the folder `path`.
 
-    Raises FileNotFoundError when it is missing, and `BadRun`, which says what is wrong, when it is not ours, is damaged
-    or comes from another version.
+    Raises FileNotFoundError if the folder does not exist, and `BadRun`, with the reason, if it is not a saved run, is
+    damaged, or was saved in another format.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no run {str(path)!r}")
-    for name in (SETTINGS, WEIGHTS):
+    for name in (SETTINGS_FILE, WEIGHTS_FILE):
         if not (path / name).is_file():
             raise BadRun(f"{str(path)!r} is not a saved run: it has no {name}")
     try:
-        content = json.loads((path / SETTINGS).read_text(encoding="utf-8"))
+        content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise BadRun(f"{SETTINGS} in {str(path)!r} is damaged: it is not JSON") from None
+        raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} is damaged: it is not JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BadRun(f"{SETTINGS} in {str(path)!r} was not written by alibi_viz")
+        raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by alibi_viz")
     if content.get("version") != FORMAT_VERSION:
         raise BadRun(
             f"{str(path)!r} has format version {content.get('version')!r}; this alibi_viz reads {FORMAT_VERSION}"
         )
-    if content.pop("sha256", None) != _checksum(content, path / WEIGHTS):
-        raise BadRun(
-            f"{str(path)!r} is damaged: {SETTINGS} and {WEIGHTS} do not have the checksum that they were given"
-        )
+    if content.pop("sha256", None) != _checksum(content, path / WEIGHTS_FILE):
+        raise BadRun(f"{str(path)!r} is damaged: {SETTINGS_FILE} and {WEIGHTS_FILE} do not match their checksum")
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
-        load_model(model, str(path / WEIGHTS))
+        load_model(model, str(path / WEIGHTS_FILE))
         return SavedRun(model, content["settings"], content["curves"], content["made_with"])
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(f"the settings and weights in {str(path)!r} do not fit together: {error}") from None
 
 
-def _checksum(content: dict[str, Any], weights: Path) -> str:
-    told = json.dumps(content, sort_keys=True).encode()
-    return hashlib.sha256(told + weights.read_bytes()).hexdigest()
+def versions() -> dict[str, str]:
+    """The versions and the kind of processor that results depend on besides their settings.
+
+    >>> from alibi_viz.lab.checkpoints import versions
+    >>> list(versions())
+    ['alibi_viz', 'torch', 'python', 'machine']
+    """
+    return {
+        "alibi_viz": version("alibi-viz"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
 
 
-def _as_configured(model: LanguageModel) -> bool:
-    """Whether the configuration makes this very model: an intervention leaves it as it was, and puts modules on top."""
-    fresh = LanguageModel(model.config)
-    if [type(module) for module in model.modules()] != [type(module) for module in fresh.modules()]:
-        return False
-    numbers = dict(model.named_buffers())  # among them the slopes
-    return all(torch.equal(numbers[name].cpu(), right) for name, right in fresh.named_buffers())
+def nan_to_none(value: Any) -> Any:
+    """Replace NaN, which JSON does not have, by None, also inside dicts, lists and tuples.
 
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN; what is not defined is null there."""
+    >>> from alibi_viz.lab.checkpoints import nan_to_none
+    >>> nan_to_none({"loss": [2.5, float("nan")]})
+    {'loss': [2.5, None]}
+    """
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: nan_to_none(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
+        return [nan_to_none(item) for item in value]
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _checksum(content: dict[str, Any], weights: Path) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode() + weights.read_bytes()).hexdigest()
+
+
+def _is_as_configured(model: LanguageModel) -> bool:
+    """Whether the model has the modules and buffers that its configuration creates; interventions change either."""
+    expected = LanguageModel(model.config)
+    if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
+        return False
+    buffers = dict(model.named_buffers())  # they include the slopes
+    return all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())

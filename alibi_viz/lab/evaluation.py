@@ -1,7 +1,11 @@
-"""How good is a model at another length? Measured on one frozen set of target bytes.
+"""Measure the loss of a language model at lengths other than the one it was trained on.
 
-Every length predicts exactly the same bytes of the validation text; only the size of the windows, and so the context
-that a target sees, differs. Without this, a longer length would also be a different (easier or harder) text.
+    loss_by_length      windows of each length, cut without overlap: the first targets of a window see little context
+    loss_by_context     sliding windows: every target sees (nearly) the same number of bytes
+    loss_by_position    the loss at each position of windows of one length
+
+Every length predicts the same bytes of the validation part of a text, so losses differ only because of the context.
+Otherwise a longer length could look better because it was tested on easier text.
 """
 
 import math
@@ -12,67 +16,50 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["diverged", "length_losses", "loss_by_length", "loss_by_position", "token_losses"]
+__all__ = ["diverged", "length_losses", "loss_by_context", "loss_by_length", "loss_by_position", "token_losses"]
 
-TOKENS_A_BATCH = 4096  # bounds the memory of one forward pass
+MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
 
 def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:
-    """Bits for each target byte, the validation text cut into nonoverlapping windows: float32 [windows, length].
+    """Bits for each target byte, float32 [windows, length].
 
-    Windows are cut from the front; `targets` bytes are predicted, rounded down to whole windows. Column p holds the
-    targets that saw p + 1 bytes of context. Each position method that is not defined at `length` (learned positions
-    beyond their table) gives NaN everywhere.
+    Windows are cut from the start of the validation part, without overlap. Column p holds the targets that see p + 1
+    bytes of context. All values are NaN where the model isn't defined (learned positions beyond their table).
 
-    Raises ValueError when the length is not a whole number from 1 up or the validation text holds no whole window.
+    Args:
+        model: any language model with a vocabulary of 256.
+        text: its validation part is predicted.
+        length: bytes in a window.
+        targets: how many bytes to predict, rounded down to whole windows.
+
+    Raises ValueError if the length is not an integer of at least 1, or if not even one window fits.
     """
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise ValueError(f"length must be a whole number from 1 up, got {length!r}")
-    data = text.validation
-    windows = min(targets, len(data) - 1) // length
-    if windows < 1:
-        raise ValueError(
-            f"length {length} is too long: {text.name} has {len(data):,} bytes of validation text and {targets:,} "
-            f"targets were asked for, so windows of at most {max(0, min(targets, len(data) - 1))} fit"
-        )
-    longest = model.transformer.position.longest
-    if longest is not None and length > longest:
+    windows = _count_windows(text, length, targets)
+    if not model.is_defined_at(length):
         return torch.full((windows, length), math.nan)
-    data = data[: windows * length + 1].long()
-    inputs, following = data[:-1].view(windows, length), data[1:].view(windows, length)
-    batch = max(1, TOKENS_A_BATCH // length)
+    data = text.validation[: windows * length + 1].long()
+    inputs, next_bytes = data[:-1].view(windows, length), data[1:].view(windows, length)
+    batch_size = max(1, MAX_BATCH_TOKENS // length)
     with evaluating(model) as device:
         losses = [
-            cross_entropy(model(some.to(device)).transpose(1, 2), then.to(device), reduction="none")  # [batch, length]
-            for some, then in zip(inputs.split(batch), following.split(batch), strict=True)
+            cross_entropy(model(batch.to(device)).transpose(1, 2), expected.to(device), reduction="none")
+            for batch, expected in zip(inputs.split(batch_size), next_bytes.split(batch_size), strict=True)
         ]
     return torch.cat(losses).cpu() / math.log(2)
-
-
-@contextmanager
-def evaluating(model: LanguageModel) -> Iterator[torch.device]:
-    """Dropout off and no gradients for a while; gives the device of the model."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield model.head.weight.device
-    finally:
-        model.train(was_training)
 
 
 def loss_by_length(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = 8192
 ) -> dict[int, float]:
-    """Mean bits per byte at each length, on the same target bytes for all of them.
+    """Mean bits per byte at each length, on the same target bytes for all lengths.
 
-    Where there are enough targets their number is a multiple of every length, so that all windows are whole. A length
-    at which the model's positions are not defined gets NaN.
-
-    Raises ValueError when the validation text is too short for the longest length, naming what would fit.
+    The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN at a length at
+    which the model isn't defined. Raises ValueError if the validation part is too short for the longest length.
 
     >>> losses = lab.loss_by_length(lab.make_model(), lab.load_text(), [32, 64])
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
@@ -84,30 +71,108 @@ def loss_by_length(
 def length_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = 8192
 ) -> Iterator[tuple[int, float]]:
-    """`loss_by_length` as a stream of (length, bits per byte), for who may want to stop between two lengths."""
+    """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
     lengths = list(lengths)
-    available = min(targets, len(text.validation) - 1)
-    sound = all(isinstance(length, int) and length > 0 for length in lengths)
-    whole = math.lcm(*lengths) if sound else 1
-    shared = min((available // length * length for length in lengths), default=0) if sound else 0
-    frozen = available // whole * whole or shared  # the first bytes of the text, the same ones at every length
+    fitting = [_count_windows(text, length, targets) * length for length in lengths]
+    multiple = math.lcm(*lengths)
+    shared = min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)
     for length in lengths:
-        # whole windows, of which the last may say more than is asked
-        windows = -(-frozen // length) * length if sound and frozen else available
-        yield length, float(token_losses(model, text, length, targets=windows).flatten()[: frozen or None].mean())
-
-
-def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
-    """Whether a loss is no number at a length at which the model's positions are defined."""
-    longest = model.transformer.position.longest
-    defined = [loss for length, loss in losses.items() if longest is None or length <= longest]
-    return not all(map(math.isfinite, defined))
+        whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
+        yield length, float(token_losses(model, text, length, targets=whole_windows).flatten()[:shared].mean())
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:
-    """Mean bits per byte at each position of windows of `length`: float32 [length].
+    """Mean bits per byte at each position of windows of `length` bytes: float32 [length].
 
-    The first positions are always the worst, whatever the method: they have little to go on. Averaged over a short
-    window this "early token curse" (Press et al. 2021, appendix B) weighs more than over a long one.
+    With every position method, the loss is highest at the first positions, because they see little context. This
+    "early token curse" (Press et al. 2021, appendix B) weighs more in the mean over a short window than in that over a
+    long one.
     """
     return token_losses(model, text, length, targets=targets).mean(0)
+
+
+def loss_by_context(
+    model: LanguageModel,
+    text: Text,
+    contexts: Iterable[int],
+    *,
+    targets: int = 256,
+    stride: int = 1,
+    longest: int | None = None,
+) -> dict[int, float]:
+    """Mean bits per byte of the same target bytes, each predicted from the c bytes before it, for each context c.
+
+    Unlike `loss_by_length` this has no early token curse: longer windows don't gain from having fewer first positions.
+
+    Args:
+        model, text: as in `token_losses`.
+        contexts: numbers of bytes c, at least `stride` each.
+        targets: how many bytes to predict, rounded down to a multiple of the stride.
+        stride: by how much the window slides. With 1, every target sees exactly c bytes. With s, each window predicts
+            s targets, which see c - s + 1 to c bytes; this is s times as fast.
+        longest: the targets start after this many bytes; the largest context by default. Set it to compare calls.
+
+    The loss is NaN at a context at which the model isn't defined.
+    Raises ValueError if a number is out of range, or the validation part is too short.
+
+    >>> losses = lab.loss_by_context(lab.make_model(), lab.load_text(), [8, 64], targets=64, stride=8)
+    >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
+    [8, 8]
+    """
+    contexts = list(contexts)
+    for context in contexts:
+        check_positive_integers(context=context)
+    check_positive_integers(targets=targets, stride=stride)
+    if min(contexts) < stride or targets < stride:
+        raise ValueError(f"contexts and targets must be at least the stride {stride}, got {contexts} and {targets}")
+    start = max(contexts) if longest is None else longest
+    end = start + targets // stride * stride + 1  # the targets are start + 1, ..., end - 1
+    if start < max(contexts) or end > len(text.validation):
+        raise ValueError(
+            f"contexts up to {max(contexts)} with {targets} targets after {start} bytes need {end:,} bytes; "
+            f"the validation part of {text.name} has {len(text.validation):,}"
+        )
+    last_targets = torch.arange(start + stride, end, stride)  # of each window
+    return {context: _sliding_loss(model, text, last_targets, context, stride) for context in contexts}
+
+
+def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
+    """Whether a loss, by length, is NaN or infinite although the model is defined at that length."""
+    return any(not math.isfinite(loss) and model.is_defined_at(length) for length, loss in losses.items())
+
+
+@contextmanager
+def evaluating(model: LanguageModel) -> Iterator[torch.device]:
+    """Switch dropout and gradients off inside a `with` block, which gets the device of the model."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield model.head.weight.device
+    finally:
+        model.train(was_training)
+
+
+def _count_windows(text: Text, length: int, targets: int) -> int:
+    """How many windows of `length` bytes the targets fill. Raises as `token_losses`."""
+    check_positive_integers(length=length)
+    available = max(0, min(targets, len(text.validation) - 1))
+    if length > available:
+        raise ValueError(
+            f"length {length} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
+            f"{targets:,} targets were requested, so windows of at most {available} fit"
+        )
+    return available // length
+
+
+def _sliding_loss(model: LanguageModel, text: Text, last_targets: Tensor, context: int, stride: int) -> float:
+    """Mean bits of the last `stride` targets of each window of `context` bytes."""
+    if not model.is_defined_at(context):
+        return math.nan
+    windows = text.validation[last_targets[:, None] + torch.arange(-context, 1)].long()  # [windows, context + 1]
+    total = 0.0
+    with evaluating(model) as device:
+        for batch in windows.to(device).split(max(1, MAX_BATCH_TOKENS // context)):
+            logits = model(batch[:, :-1])[:, -stride:]
+            total += float(cross_entropy(logits.flatten(0, 1), batch[:, -stride:].flatten(), reduction="sum"))
+    return total / (len(last_targets) * stride) / math.log(2)

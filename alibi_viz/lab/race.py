@@ -1,63 +1,63 @@
-"""Several position methods trained side by side: the same weights at the start, the same batches, step by step."""
+"""Train several position methods side by side: the same starting weights, the same batches, one step each in turn."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import harmonic_mean
 
 from alibi_viz.lab.evaluation import diverged, length_losses
-from alibi_viz.lab.tasks import Task, accuracy
+from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel
 
-__all__ = ["Lap", "race", "task_samples", "test_distances", "test_lengths"]
+__all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
 
-TASK_TOKENS = 32_768  # read at each distance when a task is tested, in at most 256 exercises
+RECENT_STEPS = 20  # the speed is averaged over these; single steps vary too much
 
 
 @dataclass(frozen=True)
 class Lap:
-    """One step of one model in a race; or, at a checkpoint, one test of it after that step.
+    """One training step of one model in a race, or one evaluation of it at a checkpoint.
 
-    A lap is short, so that whoever stops asking has stopped soon: a test at one length is a lap of its own.
+    An evaluation at one length is a lap of its own, so that a race can be stopped quickly.
 
     Attributes:
         method: the position method.
-        step: the step taken last.
-        by_length: None for a step. For a test, bits per byte at the test lengths so far, in a dict that grows from
-            lap to lap until it holds every length; for a task, the share of right answers by distance.
-        model: the model as it is now.
+        step: the last training step of this model.
+        scores: None for a training step. For an evaluation of a model of text {length: bits per byte}, for a task
+            {distance: accuracy}. Each lap of a checkpoint adds an entry, until the last has all of them.
+        model: the model itself, in its current state.
     """
 
     method: str
     step: Step
-    by_length: dict[int, float] | None
+    scores: dict[int, float] | None
     model: LanguageModel
 
 
-def test_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L, doubled as often as it stays within `longest` times it: L, 2L, 4L, ...
+def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
+    """The training length L and its doublings up to `longest` times L: L, 2L, 4L, ...
 
-    >>> test_lengths(32)
+    >>> lab.evaluation_lengths(32)
     [32, 64, 128, 256, 512]
     """
     return [length * 2**power for power in range(longest.bit_length())]
 
 
-def test_distances(task: Task, length: int, longest: int = 32) -> list[int]:
-    """The distances at which a race on a task is tested: the largest in exercises of L, 2L, 4L, ..., longest * L.
+def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
+    """The distances to evaluate a task at: the largest in examples of L, 2L, 4L, ..., up to `longest` times L.
 
-    >>> test_distances(lab.TASKS["needle"], 32)
+    >>> lab.evaluation_distances(lab.TASKS["needle"], 32)
     [31, 63, 127, 255, 511, 1023]
     """
-    return [task.furthest(size) for size in test_lengths(length, longest)]
-
-
-test_lengths.__test__ = test_distances.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
+    return [task.max_distance(size) for size in evaluation_lengths(length, longest)]
 
 
 def race(
     methods: Sequence[str],
-    text: Text | Task,
+    source: Text | Task,
     *,
     length: int = 32,
     steps: int = 300,
@@ -69,43 +69,46 @@ def race(
     learning_rate: float = 8e-3,
     **sizes: int | float | str | bool,
 ) -> Iterator[Lap]:
-    """Train one model a method, in turn, a step each, and test them at every length now and then.
+    """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
 
     Args:
         methods: names of position methods, each at most once.
-        text, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: test lengths, `test_lengths(length)` by default; for a task distances, `test_distances(task, length)`.
-        checkpoints: how often each model is tested, evenly spaced, the last time after its last step.
-        targets: bytes predicted at a checkpoint, the same ones at each, and never fewer than the longest test has; of
-            no meaning for a task.
+        source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
+        lengths: the window lengths to evaluate at, `evaluation_lengths(length)` by default. For a task, the distances
+            to evaluate at, `evaluation_distances(task, length)` by default.
+        checkpoints: how often each model is evaluated, at even intervals, the last time after its last step.
+        targets: bytes predicted at a checkpoint, always the same ones, and at least one window of the longest length.
+            Ignored for a task.
         sizes: as in `make_model`.
 
-    Raises as `train` and `loss_by_length` do, ValueError at the call for methods that are missing or doubled.
-    A model that diverges, in training or so far that a test gives no number, ends the race, and the error names it.
+    Raises:
+        ValueError: at the call, for missing or repeated methods, a text that is too short, and as `train` does.
+        TrainingDiverged: a loss became NaN or infinite, in training or evaluation; the message names the method.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
     [('alibi', 1), ('none', 1), ('alibi', 2)]
-    >>> list(laps[-1].by_length)
+    >>> list(laps[-1].scores)
     [32, 64, 128, 256, 512]
     """
     if not methods or len(set(methods)) != len(methods):
         raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
     if lengths is None:
-        lengths = test_distances(text, length) if isinstance(text, Task) else test_lengths(length)
-    if isinstance(text, Task):
-        sizes = {"vocabulary": text.vocabulary, **sizes}
-    elif max(lengths) >= len(text.validation):
+        is_task = isinstance(source, Task)
+        lengths = evaluation_distances(source, length) if is_task else evaluation_lengths(length)
+    if isinstance(source, Task):
+        sizes = {"vocabulary": source.vocabulary, **sizes}
+    elif max(lengths) >= len(source.validation):
         raise ValueError(
-            f"{text.name} is too short to test at length {max(lengths)}: its last tenth has "
-            f"{len(text.validation):,} bytes, at least {max(lengths) + 1} are needed"
+            f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
+            f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
     models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
     streams = [
-        train(model, text, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate, seed=seed)
+        train(model, source, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate, seed=seed)
         for model in models.values()
     ]
-    marks = {round(steps * part / checkpoints) for part in range(1, checkpoints + 1)}
+    evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
 
     def laps() -> Iterator[Lap]:
         for _ in range(steps):
@@ -115,30 +118,94 @@ def race(
                 except TrainingDiverged as error:
                     raise TrainingDiverged(f"{method}: {error}") from None
                 yield Lap(method, step, None, model)
-                by_length: dict[int, float] = {}
-                for tested, result in _tests(model, text, lengths, targets) if step.index in marks else ():
-                    by_length = {**by_length, tested: result}
-                    needed = text.needs(tested) if isinstance(text, Task) else tested
-                    if diverged(model, {needed: result}):
+                if step.index not in evaluated_steps:
+                    continue
+                scores: dict[int, float] = {}
+                for at, score in _evaluate(model, source, lengths, targets):
+                    if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: score}):
                         raise TrainingDiverged(
-                            f"{method}: after step {step.index} of {steps} a test at length {tested} gave no number; "
+                            f"{method}: after step {step.index} of {steps} the loss at length {at} is {score}; "
                             f"try a learning rate below {learning_rate:g}"
                         )
-                    yield Lap(method, step, by_length, model)
+                    scores = {**scores, at: score}
+                    yield Lap(method, step, scores, model)
 
     return laps()
 
 
-def _tests(
-    model: LanguageModel, text: Text | Task, lengths: Sequence[int], targets: int
+def _evaluate(
+    model: LanguageModel, source: Text | Task, lengths: Sequence[int], targets: int
 ) -> Iterator[tuple[int, float]]:
-    if not isinstance(text, Task):
-        yield from length_losses(model, text, lengths, targets=max(targets, *lengths))
+    """(length, bits per byte) for a text, (distance, accuracy) for a task."""
+    if not isinstance(source, Task):
+        yield from length_losses(model, source, lengths, targets=max(targets, *lengths))
         return
     for distance in lengths:
-        yield distance, accuracy(model, text, distance, samples=task_samples(text, distance))
+        yield distance, accuracy(model, source, distance, samples=task_samples(source, distance))
 
 
-def task_samples(task: Task, distance: int) -> int:
-    """How many exercises of one distance a race is tested on, 16 to 256: fewer where they are long."""
-    return max(16, min(256, TASK_TOKENS // task.needs(distance)))
+class Scoreboard:
+    """The curves and speeds of a race, collected lap by lap.
+
+    Attributes:
+        losses: {method: training losses}, in bits per byte (for a task, per answer), one for each step.
+        checkpoints: {method: {step: scores}}, complete evaluations only, oldest first; scores as in `Lap`.
+        models: {method: model}, from the latest laps.
+
+    Args:
+        methods: the methods in the race, in the order to show them.
+        steps: the number of steps of each method.
+        lengths: the lengths, or for a task the distances, of an evaluation.
+        clock: the time in seconds, for `seconds_left`.
+
+    >>> board = lab.Scoreboard(["alibi"], steps=4, lengths=[32, 64])
+    >>> for lap in lab.race(["alibi"], lab.load_text(), steps=4, lengths=[32, 64], checkpoints=2):
+    ...     board.add(lap)
+    >>> board.step("alibi"), list(board.checkpoints["alibi"]), board.seconds_left("alibi")
+    (4, [2, 4], 0.0)
+    """
+
+    def __init__(
+        self,
+        methods: Sequence[str],
+        *,
+        steps: int,
+        lengths: Sequence[int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.methods, self.steps, self.lengths = tuple(methods), steps, tuple(lengths)
+        self.losses: dict[str, list[float]] = {method: [] for method in methods}
+        self.checkpoints: dict[str, dict[int, dict[int, float]]] = {method: {} for method in methods}
+        self.models: dict[str, LanguageModel] = {}
+        self._speeds: dict[str, deque[float]] = {method: deque(maxlen=RECENT_STEPS) for method in methods}
+        self._clock, self._started = clock, clock()
+
+    def add(self, lap: Lap) -> None:
+        """Add a lap. The laps of one method must come in order."""
+        self.models[lap.method] = lap.model
+        if lap.scores is None:
+            self.losses[lap.method].append(lap.step.loss)
+            self._speeds[lap.method].append(lap.step.tokens_per_second)
+        elif len(lap.scores) == len(self.lengths):
+            self.checkpoints[lap.method][lap.step.index] = lap.scores
+
+    def step(self, method: str) -> int:
+        """The number of steps that a method has taken."""
+        return len(self.losses[method])
+
+    def last_checkpoint(self) -> int:
+        """The step of the last checkpoint that every method has completed; 0 before the first."""
+        return min((max(steps, default=0) for steps in self.checkpoints.values()), default=0)
+
+    def scores(self, method: str) -> dict[int, float]:
+        """The scores of a method at the last common checkpoint, so after equal training; empty before the first."""
+        return self.checkpoints[method].get(self.last_checkpoint(), {})
+
+    def tokens_per_second(self, method: str) -> float:
+        """Training speed of a method over its recent steps, without evaluations and other models; 0 at first."""
+        return harmonic_mean(speeds) if (speeds := self._speeds[method]) else 0.0
+
+    def seconds_left(self, method: str) -> float | None:
+        """Estimated time until a method has taken all steps, at the pace of the race so far; None before a step."""
+        done = self.step(method)
+        return (self._clock() - self._started) / done * (self.steps - done) if done else None

@@ -1,66 +1,71 @@
-"""Three exercises where length is all that matters, each a generator with a seed, an accuracy and a chance level.
+"""Synthetic tasks that only a model that handles the distance can solve.
 
-    needle      noise, one value somewhere in it, and at the end: which value was it?      memory at a distance
-    copy        n symbols, a bar, and the same n symbols again                             pointing n + 1 back, exactly
-    induction   noise, a cue once, and at the end the cue again: what followed it?         finding, then looking right
+    needle      noise with one value in it; asked at the end: which value?             tests memory over a distance
+    copy        n symbols, a separator, and the same n symbols to be repeated          tests an exact offset, n + 1
+    induction   noise with a cue; the cue again at the end: what followed it?          tests finding, then looking right
 
-The ids of each kind do not overlap, so no exercise is ambiguous. Only the answers are trained on and scored.
+Each task generates examples from a seed and knows the accuracy of guessing. Markers have token ids of their own, so
+every question has one answer. Only the answers are trained on and scored.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from alibi_viz.lab.evaluation import TOKENS_A_BATCH, evaluating
+from alibi_viz.lab.arguments import check_positive_integers
+from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel
 
-__all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy"]
+__all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "task_samples"]
 
-NOT_ASKED = -100  # the target of a position that is neither trained on nor scored; torch's cross_entropy skips it
-SYMBOLS = 16  # ids 0 to 15: values, things to copy, and what induction's noise is made of
-NOISE = 16  # ids 16 to 31: the needle's noise
-MARK = 32  # the question, the bar, the cue
+NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy
+SYMBOLS = 16  # ids 0 to 15: values, symbols to copy, and the noise of induction
+NOISE = 16  # ids 16 to 31: the noise of needle
+MARK = 32  # the question of needle, the separator of copy, the cue of induction
 
 
 @dataclass(frozen=True)
 class Task:
-    """An exercise.
+    """A synthetic task.
+
+    The distance of an example is how many tokens before the question its answer is. For copy, it is the number of
+    symbols.
 
     Attributes:
         name: as in `TASKS`.
         make: (batch size, distance, length, generator) to inputs and targets, both int64 [batch, length].
-        needs: distance to the length of the shortest exercise with that distance.
-        vocabulary: the number of ids, for a model.
+        min_length: distance to the length of the shortest example with that distance.
+        fixed_length: every example with that distance has this length; otherwise noise can make it longer.
+        vocabulary: the number of token ids, for a model.
         chance: the accuracy of guessing.
-
-    The distance is how many tokens back from where it is asked for the answer stands. To copy n symbols is distance n.
     """
 
     name: str
     make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
-    needs: Callable[[int], int]
+    min_length: Callable[[int], int]
+    fixed_length: bool = False
     vocabulary: int = MARK + 1
     chance: float = 1 / SYMBOLS
 
-    def furthest(self, length: int) -> int:
-        """The largest distance that fits into `length` tokens. Raises ValueError when none does."""
-        distance = length
-        while distance and self.needs(distance) > length:
-            distance -= 1
-        if not distance:
-            raise ValueError(f"{self.name} needs a length of at least {self.needs(1)}, got {length}")
-        return distance
+    def max_distance(self, length: int) -> int:
+        """The largest distance that fits into `length` tokens. Raises ValueError if none does."""
+        for distance in range(length, 0, -1):
+            if self.min_length(distance) <= length:
+                return distance
+        raise ValueError(f"{self.name} needs a length of at least {self.min_length(1)}, got {length}")
 
     def batches(self, length: int, batch_size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Exercises without end: inputs and targets, int64 [batch, at most length], of one random distance a batch."""
+        """Endless batches of inputs and targets, int64 [batch, at most length], each of one random distance."""
         generator = torch.Generator().manual_seed(seed)
-        furthest = self.furthest(length)
+        max_distance = self.max_distance(length)
         while True:
-            distance = int(torch.randint(1, furthest + 1, (1,), generator=generator))
-            shortest = self.needs(distance)
-            size = int(torch.randint(shortest, length + 1, (1,), generator=generator))
+            distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator))
+            shortest = self.min_length(distance)
+            longest = shortest if self.fixed_length else length
+            size = int(torch.randint(shortest, longest + 1, (1,), generator=generator))
             yield self.make(batch_size, distance, size, generator)
 
     def __repr__(self) -> str:
@@ -68,59 +73,68 @@ class Task:
 
 
 def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 256, seed: int = 0) -> float:
-    """Share of answers that the model gets right at one distance, on the same exercises for every model.
+    """The share of answers that a model gets right at one distance. Every model gets the same examples.
 
-    NaN where its positions are not defined. Raises ValueError when distance or samples is below 1.
+    NaN where the model isn't defined. Raises ValueError if `distance` or `samples` is not an integer of at least 1.
 
     >>> task = lab.TASKS["needle"]
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
     True
     """
-    for name, value in (("distance", distance), ("samples", samples)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
-    length = task.needs(distance)
-    longest = model.transformer.position.longest
-    if longest is not None and length > longest:
-        return float("nan")
+    check_positive_integers(distance=distance, samples=samples)
+    length = task.min_length(distance)
+    if not model.is_defined_at(length):
+        return math.nan
     inputs, targets = task.make(samples, distance, length, torch.Generator().manual_seed(seed))
     with evaluating(model) as device:
-        some = inputs.to(device).split(max(1, TOKENS_A_BATCH // length))
-        guesses = torch.cat([model(each).argmax(-1) for each in some]).cpu()
+        batches = inputs.to(device).split(max(1, MAX_BATCH_TOKENS // length))
+        guesses = torch.cat([model(batch).argmax(-1) for batch in batches]).cpu()
     return float((guesses == targets)[targets != NOT_ASKED].float().mean())
 
 
-def _needle(batch: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    inputs = torch.randint(NOISE, NOISE + 16, (batch, length), generator=generator)
-    value = torch.randint(SYMBOLS, (batch,), generator=generator)
+def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
+    """How many examples of one distance to test on, 16 to 256: as many as `max_tokens` allow, or 16.
+
+    >>> from alibi_viz.lab.tasks import task_samples
+    >>> [task_samples(lab.TASKS["needle"], distance) for distance in (31, 511, 8191)]
+    [256, 64, 16]
+    """
+    return max(16, min(256, max_tokens // task.min_length(distance)))
+
+
+def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    inputs = torch.randint(NOISE, NOISE + 16, (batch_size, length), generator=generator)
+    value = torch.randint(SYMBOLS, (batch_size,), generator=generator)
     inputs[:, -1 - distance] = value
     inputs[:, -1] = MARK
-    return inputs, _answer_at_the_end(inputs, value)
+    return inputs, _ask_last(inputs, value)
 
 
-def _copy(batch: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    symbols = torch.randint(SYMBOLS, (batch, distance), generator=generator)
-    bar = torch.full((batch, 1), MARK)
-    inputs = torch.cat((symbols, bar, symbols[:, :-1]), dim=1)  # the bar and all but the last symbol each have a next
-    silent = torch.full((batch, distance), NOT_ASKED)
-    return inputs, torch.cat((silent, symbols), dim=1)
+def _make_copy(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    if length != 2 * distance:
+        raise ValueError(f"copying {distance} symbols takes {2 * distance} tokens, got length {length}")
+    symbols = torch.randint(SYMBOLS, (batch_size, distance), generator=generator)
+    separator = torch.full((batch_size, 1), MARK)
+    inputs = torch.cat((symbols, separator, symbols[:, :-1]), dim=1)
+    return inputs, torch.cat((torch.full_like(symbols, NOT_ASKED), symbols), dim=1)
 
 
-def _induction(batch: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    inputs = torch.randint(SYMBOLS, (batch, length), generator=generator)
+def _make_induction(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
     inputs[:, -2 - distance] = MARK
     inputs[:, -1] = MARK
-    return inputs, _answer_at_the_end(inputs, inputs[:, -1 - distance])
+    return inputs, _ask_last(inputs, inputs[:, -1 - distance])
 
 
-def _answer_at_the_end(inputs: Tensor, answer: Tensor) -> Tensor:
+def _ask_last(inputs: Tensor, answer: Tensor) -> Tensor:
+    """Targets that ask for `answer` [batch] at the last position only."""
     targets = torch.full_like(inputs, NOT_ASKED)
     targets[:, -1] = answer
     return targets
 
 
 TASKS = {
-    "needle": Task("needle", _needle, needs=lambda distance: distance + 1),
-    "copy": Task("copy", _copy, needs=lambda distance: 2 * distance),
-    "induction": Task("induction", _induction, needs=lambda distance: distance + 2),
+    "needle": Task("needle", _make_needle, min_length=lambda distance: distance + 1),
+    "copy": Task("copy", _make_copy, min_length=lambda distance: 2 * distance, fixed_length=True),
+    "induction": Task("induction", _make_induction, min_length=lambda distance: distance + 2),
 }

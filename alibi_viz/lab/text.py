@@ -1,4 +1,4 @@
-"""Something to read: a text as bytes, split into a part to train on and a part to test on."""
+"""Load a text as bytes and split it into a training part and a validation part."""
 
 import hashlib
 import re
@@ -12,92 +12,97 @@ from torch import Tensor
 
 __all__ = ["MAX_BYTES", "Text", "load_text"]
 
-VALIDATION_SHARE = 0.1  # of the paragraphs
-_SMALLEST_SHARE, _LARGEST_SHARE = 0.05, 0.2  # of the bytes; outside of this the text is split by place
-_PARAGRAPH_END = re.compile(rb"(?<=\n\n)")
-MAX_BYTES = 20_000_000  # a lesson reads a few megabytes at most; 50 MB by mistake should not freeze a notebook
+MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
+VALIDATION_SHARE = 0.1  # the expected share of paragraphs
+ACCEPTED_SHARES = 0.05, 0.2  # of bytes; outside of this range, the text is split at one position instead
+PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text as bytes, split into a training part and a validation part by the content of its paragraphs.
+    """A text as bytes, with a training part and a validation part.
 
-    A hash of each paragraph decides its side, so a paragraph that two versions of a text share is on the same side in
-    both, and no paragraph is on both sides. A text for which this gives too little or too much validation text (few
-    paragraphs, or one repeated) is split by place instead: the last tenth is for validation.
+    A hash of each paragraph decides which part it belongs to. So no paragraph is in both parts, and a paragraph that
+    two versions of a text share is in the same part of both, however its lines are wrapped. If the validation part
+    would have less than 5% or more than 20% of the bytes (few paragraphs, or one that is repeated), it is the last
+    tenth of the text instead.
 
     Attributes:
-        name: where the text came from, for titles.
-        data: uint8 [bytes], the UTF-8 bytes of the text.
+        name: where the text came from, for titles and messages.
+        data: uint8 [bytes], the text in UTF-8.
     """
 
     name: str
     data: Tensor
 
-    @cached_property
+    @property
     def train(self) -> Tensor:
-        """uint8, about nine tenths of the text."""
+        """The training part, uint8 [bytes], about nine tenths of the text."""
         return self._parts[0]
 
-    @cached_property
+    @property
     def validation(self) -> Tensor:
-        """uint8, about a tenth of the text, never trained on."""
+        """The validation part, uint8 [bytes], about a tenth of the text."""
         return self._parts[1]
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that identify the text; results name it."""
-        return hashlib.sha256(self.data.numpy().tobytes()).hexdigest()[:16]
+        """The first 16 hexadecimal digits of the SHA-256 of the bytes. Results are comparable if these are equal."""
+        return hashlib.sha256(self._bytes()).hexdigest()[:16]
 
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor]:
-        data = self.data.numpy().tobytes()
-        held_out: dict[bool, list[bytes]] = {False: [], True: []}
-        for paragraph in _PARAGRAPH_END.split(data):
-            held_out[_is_held_out(paragraph)].append(paragraph)
-        train, validation = (b"".join(part) for part in held_out.values())
-        if not _SMALLEST_SHARE <= len(validation) / len(data) <= _LARGEST_SHARE:
+        data = self._bytes()
+        train, validation = [], []
+        for paragraph in PARAGRAPH_END.split(data):
+            (validation if _is_for_validation(paragraph) else train).append(paragraph)
+        parts = b"".join(train), b"".join(validation)
+        smallest, largest = (share * len(data) for share in ACCEPTED_SHARES)
+        if not smallest <= len(parts[1]) <= largest:
             cut = len(data) * 9 // 10
-            train, validation = data[:cut], data[cut:]
-        return _as_tensor(train), _as_tensor(validation)
+            parts = data[:cut], data[cut:]
+        return _to_tensor(parts[0]), _to_tensor(parts[1])
+
+    def _bytes(self) -> bytes:
+        return self.data.numpy().tobytes()
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.data):,} bytes)"
 
 
-def load_text(text: str | bytes | None = None, *, path: str | Path | None = None) -> Text:
-    """A text to train on: your own string, bytes or file, or the built-in one.
+def load_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> Text:
+    """Load a text to train on: the built-in one, or your own string, bytes or file.
 
-    The built-in text is the language reference that every Python carries for `help()` (`pydoc_data.topics`), about
-    465 kB of English prose and grammar. It differs a little between Python versions, and so do losses on it.
+    The built-in text is the language reference that Python ships for `help()` (`pydoc_data.topics`), about 465 kB of
+    English prose and grammar. It differs a little between Python versions, and so do losses on it.
 
     Args:
-        text: a string, or bytes in UTF-8. A `pathlib.Path` is taken as `path`.
+        content: a string, or bytes in UTF-8. A `pathlib.Path` is treated as `path`.
         path: a file in UTF-8.
 
     Raises:
         TypeError: another type, or both arguments.
-        ValueError: empty, over 20 MB, or bytes that are not UTF-8.
-        OSError: the file is missing (FileNotFoundError) or cannot be read.
+        ValueError: the text is empty, larger than 20 MB, or not UTF-8.
+        OSError: the file does not exist (FileNotFoundError) or cannot be read.
 
     >>> lab.load_text()
     Text('Python language reference', ... bytes)
     >>> lab.load_text("to be or not to be")
     Text('your text', 18 bytes)
     """
-    if isinstance(text, Path):
-        text, path = None, text
-    if text is not None and path is not None:
-        raise TypeError("give text or path, not both")
+    if isinstance(content, Path):
+        content, path = None, content
+    if content is not None and path is not None:
+        raise TypeError("give content or path, not both")
     if path is not None:
-        return _text(Path(path).name, _read(Path(path)))
-    if text is None:
-        return _text("Python language reference", "\n".join(topics[name] for name in sorted(topics)).encode())
-    if isinstance(text, str):
-        return _text("your text", text.encode("utf-8", "replace"))  # half of a surrogate pair becomes "?"
-    if isinstance(text, bytes | bytearray | memoryview):
-        return _text("your text", bytes(text))
-    raise TypeError(f"text must be a str, bytes or a pathlib.Path, got {type(text).__name__}")
+        return _make_text(Path(path).name, _read(Path(path)))
+    if content is None:
+        return _make_text("Python language reference", "\n".join(topics[name] for name in sorted(topics)).encode())
+    if isinstance(content, str):
+        return _make_text("your text", content.encode("utf-8", "replace"))  # an unpaired surrogate becomes "?"
+    if isinstance(content, bytes | bytearray | memoryview):
+        return _make_text("your text", bytes(content))
+    raise TypeError(f"a text must be a str, bytes or a pathlib.Path, got {type(content).__name__}")
 
 
 def _read(path: Path) -> bytes:
@@ -109,7 +114,7 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _text(name: str, data: bytes) -> Text:
+def _make_text(name: str, data: bytes) -> Text:
     _check_size(name, len(data))
     try:
         data.decode("utf-8")
@@ -118,18 +123,8 @@ def _text(name: str, data: bytes) -> Text:
             f"{name} is not UTF-8 text: byte 0x{data[error.start]:02x} at position {error.start:,} cannot be decoded"
         ) from None
     if b"\0" in data:
-        raise ValueError(f"{name} looks binary: it holds a zero byte at position {data.index(0):,}; give plain text")
-    return Text(name, _as_tensor(data))
-
-
-def _is_held_out(paragraph: bytes) -> bool:
-    """Whether a paragraph is for validation. Line breaks do not matter, so it may be wrapped differently elsewhere."""
-    digest = hashlib.sha256(b" ".join(paragraph.split())).digest()
-    return int.from_bytes(digest[:8], "big") < VALIDATION_SHARE * 2**64
-
-
-def _as_tensor(data: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+        raise ValueError(f"{name} looks binary: it has a zero byte at position {data.index(0):,}; give plain text")
+    return Text(name, _to_tensor(data))
 
 
 def _check_size(name: str, size: int) -> None:
@@ -137,3 +132,13 @@ def _check_size(name: str, size: int) -> None:
         raise ValueError(f"{name} is empty: a text needs at least one byte")
     if size > MAX_BYTES:
         raise ValueError(f"{name} has {size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6:.0f} MB can be used: cut it first")
+
+
+def _is_for_validation(paragraph: bytes) -> bool:
+    """Whether the hash of a paragraph, regardless of its white space, falls into the validation share."""
+    digest = hashlib.sha256(b" ".join(paragraph.split())).digest()
+    return int.from_bytes(digest[:8], "big") < VALIDATION_SHARE * 2**64
+
+
+def _to_tensor(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)

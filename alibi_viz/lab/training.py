@@ -1,7 +1,7 @@
-"""Training as a stream: each step is a small record, and whoever asks for the next one drives it.
+"""Train small models. Training is a generator that yields one record per step.
 
-A widget, a test, a sweep and a command line all consume the same generator. It prints nothing, starts no thread and
-knows no screen. To stop it, stop asking.
+The app, the tests, the sweep and the command line all iterate over the same generator. It prints nothing and starts no
+thread. To stop training, stop iterating.
 """
 
 import math
@@ -16,15 +16,19 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
+from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["Step", "TrainingDiverged", "choose_device", "make_model", "preset", "train"]
+__all__ = ["DEFAULT_MODEL", "Step", "TrainingDiverged", "batches", "choose_device", "make_model", "preset", "train"]
+
+# The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
+DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 4, "dropout": 0.0}
 
 
 class TrainingDiverged(ArithmeticError):
-    """The loss became NaN or infinite; the steps before it are all good."""
+    """The loss became NaN or infinite. The steps before are valid."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,10 @@ class Step:
     """One step of training.
 
     Attributes:
-        index: 1 for the first step, up to `steps`.
-        steps: how many there will be.
-        loss: bits per byte (or per answer of a task) on this step's batch, before the step.
-        tokens_per_second: bytes, or tokens of a task, read in this step, a second.
+        index: from 1 to `steps`.
+        steps: the total number of steps.
+        loss: on the batch of this step, before the update, in bits per byte (for a task, in bits per answer).
+        tokens_per_second: training speed in this step; for a text, a token is a byte.
     """
 
     index: int
@@ -45,17 +49,21 @@ class Step:
 
 
 def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:
-    """A byte model small enough to train in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
+    """Create a byte-level model that trains in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
 
-    Models made with equal `seed` and sizes start from the same weights, whatever their position method, so that a
-    comparison of methods is paired. `sizes` are any fields of `TransformerConfig`.
+    Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
+    of methods is paired. The global random state is left unchanged.
+
+    Args:
+        position: a position method.
+        seed: of the starting weights.
+        sizes: any other fields of `TransformerConfig`, in place of `DEFAULT_MODEL` and its own defaults.
 
     >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
     True
     """
-    defaults: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 4, "dropout": 0.0}
-    settings = {**defaults, **sizes}
+    settings = {**DEFAULT_MODEL, **sizes}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         common = LanguageModel(TransformerConfig(**settings, position="none"))  # type: ignore[arg-type]
@@ -66,7 +74,7 @@ def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float |
 
 def train(
     model: LanguageModel,
-    text: Text | Task,
+    source: Text | Task,
     *,
     length: int = 32,
     steps: int = 300,
@@ -77,49 +85,52 @@ def train(
 ) -> Iterator[Step]:
     """Train a model to predict the next byte of a text, or the answers of a task, yielding a `Step` after each step.
 
-    AdamW with weight decay 0.1, a linear warm-up over the first twentieth, then a cosine down to a tenth of the rate;
-    gradients clipped at norm 1. Equal seed, thread count and torch version give equal numbers. The batches depend on
-    `seed`, `length`, `batch_size` and the text only, never on the model: runs with equal seeds are paired.
+    The optimizer is AdamW with weight decay 0.1. The learning rate rises linearly over the first twentieth of the
+    steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1. Results are reproducible: equal seeds,
+    thread counts and torch versions give equal numbers. The batches depend on `seed`, `length`, `batch_size` and the
+    source only, not on the model, so runs with equal seeds are paired.
 
     Args:
-        model: trained in place.
-        text: its first nine tenths are used. Or a `Task`, whose model needs `vocabulary=task.vocabulary`.
-        length: bytes in a training window, L.
-        steps, batch_size, learning_rate: what they say.
-        seed: of the batches.
-        device: where the model is moved to, as in `choose_device`. On CUDA the arithmetic is bfloat16 (autocast).
+        model: is trained in place.
+        source: a text, whose training part is used, or a task, whose model needs `vocabulary=task.vocabulary`.
+        length: bytes in a training window, L; for a task, the maximum length of an example.
+        steps: number of updates.
+        batch_size: windows or examples per step.
+        learning_rate: its maximum.
+        seed: of the batches and of dropout.
+        device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
     Raises:
-        ValueError: a number out of range, or a text too short for one window (at the call, before any step).
+        ValueError: a number is out of range, or the text is too short for one window (at the call, before any step).
         TrainingDiverged: the loss became NaN or infinite (at the step where it did).
 
     >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
     >>> steps[-1].index, steps[-1].loss < steps[0].loss
     (20, True)
     """
-    for name, value in (("length", length), ("steps", steps), ("batch_size", batch_size)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+    check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     if not (math.isfinite(learning_rate) and learning_rate > 0):
         raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
-    if isinstance(text, Task):
-        pairs = text.batches(length, batch_size, seed)
-    elif len(text.train) > length:
-        pairs = ((window[:, :-1], window[:, 1:]) for window in batches(text.train, length, batch_size, seed))
+    if isinstance(source, Task):
+        source.max_distance(length)  # raises ValueError if no example fits
+        pairs = source.batches(length, batch_size, seed)
+    elif len(source.train) > length:
+        pairs = ((window[:, :-1], window[:, 1:]) for window in batches(source.train, length, batch_size, seed))
     else:
         raise ValueError(
-            f"{text.name} is too short to train on windows of {length}: nine tenths of it are "
-            f"{len(text.train):,} bytes, and at least {length + 1} are needed"
+            f"{source.name} is too short to train on windows of {length}: its training part has "
+            f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
-    if next(model.parameters()).device != (chosen := choose_device(device)):
+    chosen = choose_device(device)
+    if next(model.parameters()).device != chosen:
         model.to(chosen)
-    return _steps(model, pairs, steps, learning_rate, seed)
+    return _training_steps(model, pairs, steps, learning_rate, seed)
 
 
 def choose_device(device: str = "auto") -> torch.device:
-    """The CUDA device for "auto" where there is one, else the CPU; any other name is torch's.
+    """The torch device of that name; "auto" is CUDA if available, else the CPU.
 
-    Raises ValueError for a name that torch does not know, and for CUDA where there is none.
+    Raises ValueError for a name that torch doesn't know, and for CUDA if it isn't available.
     """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -128,14 +139,14 @@ def choose_device(device: str = "auto") -> torch.device:
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r} was asked for, and there is no CUDA device here")
+        raise ValueError(f"device {device!r} was requested, but there is no CUDA device here")
     return chosen
 
 
 def preset(device: str = "auto") -> dict[str, Any]:
-    """Settings of a `Run` that suit the device: the defaults on a CPU, a larger model and longer windows on CUDA.
+    """Settings of a `Run` that suit the device: none (the defaults) on a CPU, larger ones on CUDA.
 
-    The larger ones have not been tried on a GPU by this project.
+    The larger model and longer windows have not been tried on a GPU by this project.
 
     >>> lab.preset("cpu")
     {}
@@ -147,7 +158,7 @@ def preset(device: str = "auto") -> dict[str, Any]:
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
-    """Random windows of `data` without end: int64 [batch, length + 1], the inputs and, one further, the targets."""
+    """Endless batches of random windows of `data`, int64 [batch, length + 1]: the inputs, and the targets one later."""
     generator = torch.Generator().manual_seed(seed)
     offsets = torch.arange(length + 1)
     while True:
@@ -155,9 +166,10 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
         yield data[starts + offsets].long()
 
 
-def _steps(
+def _training_steps(
     model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], steps: int, learning_rate: float, seed: int
 ) -> Iterator[Step]:
+    """Train on pairs of inputs and targets, each [batch, length]."""
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     warm_up = max(1, steps // 20)
@@ -168,7 +180,7 @@ def _steps(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps, warm_up)
         bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-        with bfloat16, _dropping(model, (seed * steps + index) % 2**63, device):
+        with bfloat16, _dropout_seed(model, (seed * steps + index) % 2**63, device):
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
@@ -185,8 +197,8 @@ def _steps(
 
 
 @contextmanager
-def _dropping(model: LanguageModel, seed: int, device: torch.device) -> Iterator[None]:
-    """Dropout draws from a generator of this step, so that whatever else is drawn meanwhile changes nothing."""
+def _dropout_seed(model: LanguageModel, seed: int, device: torch.device) -> Iterator[None]:
+    """Seed dropout for one step, so that random numbers drawn elsewhere between two steps change nothing."""
     if not model.config.dropout:
         yield
         return
@@ -196,7 +208,7 @@ def _dropping(model: LanguageModel, seed: int, device: torch.device) -> Iterator
 
 
 def _schedule(index: int, steps: int, warm_up: int) -> float:
-    """Share of the full learning rate at step `index`."""
+    """The learning rate at step `index`, as a share of its maximum."""
     if index <= warm_up:
         return index / warm_up
     progress = (index - warm_up) / max(1, steps - warm_up)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from alibi_viz.lab import TASKS, Lap, Scoreboard, Task, Text, race, save_run, test_distances, test_lengths
+from alibi_viz.lab import TASKS, Lap, Scoreboard, Task, Text, evaluation_distances, evaluation_lengths, race, save_run
 
 __all__ = ["NEEDLE", "RaceReport", "mean_of"]
 
@@ -49,7 +49,7 @@ class RaceReport:
     @property
     def lengths(self) -> list[int]:
         """The test lengths; distances, where needles are looked for."""
-        return test_distances(NEEDLE, self.length) if self.task else test_lengths(self.length)
+        return evaluation_distances(NEEDLE, self.length) if self.task else evaluation_lengths(self.length)
 
     @property
     def board(self) -> Scoreboard:
@@ -59,7 +59,7 @@ class RaceReport:
     @property
     def complete(self) -> list[int]:
         """The numbers of the seeds that have been raced to the end, counted from 0."""
-        return [number for number, board in enumerate(self.boards) if board.tested() == board.steps]
+        return [number for number, board in enumerate(self.boards) if board.last_checkpoint() == board.steps]
 
     @property
     def counted(self) -> list[int]:
@@ -100,18 +100,18 @@ class RaceReport:
 
     def each_seed(self, method: str) -> list[Points]:
         """What each seed that counts gives at every length; while a race is on, the seed that is being raced too."""
-        live = [board for board in self.boards if board.tested()]
+        live = [board for board in self.boards if board.last_checkpoint()]
         shown = live if self.state == "running" else [self.boards[number] for number in self.counted]
-        return [board.by_length(method) for board in shown]
+        return [board.scores(method) for board in shown]
 
     def by_length(self, method: str) -> Points:
         """The mean over the seeds that count."""
-        return mean_of([self.boards[number].by_length(method) for number in self.counted])
+        return mean_of([self.boards[number].scores(method) for number in self.counted])
 
     def gaps(self, method: str) -> list[Points]:
         """Of each seed that counts {step: loss at 4 L above the loss at L}."""
         near, far = self.length, 4 * self.length
-        tests = [self.boards[number].tests[method] for number in self.counted]
+        tests = [self.boards[number].checkpoints[method] for number in self.counted]
         return [{step: losses[far] - losses[near] for step, losses in of_one.items()} for of_one in tests]
 
     def of_view(self, view: str, method: str) -> list[Points]:
@@ -140,7 +140,7 @@ class RaceReport:
             "learning_rate": self.learning_rate,
         }
         for method, path in paths.items():
-            tests = board.by_length(method)
+            tests = board.scores(method)
             curves = {"loss": board.losses[method], "accuracy" if self.task else "by_length": tests}
             save_run(path, board.models[method], settings=settings | {"steps": board.step(method)}, curves=curves)
         return list(paths.values())
