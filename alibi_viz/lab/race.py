@@ -94,8 +94,7 @@ def race(
     if not methods or len(set(methods)) != len(methods):
         raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
     if lengths is None:
-        is_task = isinstance(source, Task)
-        lengths = evaluation_distances(source, length) if is_task else evaluation_lengths(length)
+        lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
     if isinstance(source, Task):
         sizes = {"vocabulary": source.vocabulary, **sizes}
     elif max(lengths) >= len(source.validation):

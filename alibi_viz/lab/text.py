@@ -53,7 +53,8 @@ class Text:
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor]:
         data = self._bytes()
-        train, validation = [], []
+        train: list[bytes] = []
+        validation: list[bytes] = []
         for paragraph in PARAGRAPH_END.split(data):
             (validation if _is_for_validation(paragraph) else train).append(paragraph)
         parts = b"".join(train), b"".join(validation)
