@@ -1,6 +1,7 @@
 """Floor 3, the lab: text -> batches -> model -> training steps -> results."""
 
-from alibi_viz.lab.attention_stats import Reach, attention_reach
+from alibi_viz.lab.attention_sources import PretrainedModel
+from alibi_viz.lab.attention_stats import AttentionStats, attention_stats
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.comparison import default_comparison
@@ -22,11 +23,12 @@ __all__ = [
     "QUESTIONS",
     "TASKS",
     "Answer",
+    "AttentionStats",
     "BadRun",
     "Claim",
     "Lap",
+    "PretrainedModel",
     "Question",
-    "Reach",
     "Record",
     "Run",
     "SavedRun",
@@ -37,7 +39,7 @@ __all__ = [
     "TrainingDiverged",
     "Verdict",
     "accuracy",
-    "attention_reach",
+    "attention_stats",
     "change_rotary_rule",
     "default_comparison",
     "diverged",

@@ -1,7 +1,7 @@
-"""Where queries and keys come from: a text, read as attention sees it.
+"""Sources of queries and keys for `AttentionExplorer`: they read a text and return what attention computes with.
 
-`Words` needs no training: it makes content up, by a rule that one can follow with the eye. `ByteModel` reads the text
-with a model that you have trained. Anything else with the same two attributes and `read` serves as well.
+`Words` needs no model: it makes up content by a simple rule. `ByteModel` reads the text with a model that you trained,
+`PretrainedModel` with one of the transformers library. Any other object with the interface of `AttentionSource` works.
 """
 
 import math
@@ -10,31 +10,36 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import regex
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions import Alibi
+from alibi_viz.adapters import pretrained_heads
+from alibi_viz.lab.evaluation import evaluating
+from alibi_viz.models import Alibi, LanguageModel
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["ByteModel", "Reading", "Source", "Words", "words"]
+__all__ = ["AttentionSource", "ByteModel", "PretrainedModel", "Reading", "Words", "words"]
 
-_HEAD_DIM = 16
-_SAME = 2  # the content of a word with itself: as much as the bias takes away over 16 tokens at slope 1/8
-_INSIDE = "'\N{RIGHT SINGLE QUOTATION MARK}-_"  # marks that belong to the word around them
-_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
+HEAD_DIM = 16
+SAME_WORD = 2  # content of a word with itself; a head of slope 1/8 subtracts as much over 16 tokens
+VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
+# A punctuation mark, or a run of other characters. Apostrophes, hyphens and underscores do not end a word; accents and
+# the joiners of emoji stay with the character before them. \x1c-\x1f are white space for str.split, not for regex.
+MARK = r"[\p{P}--['\N{RIGHT SINGLE QUOTATION MARK}\-_]]"
+TOKEN = regex.compile(rf"(?V1){MARK}[\p{{M}}\p{{Cf}}]*|[^\s\x1c-\x1f{MARK}]+")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A text in one layer.
+    """A text as one attention layer sees it.
 
     Attributes:
         tokens: the tokens that were read, as text.
         query, key: [1, heads, tokens, head_dim].
         slopes: [heads].
-        total: how many tokens the text has; more than were read, if it was too long.
-        note: how the content was made, in words.
+        total: number of tokens in the whole text, which may be more than were read.
+        note: a sentence on how the content was made.
     """
 
     tokens: list[str]
@@ -45,29 +50,29 @@ class Reading:
     note: str
 
 
-class Source(Protocol):
-    """What turns a text into queries and keys.
+class AttentionSource(Protocol):
+    """Turns a text into queries and keys.
 
     Attributes:
-        contents: the names of the queries and keys that can be asked for, such as layers.
-        num_heads: how many heads there are, or None where any number can be had.
+        contents: names of the contents it offers, such as layers.
+        num_heads: its number of heads, or None if it can have any number.
     """
 
     contents: tuple[str, ...]
     num_heads: int | None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        """Read at most `longest` tokens. Raises ValueError for an unknown content, a head count that cannot be had,
-        or a text without a token."""
+        """Read at most `longest` tokens. Raises ValueError for an unknown content, a number of heads that the source
+        does not have, or a text without tokens."""
 
 
 class Words:
-    """Words and punctuation marks, with content made up from the words alone and the same in every head.
+    """Words and punctuation marks, with content made up from the words alone, the same in every head.
 
-    - "same word": a word has one random vector, always the same, as its query and as its key. So q . k / sqrt(d) is 2
-      between equal words, however far apart, and for other pairs a random number around 0 with deviation 0.5. Upper
-      and lower case make no difference.
-    - "equal": 0 for every pair; what is seen is the bias alone.
+    - "same word": each word has a fixed random vector, used as its query and its key. So q . k / sqrt(d) is 2 between
+      equal words at any distance, and a random number around 0 with standard deviation 0.5 for other pairs. Case is
+      ignored.
+    - "equal": 0 for every pair, so that the weights show the bias alone.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -80,27 +85,25 @@ class Words:
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         _check(self, content, num_heads)
-        found = words(text)
-        if not found:
+        if not (tokens := words(text)):
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
-        tokens = found[:longest]
         if content == "equal":
-            vectors = torch.zeros(len(tokens), _HEAD_DIM)
-            note = "Content is 0 for every pair, so what is seen is the bias alone."
+            vectors = torch.zeros(len(tokens[:longest]), HEAD_DIM)
+            note = "Content is 0 for every pair, so the weights show the bias alone."
         else:
-            vectors = torch.tensor([_vector(token) for token in tokens])
+            vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
             note = (
-                f"Content is made up here, the same in every head: {_SAME} between equal words, however far apart, "
-                "and a fixed random number around 0 between different ones."
+                f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
+                "fixed random number around 0 between different words."
             )
         heads = vectors.expand(1, num_heads, *vectors.shape)
-        return Reading(tokens, heads, heads, alibi_slopes(num_heads), len(found), note)
+        return Reading(tokens[:longest], heads, heads, alibi_slopes(num_heads), len(tokens), note)
 
 
 class ByteModel:
     """A `LanguageModel` with ALiBi: the bytes of a text, and the queries and keys of one of its layers.
 
-    Raises ValueError for a model with another position method: its biases are not ALiBi's, or are none.
+    Raises ValueError for a model with another position method, whose bias is not that of ALiBi.
 
     >>> from alibi_viz.lab.attention_sources import ByteModel
     >>> source = ByteModel(lab.make_model("alibi"))
@@ -114,84 +117,93 @@ class ByteModel:
         if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
         self.model = model
-        self._blocks: list[Any] = list(model.transformer.blocks)  # Any, for torch cannot tell the type of a submodule
-        self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(model.config.num_layers))
+        self.contents = _layers(model.config.num_layers)
         self.num_heads: int | None = model.config.num_heads
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         _check(self, content, num_heads)
-        data = text.encode("utf-8", "replace")
-        if not data:
+        if not (data := text.encode("utf-8", "replace")):
             raise ValueError("text must have at least one byte, got ''")
         layer = self.contents.index(content)
-        query, key = self._heads(torch.tensor([list(data[:longest])]), layer)
+        blocks: list[Any] = list(self.model.transformer.blocks)  # Any: torch does not know the types of submodules
+        with evaluating(self.model) as device:
+            x = self.model.embedding(torch.tensor([list(data[:longest])], device=device))  # ALiBi adds nothing here
+            for block in blocks[:layer]:
+                x = block(x)
+            attention = blocks[layer].attention
+            query, key, _ = attention.heads(blocks[layer].norm_attention(x))
+            query, key, slopes = (part.float().cpu() for part in (query, key, attention.position.slopes))
         if not bool((query.isfinite() & key.isfinite()).all()):
             raise ValueError("the model's queries and keys must be finite: its training has diverged")
-        slopes = self._blocks[layer].attention.position.slopes.detach().float().cpu()
         note = (
-            f"Content is the model's own, in layer {layer + 1} of {len(self.contents)}; its tokens are bytes. The "
-            "switches act on this layer only: the layers below it run as they were trained."
+            f"Content comes from layer {layer + 1} of {len(self.contents)} of the model; tokens are bytes. The "
+            "switches affect this layer only: the layers below it run as they were trained."
         )
         return Reading([_byte(value) for value in data[:longest]], query, key, slopes, len(data), note)
 
-    @torch.no_grad()
-    def _heads(self, tokens: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Queries and keys of a layer, each [1, heads, tokens, head_dim], without dropout."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            x = self.model.embedding(
-                tokens.to(self.model.head.weight.device)
-            )  # ALiBi adds nothing to the token vectors
-            for block in self._blocks[:layer]:
-                x = block(x)
-            block = self._blocks[layer]
-            query, key, _ = block.attention.heads(block.norm_attention(x))
-        finally:
-            self.model.train(training)
-        return query.float().cpu(), key.float().cpu()
+
+class PretrainedModel:
+    """A BLOOM, MPT or Falcon model with its tokenizer: the queries and keys of one of its layers.
+
+        model = BloomModel.from_pretrained("bigscience/bloom-560m")
+        tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
+        widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
+
+    The result equals what the model computes, with two exceptions for Falcon (see `adapters.pretrained_heads`). Raises
+    ValueError for another family of models.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        config: Any = model.config
+        self.contents = _layers(config.num_hidden_layers)
+        self.num_heads: int | None = config.num_attention_heads
+        self._heads([0], 0)  # raises for other families
+
+    def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
+        _check(self, content, num_heads)
+        ids = list(self.tokenizer(text)["input_ids"])
+        if not ids:
+            raise ValueError(f"text must have at least one token, got {text[:20]!r}")
+        layer = self.contents.index(content)
+        query, key, slopes = (part.float().cpu() for part in self._heads(ids[:longest], layer))
+        tokens = [str(token) for token in self.tokenizer.convert_ids_to_tokens(ids[:longest])]
+        note = f"Content comes from layer {layer + 1} of {len(self.contents)} of a pretrained model."
+        return Reading(tokens, query, key, slopes, len(ids), note)
+
+    def _heads(self, ids: list[int], layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        device = next(self.model.parameters()).device
+        return pretrained_heads(self.model, torch.tensor([ids], device=device), layer)
 
 
 def words(text: str) -> list[str]:
-    """Words and punctuation marks: text between white space, with every punctuation mark a token of its own.
-
-    Apostrophes, hyphens and underscores stay in their word; accents and what joins emoji stay with their character.
+    """Split a text into words and punctuation marks; apostrophes, hyphens and underscores do not end a word.
 
     >>> from alibi_viz.lab.attention_sources import words
     >>> words("Don't panic, well-known cat: <b>!!")
     ["Don't", 'panic', ',', 'well-known', 'cat', ':', '<b>', '!', '!']
     """
-    found: list[str] = []
-    for chunk in text.split():
-        after_mark = True  # a chunk starts a new token
-        for at, character in enumerate(chunk):
-            category = unicodedata.category(character)
-            if at and (category[0] == "M" or category == "Cf"):
-                found[-1] += character
-                continue
-            mark = category[0] == "P" and character not in _INSIDE
-            if mark or after_mark:
-                found.append(character)
-            else:
-                found[-1] += character
-            after_mark = mark
-    return found
+    return [match.group() for match in TOKEN.finditer(text)]
 
 
 def _vector(word: str) -> list[float]:
-    """A word's random vector v, with v . v / sqrt(head_dim) = 2; seeded by the word, so the same on every machine."""
-    source = random.Random(unicodedata.normalize("NFC", word).casefold())
-    vector = [source.gauss(0, 1) for _ in range(_HEAD_DIM)]
-    size = math.hypot(*vector) / math.sqrt(_SAME * math.sqrt(_HEAD_DIM))
-    return [value / size for value in vector]
+    """A random vector v with v . v / sqrt(head_dim) = 2, seeded by the word, so the same on every machine."""
+    generator = random.Random(unicodedata.normalize("NFC", word).casefold())
+    vector = [generator.gauss(0, 1) for _ in range(HEAD_DIM)]
+    scale = math.hypot(*vector) / math.sqrt(SAME_WORD * math.sqrt(HEAD_DIM))
+    return [value / scale for value in vector]
 
 
 def _byte(value: int) -> str:
-    """A byte as its ASCII character, or as a number in base 16."""
-    return _BYTES.get(value) or (chr(value) if 0x20 < value < 0x7F else f"{value:02x}")
+    """A byte as its ASCII character, or in hexadecimal."""
+    return VISIBLE_BYTES.get(value) or (chr(value) if 0x20 < value < 0x7F else f"{value:02x}")
 
 
-def _check(source: Source, content: str, num_heads: int) -> None:
+def _layers(count: int) -> tuple[str, ...]:
+    return tuple(f"layer {layer + 1}" for layer in range(count))
+
+
+def _check(source: AttentionSource, content: str, num_heads: int) -> None:
     if content not in source.contents:
         raise ValueError(f"content must be one of {', '.join(source.contents)}, got {content!r}")
     if source.num_heads is not None and num_heads != source.num_heads:

@@ -1,4 +1,4 @@
-"""Where a trained model looks: how sharply, how far back, and how much of it beyond what training ever showed."""
+"""Where a trained model attends: how sharply, how far back, and how much beyond its training length."""
 
 import math
 from dataclasses import dataclass
@@ -6,23 +6,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.distance import causal_mask
+from alibi_viz.distance import right_aligned
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
-from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions import Position
-from alibi_viz.models.self_attention import SelfAttention
+from alibi_viz.models import LanguageModel, SelfAttention
 
-__all__ = ["Reach", "attention_reach", "attention_weights"]
+__all__ = ["AttentionStats", "attention_stats"]
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What attention does at one length, float32 [layers, heads] each, averaged over queries.
+class AttentionStats:
+    """Statistics of attention at one length, averaged over queries; each is float32 [layers, heads].
 
     Attributes:
-        entropy: bits; 2^entropy is the number of keys that an even look over so many would take.
-        distance: tokens back, the mean under the weights.
+        entropy: in bits; 2^entropy is the effective number of keys attended to.
+        distance: mean distance of the attended keys, in tokens back, weighted by attention.
         beyond: share of the weight on keys further back than the training length.
     """
 
@@ -31,30 +29,16 @@ class Reach:
     beyond: Tensor
 
 
-def attention_weights(position: Position, query: Tensor, key: Tensor, x: Tensor | None = None) -> Tensor:
-    """Causal attention weights of any position method: float32 [batch, heads, query, key].
-
-    `query` and `key` are [batch, heads, length, head_dim] before the method transforms them, the queries being the last
-    positions of the keys; `x` is what the layer reads, [batch, key, d_model].
-    """
-    query, key = position.transform(query, key)
-    logits = (query @ key.transpose(-2, -1)).float() / math.sqrt(query.shape[-1])
-    bias = position.bias(query.shape[-2], key.shape[-2], x)
-    if bias is not None:
-        logits = logits + bias
-    hidden = ~causal_mask(query.shape[-2], key.shape[-2], device=query.device)
-    return logits.masked_fill(hidden, -math.inf).softmax(-1)
-
-
-def attention_reach(
+def attention_stats(
     model: LanguageModel, text: Text, length: int, *, trained: int, windows: int = 8, queries: int = 32
-) -> Reach:
-    """Entropy, mean distance and mass beyond the `trained` length, of the last `queries` of windows of `length` bytes.
+) -> AttentionStats:
+    """Measure the attention of the last `queries` positions in windows of `length` bytes of the validation text.
 
-    Raises ValueError when the validation text is shorter than the windows, or the positions are not defined there.
+    `trained` is the training length. Raises ValueError when the validation text is shorter than the windows, or the
+    model's positions are not defined at `length`.
 
-    >>> reach = lab.attention_reach(lab.make_model(), lab.load_text(), 128, trained=32)
-    >>> reach.beyond.shape, float(reach.beyond[0, 0]) < 0.01  # the steepest head, of slope 1/4, sees no further
+    >>> stats = lab.attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
+    >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/4, attends nearby
     (torch.Size([2, 4]), True)
     """
     if windows * length > len(text.validation):
@@ -62,30 +46,28 @@ def attention_reach(
             f"{windows} windows of {length} bytes need {windows * length:,}; "
             f"the validation part of {text.name} has {len(text.validation):,}"
         )
-    seen: list[Tensor] = []
+    layers: list[Tensor] = []
 
-    def look(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def measure(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         assert isinstance(attention, SelfAttention)
         query, key, _ = attention.heads(inputs[0])
-        weights = attention_weights(attention.position, query[:, :, -queries:], key, inputs[0])
-        seen.append(_measure(weights, trained))
+        layers.append(_stats(attention.position.weights(query[:, :, -queries:], key, x=inputs[0]), trained))
 
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    hooks = [attention.register_forward_pre_hook(look) for attention in attentions]
+    hooks = [attention.register_forward_pre_hook(measure) for attention in attentions]
     try:
         with evaluating(model) as device:
             model(text.validation[: windows * length].long().view(windows, length).to(device))
     finally:
         for hook in hooks:
             hook.remove()
-    return Reach(*torch.stack(seen, dim=1))
+    return AttentionStats(*torch.stack(layers, dim=1))
 
 
-def _measure(weights: Tensor, trained: int) -> Tensor:
-    """[3, heads]: entropy in bits, mean distance, mass beyond, for weights [batch, heads, query, key]."""
-    rows, columns = weights.shape[-2:]
-    device = weights.device
-    distance = torch.arange(columns - rows, columns, device=device)[:, None] - torch.arange(columns, device=device)
+def _stats(weights: Tensor, trained: int) -> Tensor:
+    """[3, heads]: entropy in bits, mean distance and share beyond `trained`, for weights [batch, heads, query, key]."""
+    queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
+    distance = queries[:, None] - keys
     entropy = torch.special.entr(weights).sum(-1) / math.log(2)
     mean = (weights * distance).sum(-1)
     beyond = (weights * (distance >= trained)).sum(-1)

@@ -1,4 +1,4 @@
-"""Position methods: one file per method, registered by name in `POSITIONS`, in the order of these imports."""
+"""Position methods, registered by name in `POSITIONS`, in the order of these imports."""
 
 # isort: off
 from alibi_viz.models.config import POSITIONS
@@ -8,11 +8,7 @@ from alibi_viz.models.positions.sinusoidal import Sinusoidal
 from alibi_viz.models.positions.rotary import Rotary
 from alibi_viz.models.positions.learned import Learned
 from alibi_viz.models.positions.none import NoPosition
-from alibi_viz.models.positions.t5 import T5Buckets
-from alibi_viz.models.positions.kerple import KerpleLog
-from alibi_viz.models.positions.sandwich import Sandwich
-from alibi_viz.models.positions.fire import Fire
-from alibi_viz.models.positions.decay import Decay
+from alibi_viz.models.positions.relative import Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
 from alibi_viz.models.positions.forget import Forget
 
 __all__ = [
@@ -25,6 +21,7 @@ __all__ = [
     "Learned",
     "NoPosition",
     "Position",
+    "Relative",
     "Rotary",
     "Sandwich",
     "Sinusoidal",

@@ -1,13 +1,15 @@
-"""Base class of biases that depend on the distance d = i - j only: one curve over d for each head."""
+"""Biases computed from the distance d = i - j, most of them as one curve over d for each head."""
+
+import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.base import Position, register
 
-__all__ = ["Relative"]
+__all__ = ["Decay", "Fire", "KerpleLog", "Relative", "Sandwich", "T5Buckets", "retention_slopes"]
 
 
 class Relative(Position):
@@ -35,3 +37,121 @@ class Relative(Position):
         # slices start with the last row.
         distance = torch.arange(key_length - 1, -query_length, -1, device=device).abs()
         return self.curve(distance).unfold(1, key_length, 1).flip(1)
+
+
+@register("t5")
+class T5Buckets(Relative):
+    """A learned bias per head and bucket of distances (T5, Raffel et al. 2020, section 2.1).
+
+    With 32 buckets, each distance below 16 has its own bucket; beyond, the width of a bucket grows with the distance,
+    and the last one holds everything from `max_distance` D on. Keep D at or below the training length: a bucket that
+    training never fills keeps its random initial value. If D is below 32, there are D buckets.
+    """
+
+    def __init__(self, num_heads: int, max_distance: int, num_buckets: int = 32) -> None:
+        super().__init__(num_heads)
+        self.max_distance = max(max_distance, 2)
+        self.num_buckets = min(num_buckets, self.max_distance)
+        self.values = nn.Embedding(self.num_buckets, num_heads)
+        nn.init.normal_(self.values.weight, std=0.02)
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "T5Buckets":
+        return cls(config.num_heads, config.max_length)
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """int64, the bucket of each distance d >= 0."""
+        exact, last = self.num_buckets // 2, self.num_buckets - 1
+        share = torch.log(distance.double().clamp(min=exact) / exact) / math.log(self.max_distance / exact)
+        far = exact + (share * (self.num_buckets - exact) + 1e-9).long()  # 1e-9: ln 4 / ln 2 can round to below 2
+        return torch.where(distance < exact, distance, far.clamp(max=last))
+
+    def curve(self, distance: Tensor) -> Tensor:
+        return self.values(self.bucket(distance)).T.float()
+
+
+@register("kerple-log")
+class KerpleLog(Relative):
+    """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
+
+    It falls off far more slowly than a line. p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least
+    0.01, as in the authors' code.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(num_heads)
+        self.p = nn.Parameter(torch.rand(num_heads) * 2)
+        self.a = nn.Parameter(torch.rand(num_heads))
+
+    def curve(self, distance: Tensor) -> Tensor:
+        p, a = self.p.clamp(min=0.01)[:, None], self.a.clamp(min=0.01)[:, None]
+        return -p * torch.log1p(a * distance.float())
+
+
+@register("sandwich")
+class Sandwich(Relative):
+    """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
+
+    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. Heads are
+    numbered h = 1..H. Nothing is learned.
+    """
+
+    def curve(self, distance: Tensor) -> Tensor:
+        k = torch.arange(1, 65, device=distance.device, dtype=torch.float64)
+        total = torch.cos(distance.double()[:, None] * 10000.0 ** (-2 * k / 128)).sum(-1) - 64  # [distances]
+        head = torch.arange(1, self.num_heads + 1, device=distance.device, dtype=torch.float64)
+        return (total / (8 * head[:, None] / self.num_heads)).float()
+
+
+@register("fire")
+class Fire(Position):
+    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
+
+    The network's input is between 0 and 1 at any length, so longer texts produce no unseen inputs. c starts at 0.1 and
+    tau at the training length, and both are learned. The network is 1 -> 32 -> heads with a ReLU.
+    """
+
+    def __init__(self, num_heads: int, threshold: float) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
+        self.log_threshold = nn.Parameter(torch.tensor(float(threshold)).log())
+        self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Fire":
+        return cls(config.num_heads, threshold=config.max_length)
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
+        scale, threshold = self.log_scale.float().exp(), self.log_threshold.float().exp()
+        distance = (queries[:, None] - keys).abs().float()
+        largest = torch.maximum(queries.float(), threshold)[:, None]
+        ratio = torch.log1p(scale * distance) / torch.log1p(scale * largest)  # [query, key]
+        return self.network(ratio[..., None].to(self.log_scale.dtype)).movedim(-1, 0)
+
+
+def retention_slopes(num_heads: int) -> Tensor:
+    """-ln(gamma) with gamma = 1 - 2^(-5 - h), h = 0, 1, ...: float32 [heads] (Sun et al. 2023, RetNet, equation 8).
+
+    >>> retention_slopes(3)
+    tensor([0.0317, 0.0157, 0.0078])
+    """
+    return torch.tensor([-math.log1p(-(2.0 ** (-5 - head))) for head in range(num_heads)])
+
+
+@register("decay")
+class Decay(Relative):
+    """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
+
+    RetNet itself multiplies by gamma^d and has no softmax. Adding d ln(gamma) to the logits multiplies the weights by
+    gamma^d before they are normalized, which is the closest equivalent in a transformer.
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(num_heads)
+        self.register_buffer("slopes", retention_slopes(num_heads), persistent=False)
+
+    def curve(self, distance: Tensor) -> Tensor:
+        return -self.slopes[:, None] * distance.float()

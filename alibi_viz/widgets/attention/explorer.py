@@ -1,131 +1,132 @@
-"""AttentionExplorer: one's own text; content + bias = logits -> weights, with the bias switched on and off."""
+"""AttentionExplorer: attention on your own text, step by step, with the bias switched on and off."""
 
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, HBox, IntSlider, Layout, Textarea, Widget
-from traitlets import HasTraits, TraitType, validate
+from ipywidgets import Dropdown, HBox, IntSlider, Label, Layout, Textarea, VBox, Widget
+from traitlets import HasTraits, validate
 
 from alibi_viz.attention import attention_trace
-from alibi_viz.figures import attention as picture
-from alibi_viz.lab.attention_sources import ByteModel, Source, Words
+from alibi_viz.figures import attention as attention_plot
+from alibi_viz.figures.attention_layout import HEADS, MATRICES
+from alibi_viz.lab.attention_sources import AttentionSource, ByteModel, Words
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.caption import describe, slope_in_words
+from alibi_viz.widgets.attention.caption import describe
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag, shown
+from alibi_viz.widgets.core.traits import BadValue, Count, Flag, State, shown
 
 __all__ = ["AttentionExplorer"]
 
-LONGEST = 48  # tokens shown: more would be too small to read, and heavy to send
-MOST_CHARACTERS = 10_000
+MAX_TOKENS = 48  # more would be too small to read, and slow to send
+MAX_CHARACTERS = 10_000
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
-_SWITCH = ("bias on", "bias off")
+_NAMES = ("bias on", "bias off")
 
 
-class Line(TraitType[Any, Any]):
-    """A string that is not blank and has at most `longest` characters.
+class Line(State):
+    """A string that is not blank and has at most `max_length` characters.
 
-    Half of a surrogate pair becomes U+FFFD, for it can be sent to no browser.
+    Unpaired surrogates are replaced with U+FFFD, because they cannot be sent to a browser.
     """
 
-    def __init__(self, default: str, longest: int, **options: Any) -> None:
+    def __init__(self, default: str, max_length: int, **options: Any) -> None:
         super().__init__(default, **options)
-        self.longest = longest
-        self.tag(state=True)
+        self.max_length = max_length
 
     def validate(self, obj: HasTraits, value: Any) -> str:
         if not isinstance(value, str):
-            raise BadValue(f"{self.name} must be a string, got {shown(value)}")
+            self.error(obj, value, info="a string")
         if not value.strip():
             raise BadValue(f"{self.name} must have at least one word, got {shown(value)}")
-        if len(value) > self.longest:
-            raise BadValue(f"{self.name} must have at most {self.longest:,} characters, got {len(value):,}")
+        if len(value) > self.max_length:
+            raise BadValue(f"{self.name} must have at most {self.max_length:,} characters, got {len(value):,}")
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class AttentionExplorer(App):
-    """How a head reads a text, step by step, for one query and all.
+    """How a head reads a text: content + bias = logits -> weights for all queries, and one query in detail.
 
     Args:
-        source: where queries and keys come from. By default `lab.attention_sources.Words`, which makes them up from the words; a
-            `LanguageModel` with ALiBi is read by its bytes; any other `lab.attention_sources.Source` is taken as it is. Raises
-            TypeError for anything else, and ValueError for a model without ALiBi.
+        source: where queries and keys come from. The default, `lab.attention_sources.Words`, makes them up from the
+            words. A `LanguageModel` with ALiBi reads the bytes of the text. Any other
+            `lab.attention_sources.AttentionSource` is used as it is. Raises TypeError for anything else, and ValueError
+            for a model without ALiBi.
 
     Traits:
         text: at most 10,000 characters; its first 48 tokens are shown.
-        num_heads: 1 to 32; a model has its own.
+        num_heads: 1 to 32; fixed for a model.
         head: the head shown, counted from 1.
-        query: the position whose row is framed, counted from 0; None for the last token. A click on a row chooses it.
+        query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
         content: what q . k is: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
         bias: whether ALiBi's bias is added.
-        causal: whether keys after the query are hidden. Without it the bias is symmetric, -m |i - j|.
+        causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i - j|.
 
     >>> from alibi_viz.widgets import AttentionExplorer
     >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
     AttentionExplorer(text='to be or not to be', num_heads=2, head=1, query=None, content=..., bias=False, causal=True)
     """
 
-    text = Line(TEXT, MOST_CHARACTERS)
+    text = Line(TEXT, MAX_CHARACTERS)
     num_heads = Count(8, 1, 32)
     head = Count(3, 1, 32)
-    query = Count(None, 0, LONGEST - 1, allow_none=True)
+    query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
     content = Line("", 100)
     bias = Flag(True)
     causal = Flag(True)
 
-    def __init__(self, source: Source | LanguageModel | None = None, **state: Any) -> None:
+    def __init__(self, source: AttentionSource | LanguageModel | None = None, **state: Any) -> None:
         source = Words() if source is None else source
-        self.source: Source = ByteModel(source) if isinstance(source, LanguageModel) else source
+        self.source: AttentionSource = ByteModel(source) if isinstance(source, LanguageModel) else source
         if not hasattr(self.source, "read"):
-            raise TypeError(
-                f"source must be a LanguageModel or a lab.attention_sources.Source, got {shown(source)}; see text="
-            )
+            expected = "a LanguageModel or a lab.attention_sources.AttentionSource"
+            raise TypeError(f"source must be {expected}, got {shown(source)}; see text=")
         state.setdefault("content", self.source.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
         if "num_heads" in state:
             state.setdefault("head", 1)
         super().__init__(**state)
-        for matrix in picture.MATRICES:
-            self.figure.data[matrix].on_click(lambda _, points, __: self._pick("query", points))
-        self.figure.data[picture.HEADS].on_click(lambda _, points, __: self._pick("head", points))
+        for matrix in MATRICES:
+            self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))
+        self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
 
     @validate("content")
-    def _known(self, proposal: Any) -> str:
+    def _check_content(self, proposal: Any) -> str:
         if proposal.value not in self.source.contents:
             raise BadValue(f"content must be one of {', '.join(self.source.contents)}, got {shown(proposal.value)}")
         return proposal.value
 
     @validate("head")
-    def _in_model(self, proposal: Any) -> int:
+    def _check_head(self, proposal: Any) -> int:
         if proposal.value > self.num_heads:
             raise BadValue(f"head must be an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
         return proposal.value
 
     def blank(self) -> go.Figure:
-        return picture.blank()
+        return attention_plot.blank()
 
     def controls(self) -> list[Widget]:
-        self._length = LONGEST
-        self.observe(self._keep_in_range, names=["text", "num_heads"])  # before the app's own notice, which draws
-        heads = self.slider("num_heads", "heads", "s-heads", "How many heads share the slopes")
-        head = self.slider("head", "head", "s-head", "Which head the four matrices show")
+        self._length = MAX_TOKENS
+        self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
+        heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+        head = self.slider("head", "head", "s-head", "The head that the matrices show")
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
         self._head_slider, self._query_slider = head.children[1], query
-        self.link(query.add_class("s-query"), "query", read=self._from_place, show=self._to_place)
+        self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
         return [
             self._text_box(),
-            self.checkbox("bias", "add the bias", "s-bias", "ALiBi's bias, or none"),
+            self.checkbox("bias", "add the bias", "s-bias", "Add ALiBi's bias to the logits"),
             head,
             labeled("query", query),
             *([heads] if self.source.num_heads is None else []),
             self._content_menu(),
-            self.checkbox("causal", "causal mask", "s-causal", "Hide the keys after each query"),
+            self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
         ]
 
     def draw(self) -> str:
-        reading = self.source.read(self.text, self.content, self.num_heads, LONGEST)
+        reading = self.source.read(self.text, self.content, self.num_heads, MAX_TOKENS)
         length = len(reading.tokens)
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -133,8 +134,8 @@ class AttentionExplorer(App):
         on, off = (
             attention_trace(reading.query, reading.key, slopes, causal=self.causal) for slopes in (reading.slopes, None)
         )
-        trace, other, names = (on, off, _SWITCH) if self.bias else (off, on, _SWITCH[::-1])
-        picture.draw(
+        trace, other, names = (on, off, _NAMES) if self.bias else (off, on, _NAMES[::-1])
+        attention_plot.draw(
             self.figure,
             reading.tokens,
             trace,
@@ -147,43 +148,49 @@ class AttentionExplorer(App):
         )
         self._length, self._query_slider.max, self._head_slider.max = length, length - 1, self.num_heads
         self._query_slider.value = query
+        self._note.value = (
+            f"only the first {length} of {reading.total:,} tokens are used" if reading.total > length else ""
+        )
         return describe(reading, trace, other, head=head, query=query, biased=self.bias)
-
-    def _formula(self, slope: float) -> str:
-        """The bias of a head, as the title of its panel."""
-        if not self.bias:
-            return "bias, switched off"
-        return f"bias, {'-m (i - j)' if self.causal else '-m |i - j|'}, m = {slope_in_words(slope)}"
 
     def fit(self, width: int) -> None:
         super().fit(width)
-        self.refresh()  # a wider page has room for more labels
+        self.refresh()  # the height and the number of labels depend on the width
+
+    def _formula(self, slope: float) -> str:
+        """The title of the bias panel."""
+        if not self.bias:
+            return "bias, switched off"
+        formula = "-m (i - j)" if self.causal else "-m |i - j|"
+        return f"bias, m = {format_slope(slope)}<br>{formula}".replace("-", "\N{MINUS SIGN}")
 
     def _keep_in_range(self, change: Any) -> None:
-        """A new text starts at its last token; the head stays among the heads there are."""
+        """Select the last token of a new text, and the last head if the selected one is removed."""
         if change.name == "text":
             self.query = None
         elif self.head > self.num_heads:
             self.head = self.num_heads
 
-    def _pick(self, name: str, points: Any) -> None:
-        """A click on a row chooses it."""
+    def _select(self, name: str, points: Any) -> None:
+        """A click on a row selects it."""
         if points.ys:
             setattr(self, name, int(points.ys[0]))
 
-    def _to_place(self, query: int | None) -> int:
-        """Where the slider stands: None is its right end; farther than that it cannot go, `draw` will say why."""
+    def _to_slider(self, query: int | None) -> int:
+        """The slider's position: its right end for None, and for a query beyond the text, which `draw` rejects."""
         return self._length - 1 if query is None else min(query, self._length - 1)
 
-    def _from_place(self, place: int) -> int | None:
-        return None if place == self._length - 1 else place
+    def _from_slider(self, position: int) -> int | None:
+        return None if position == self._length - 1 else position
 
-    def _text_box(self) -> HBox:
-        """A box for the text, read as one types. It is not put back on an error, unlike other controls: while one
-        types, a text is now and then blank."""
+    def _text_box(self) -> VBox:
+        """A box for the text, read while the user types, and a note below it if the text is too long.
+
+        Unlike other controls, the box keeps a value that the trait rejects: while one types, it is blank now and then.
+        """
         box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
 
-        def typed(change: Any) -> None:
+        def on_input(change: Any) -> None:
             if change.new == self.text:
                 return
             try:
@@ -192,9 +199,10 @@ class AttentionExplorer(App):
             except BadValue as error:
                 self.say(str(error))
 
-        box.add_class("s-text").observe(typed, names="value")
+        box.add_class("s-text").observe(on_input, names="value")
         self.observe(lambda change: setattr(box, "value", change.new), names="text")
-        return labeled("text", box, width="100%")
+        self._note = Label().add_class("s-note")
+        return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
 
     def _content_menu(self) -> HBox:
         menu = Dropdown(options=self.source.contents, tooltip="What q · k is", layout=Layout(width="max-content"))

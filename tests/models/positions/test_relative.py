@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_slopes
 from alibi_viz.models.positions import Alibi, Decay, Fire, KerpleLog, Position, Sandwich, T5Buckets
-from alibi_viz.models.positions.decay import retention_slopes
+from alibi_viz.models.positions.relative import retention_slopes
 from tests.literal import literal_attention
 
 HEADS, DIM = 3, 4
