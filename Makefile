@@ -14,8 +14,8 @@ PIP_INSTALL = $(PY) -m pip install --disable-pip-version-check --constraint cons
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 # --nbval compares every output with the committed one. The kernel is always that of this .venv.
 NBVAL := --nbval --nbval-current-env
-# Files in parallel, in few processes because each of them imports torch.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+# Few processes, because each of them imports torch.
+PARALLEL := --numprocesses auto --maxprocesses 4
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
@@ -35,10 +35,10 @@ lab: install ## open JupyterLab with a lesson (LESSON=01_slopes.ipynb PORT=8888 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) $(ARGS)
+	$(PY) -m pytest alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
-	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) $(ARGS)
+	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
 
 browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
 	$(PY) -m pytest tests/browser $(ARGS)

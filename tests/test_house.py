@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -92,33 +91,30 @@ def test_no_import_cycles() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
 
-@pytest.mark.parametrize("statement", ["import alibi_viz", "import alibi_viz.lab"])
-def test_import_loads_no_plotting_or_widget_library(statement: str) -> None:
-    assert not loaded_by(statement) & {"plotly", "ipywidgets", "anywidget", "IPython", "PIL", "kaleido"}
+PLOTTING = {"plotly", "PIL", "kaleido"}
+WIDGETS = {"ipywidgets", "anywidget", "IPython"}
 
 
-def test_figures_load_no_widget_and_no_lab() -> None:
-    assert not loaded_by("import alibi_viz.figures") & {
-        "ipywidgets",
-        "anywidget",
-        "IPython",
-        "alibi_viz.widgets",
-        "alibi_viz.lab",
-    }
+def test_lab_is_loaded_on_first_use_and_loads_no_plotting_or_widget_library() -> None:
+    package, lab = loaded_by("import alibi_viz as av", "av.lab")
+    assert not package & {"alibi_viz.lab", "alibi_viz.figures", "alibi_viz.widgets", *PLOTTING, *WIDGETS}
+    assert "alibi_viz.lab" in lab
+    assert not lab & {"alibi_viz.figures", "alibi_viz.widgets", *PLOTTING, *WIDGETS}
 
 
-@pytest.mark.parametrize("name", ["lab", "figures", "widgets"])
-def test_upper_floor_is_loaded_on_first_use(name: str) -> None:
-    assert f"alibi_viz.{name}" not in loaded_by("import alibi_viz")
-    assert f"alibi_viz.{name}" in loaded_by(f"import alibi_viz as av; av.{name}")
+def test_figures_and_widgets_are_loaded_on_first_use_and_figures_load_no_widget_and_no_lab() -> None:
+    _, figures, widgets = loaded_by("import alibi_viz as av", "av.figures.slope_figure", "av.widgets")
+    assert {"alibi_viz.figures", "plotly"} <= figures
+    assert not figures & {"alibi_viz.lab", "alibi_viz.widgets", *WIDGETS}
+    assert "alibi_viz.widgets" in widgets
 
 
-@cache
-def loaded_by(statement: str) -> set[str]:
-    """Top-level modules, and modules of this package, that a new interpreter has loaded after the statement."""
-    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+def loaded_by(*statements: str) -> list[set[str]]:
+    """The modules that a new interpreter has loaded after each statement: top-level ones and those of this package."""
+    code = "import sys\n" + "".join(f"{statement}\nprint(*sys.modules)\n" for statement in statements)
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    return {module for module in result.stdout.split() if "." not in module or module.startswith("alibi_viz.")}
+    loaded = [line.split() for line in result.stdout.splitlines()]
+    return [{name for name in names if "." not in name or name.startswith("alibi_viz.")} for names in loaded]
 
 
 def sources() -> list[Path]:
