@@ -1,15 +1,16 @@
-"""One panel for many questions: a curve a method, each seed beside it, and what the eye needs to know on the axis.
+"""Draw an `alibi_viz.panel.Panel`: the curves of at most seven methods, with what a reader needs to know on the axes.
 
     mean       thick, with markers
-    seeds      thin, one line each: a mean of few hides how much they differ
+    seeds      thin, one line each, because a mean alone hides how much seeds differ
     published  thin and dotted: seeds that were trained elsewhere
-    guesses    open markers: what somebody expected
+    guesses    open markers: what the reader expects
 
-The sheet is made once with a trace of each kind for every method; a curve that is not there is hidden.
+A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color, dash and marker of
+its slot, and traces without data are hidden. The panel's traces, shapes and annotations come first in the figure; a
+picture with a second plot adds its own after them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -17,220 +18,249 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
+from alibi_viz.panel import Curves, Panel, Points
 
-__all__ = ["Curves", "Panel", "add_panel", "draw_panel"]
+__all__ = ["KINDS", "MAX_METHODS", "STYLES", "Style", "add_title", "assign_slots", "blank", "draw", "panel_figure"]
 
-Points = Mapping[int, float]
+Style = tuple[str, str, str]  # color, dash and marker symbol
+STYLES: Sequence[Style] = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
+MAX_METHODS = len(STYLES)
 KINDS = ("mean", "seeds", "published", "guesses")
-_UNSEEN = "rgba(128, 128, 128, 0.10)"
-_GREY = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
-_ROOM = 1.12  # factor between the outermost points of a logarithmic axis and the frame
-_MARKS = 2  # at most so many marks besides the training length
-_WIDTH, _SIDES = 880, 80  # pixels of a page that has not said its width, and of both margins
-_ABOVE, _ROW = 66, 19  # pixels above a panel whose legend has one row, and of each row more
-_LINE_OF_WORDS = 0.07  # share of the height that the words on the level of chance take
-_WORDS = 0.22  # share of the height that a mark's words take, with some air
+FULL_WIDTH, HIDDEN = (0.005, 1.0), (0.0, 0.001)  # domains; plotly draws no shapes where two plots overlap
+MARKS = 2
+_SHADE = "rgba(128, 128, 128, 0.10)"
+_DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
+_AIR = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
+_PAGE_WIDTH, _MARGINS = 880, 80  # pixels: before a page reports its width, and the left and right margin together
+_TOP, _LEGEND_ROW = 66, 19  # pixels above a panel with one row of legend, and for each further row
+_CHANCE_HEIGHT, _MARK_HEIGHT = 0.07, 0.22  # shares of the plot's height that the labels of chance and of a mark take
 
 
-@dataclass(frozen=True)
-class Curves:
-    """What there is of one method: {length, distance, position or step: number}, NaN where it is not defined."""
+def panel_figure(panel: Panel) -> go.Figure:
+    """One panel as a figure of its own. Raises ValueError for more than seven methods.
 
-    mean: Points
-    seeds: Sequence[Points] = ()
-    published: Sequence[Points] = ()
-    guesses: Points = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A question and its answers.
-
-    Attributes:
-        title, x_title, y_title: of the panel.
-        hover: plotly's template for a point.
-        curves: of each method that takes part.
-        ticks: {place on the horizontal axis: its label}; the outermost ends of a logarithmic axis.
-        low, high: the vertical axis holds at least these.
-        unit: the vertical axis ends at whole multiples of it.
-        length: the training length: dotted, and what is longer is shaded; None where the axis is no length.
-        marks: {words: place}, at most two more vertical lines; those outside the ticks are left out.
-        chance: a horizontal line, or None.
-        log: whether the horizontal axis is logarithmic; otherwise it starts at 0.
+    >>> from alibi_viz.figures.panel import panel_figure
+    >>> question = lab.find_question("longer windows")
+    >>> results = lab.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
+    >>> panel = question.panel(results, length=64, labels=["alibi", "rotary"])
+    >>> [trace.name for trace in panel_figure(panel).data if trace.visible and trace.showlegend]
+    ['alibi', 'rotary']
     """
-
-    title: str
-    x_title: str
-    y_title: str
-    hover: str
-    curves: Mapping[str, Curves]
-    ticks: Mapping[int, str]
-    low: float
-    high: float
-    unit: float = 0.5
-    length: int | None = None
-    marks: Mapping[str, float] = field(default_factory=dict)
-    chance: float | None = None
-    log: bool = True
+    figure = blank(430)
+    draw(figure, assign_slots(tuple(panel.curves), ()), panel)
+    return figure
 
 
-def add_panel(figure: go.Figure, methods: Sequence[str]) -> None:
-    """The traces (means first, then seeds, published, guesses, each method by method), lines and words of a panel.
+def assign_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
+    """The method in each slot, "" for none. The `fixed` methods keep their slots; others get those that are left.
 
-    It lives on the axes x2 and y2.
+    Raises ValueError for more methods than slots.
+
+    >>> from alibi_viz.figures.panel import assign_slots
+    >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
+    ['', 'rotary', 't5', '', '', '', '']
     """
-    where = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False, "visible": False}
+    if len(methods) > MAX_METHODS:
+        raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {len(methods)}")
+    slots = [name if name in methods else "" for name in fixed] + [""] * (MAX_METHODS - len(fixed))
+    free = [*range(len(fixed), MAX_METHODS), *(slot for slot in reversed(range(len(fixed))) if not slots[slot])]
+    others = [name for name in methods if name not in fixed]
+    for slot, name in zip(free, others, strict=False):
+        slots[slot] = name
+    return slots
+
+
+def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
+    """A figure with an empty panel on the axes x2 and y2, one slot per style. The axes x and y are free and hidden.
+
+    Its first traces are the means of all slots, then the seeds, the published seeds and the guesses.
+    """
+    figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": _TOP, "b": 70})
     for kind in KINDS:
-        for number, name in enumerate(methods):
-            color, symbol = theme.COLORS[number], theme.SYMBOLS[number]
-            styles: dict[str, dict[str, object]] = {
-                "mean": {
-                    "mode": "lines+markers",
-                    "line": {"color": color, "dash": theme.DASHES[number], "width": 2},
-                    "marker": {"color": color, "symbol": symbol, "size": 8},
-                },
-                "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
-                "published": {"mode": "lines", "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.8},
-                "guesses": {
-                    "mode": "lines+markers",
-                    "line": {"color": color, "width": 1, "dash": "dot"},
-                    "marker": {"color": color, "symbol": f"{symbol}-open", "size": 13, "line": {"width": 2}},
-                },
-            }
-            figure.add_scatter(name=name, legendgroup=name, showlegend=kind == "mean", **styles[kind], **where)
+        for style in styles:
+            figure.add_scatter(showlegend=kind == "mean", xaxis="x2", yaxis="y2", **_trace(kind, *style))
+    across = {"type": "line", "line": _DOTTED, "xref": "x2 domain", "x0": 0, "x1": 1, "yref": "y2", "layer": "below"}
     upright = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
-    figure.add_shape(type="rect", fillcolor=_UNSEEN, line_width=0, **upright)
-    figure.add_shape(type="line", line=_GREY, **upright)
-    for _ in range(_MARKS):
-        figure.add_shape(type="line", line={**_GREY, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
-    figure.add_shape(type="line", line=_GREY, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
-    for _ in range(_MARKS):
+    figure.add_shape(type="rect", fillcolor=_SHADE, line_width=0, **upright)
+    figure.add_shape(type="line", line=_DOTTED, **upright)
+    for _ in range(MARKS):
+        figure.add_shape(type="line", line={**_DOTTED, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
+    figure.add_shape(visible=False, **across)
+    add_title(figure, "", left=0)
+    for _ in range(MARKS):
         place: dict[str, object] = {"xref": "x2 domain", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
         figure.add_annotation(text="", showarrow=False, textangle=-90, font_size=11, visible=False, **place)
-    place = {"xref": "x2 domain", "x": 0.01, "xanchor": "left", "yref": "y2", "yanchor": "bottom"}
+    place = {"xref": "x2 domain", "xanchor": "left", "yref": "y2", "yanchor": "bottom"}
     figure.add_annotation(text="", showarrow=False, font_size=11, visible=False, **place)
-    figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}}, yaxis2={"anchor": "x2"})
-
-
-def draw_panel(figure: go.Figure, methods: Sequence[str], panel: Panel, *, before: int, title: int) -> None:
-    """Put a panel into the sheet, which has `before` traces of its own, and annotation `title` for the title.
-
-    The panel's own shapes are the first of the sheet; its annotations are the last three.
-    """
-    for number, name in enumerate(methods):
-        traces = [figure.data[before + kind * len(methods) + number] for kind in range(len(KINDS))]
-        _draw_curves(traces, name, panel.curves.get(name), panel)
-    first, last = min(panel.ticks), max(panel.ticks)
-    edges = (first / _ROOM, last * _ROOM) if panel.log else (0, last)
-    unseen, length, *marks, chance = figure.layout.shapes[: _MARKS + 3]
-    unseen.visible = length.visible = panel.length is not None
-    if panel.length is not None:
-        unseen.update(x0=panel.length, x1=edges[1])
-        length.update(x0=panel.length, x1=panel.length)
-    *words, level = figure.layout.annotations[-_MARKS - 1 :]
-    shown = [(text, at) for text, at in panel.marks.items() if edges[0] < at < edges[1]]
-    for number, (line, label) in enumerate(zip(marks, words, strict=True)):
-        line.visible = label.visible = number < len(shown)
-        if number < len(shown):
-            text, at = shown[number]
-            line.update(x0=at, x1=at)
-            label.update(text=text, x=_share(at, edges, panel.log), y=_free(panel, at))
-    chance.visible = level.visible = panel.chance is not None
-    if panel.chance is not None:
-        chance.update(y0=panel.chance, y1=panel.chance)
-        from_left = 0 if panel.length is None else _share(panel.length, edges, panel.log)
-        level.update(text=f"chance, {panel.chance:.1%}", y=panel.chance, x=from_left + 0.006)
-    names = [_title(name, panel.curves[name].mean) for name in methods if name in panel.curves]
-    rows = theme.legend_rows(names, (figure.layout.width or _WIDTH) - _SIDES)
-    figure.layout.margin.t = _ABOVE + _ROW * (rows - 1)
-    figure.layout.annotations[title].text = panel.title
-    figure.layout.xaxis2.update(
-        type="log" if panel.log else "linear",
-        range=[float(np.log10(edge)) for edge in edges] if panel.log else list(edges),
-        tickvals=list(panel.ticks),
-        ticktext=list(panel.ticks.values()),
-        title_text=panel.x_title,
+    figure.update_layout(
+        showlegend=True,
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
+        xaxis={"domain": HIDDEN, "visible": False},
+        yaxis={"visible": False},
+        xaxis2={"anchor": "y2", "title": {"standoff": 14}},
+        yaxis2={"anchor": "x2"},
     )
-    figure.layout.yaxis2.update(title_text=panel.y_title, range=_range(panel))
+    return figure
+
+
+def add_title(figure: go.Figure, text: str, left: float) -> None:
+    """Add the title of one of the plots of a figure; `left` is where it starts, as a share of the width."""
+    place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    figure.add_annotation(text=text, showarrow=False, yshift=4, font_size=13, **place)
+
+
+def draw(figure: go.Figure, slots: Sequence[str], panel: Panel, *, domain: tuple[float, float] = FULL_WIDTH) -> None:
+    """Put a panel into a figure made by `blank`, plain or live.
+
+    Args:
+        figure: is changed in place.
+        slots: the method in each slot, "" for none.
+        panel: what to draw. Methods without a slot are left out.
+        domain: the left and right end of the panel, as shares of the width.
+    """
+    with figure.batch_update():
+        for slot, name in enumerate(slots):
+            traces = [figure.data[kind * len(slots) + slot] for kind in range(len(KINDS))]
+            _draw_curves(traces, name, panel.curves.get(name), panel)
+        first, last = min(panel.ticks), max(panel.ticks)
+        ends = (first / _AIR, last * _AIR) if panel.log else (0, last)
+        _draw_lines(figure, panel, ends)
+        names = [_legend_name(name, panel.curves[name].mean) for name in slots if name in panel.curves]
+        rows = theme.legend_rows(names, (figure.layout.width or _PAGE_WIDTH) - _MARGINS)
+        figure.layout.margin.t = _TOP + _LEGEND_ROW * (rows - 1)
+        figure.layout.annotations[0].update(text=panel.title, x=0 if domain is FULL_WIDTH else domain[0])
+        figure.layout.xaxis2.update(
+            domain=domain,
+            type="log" if panel.log else "linear",
+            range=[float(np.log10(end)) for end in ends] if panel.log else list(ends),
+            tickvals=list(panel.ticks),
+            ticktext=list(panel.ticks.values()),
+            title_text=panel.x_title,
+        )
+        figure.layout.yaxis2.update(title_text=panel.y_title, range=_value_range(panel))
+
+
+def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
+    """The properties of the trace of one kind."""
+    open_symbol = {"color": color, "symbol": f"{symbol.removesuffix('-open')}-open", "size": 13, "line": {"width": 2}}
+    styles: dict[str, dict[str, object]] = {
+        "mean": {
+            "mode": "lines+markers",
+            "line": {"color": color, "dash": dash, "width": 2},
+            "marker": {"color": color, "symbol": symbol, "size": 8},
+        },
+        "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
+        "published": {"mode": "lines", "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.8},
+        "guesses": {
+            "mode": "lines+markers",
+            "line": {"color": color, "width": 1, "dash": "dot"},
+            "marker": open_symbol,
+        },
+    }
+    return {"cliponaxis": False, "visible": False, **styles[kind]}
 
 
 def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None, panel: Panel) -> None:
-    mean = traces[0]
-    mean.visible = curves is not None
+    """The traces of one slot, one of each kind."""
     if curves is None:
-        for trace in traces[1:]:
+        for trace in traces:
             trace.visible = False
         return
-    at, values = _defined([curves.mean])
-    if not len(at):  # a trace without a point has no place in the legend
-        at, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
-    mean.update(x=at, y=values, name=_title(name, curves.mean), hovertemplate=panel.hover)
-    for trace, several, kind in (
-        (traces[1], curves.seeds, "one seed"),
-        (traces[2], curves.published, "published"),
-        (traces[3], [curves.guesses], "guess"),
-    ):
-        at, values = _defined(several)
-        trace.visible = len(at) > 0
-        if len(at):
-            trace.update(x=at, y=values, hovertemplate=panel.hover.replace("<br>", f", {kind}<br>", 1))
+    mean, *others = traces
+    xs, values = _finite([curves.mean])
+    if not len(xs):  # plotly leaves a trace without points out of the legend
+        xs, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
+    legend = {"name": _legend_name(name, curves.mean), "legendgroup": name}
+    mean.update(x=xs, y=values, visible=True, hovertemplate=panel.hover, **legend)
+    kinds = ((curves.seeds, "one seed"), (curves.published, "published"), ([curves.guesses], "guess"))
+    for trace, (lines, kind) in zip(others, kinds, strict=True):
+        xs, values = _finite(lines)
+        hover = panel.hover.replace("<br>", f", {kind}<br>", 1)
+        trace.update(x=xs, y=values, visible=len(xs) > 0, hovertemplate=hover, name=name, legendgroup=name)
 
 
-def _defined(several: Iterable[Points]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Curves one after the other, a NaN between two, without the places at which they are not defined."""
-    at: list[float] = []
+def _draw_lines(figure: go.Figure, panel: Panel, ends: tuple[float, float]) -> None:
+    """The training length, the marks and the level of chance, with their labels."""
+    shade, length, *marks, chance = figure.layout.shapes[: MARKS + 3]
+    _, *labels, chance_label = figure.layout.annotations[: MARKS + 2]
+    shade.visible = length.visible = panel.length is not None
+    if panel.length is not None:
+        shade.update(x0=panel.length, x1=ends[1])
+        length.update(x0=panel.length, x1=panel.length)
+    inside = [(text, x) for text, x in panel.marks.items() if ends[0] < x < ends[1]]
+    for number, (line, label) in enumerate(zip(marks, labels, strict=True)):
+        line.visible = label.visible = number < len(inside)
+        if number < len(inside):
+            text, x = inside[number]
+            line.update(x0=x, x1=x)
+            label.update(text=text, x=_axis_share(x, ends, panel.log), y=_free_height(panel, x))
+    chance.visible = chance_label.visible = panel.chance is not None
+    if panel.chance is not None:
+        chance.update(y0=panel.chance, y1=panel.chance)
+        left = 0 if panel.length is None else _axis_share(panel.length, ends, panel.log)
+        chance_label.update(text=f"chance, {panel.chance:.1%}", y=panel.chance, x=left + 0.006)
+
+
+def _finite(curves: Iterable[Points]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The x and y of several curves in one trace, with a NaN between two. Undefined points are left out."""
+    xs: list[float] = []
     values: list[float] = []
-    for points in several:
-        known = [(place, value) for place, value in points.items() if np.isfinite(value)]
-        if known and at:
-            at.append(np.nan)
+    for points in curves:
+        finite = [(x, value) for x, value in points.items() if np.isfinite(value)]
+        if finite and xs:
+            xs.append(np.nan)
             values.append(np.nan)
-        at += [float(place) for place, _ in known]
-        values += [float(value) for _, value in known]
-    return np.array(at), np.array(values)
+        xs += [float(x) for x, _ in finite]
+        values += [float(value) for _, value in finite]
+    return np.array(xs), np.array(values)
 
 
-def _title(name: str, points: Points) -> str:
-    """A method's name, with the length beyond which it is not defined: a line that ends needs a reason."""
-    if all(np.isfinite(list(points.values()))):
+def _legend_name(name: str, points: Points) -> str:
+    """The name of a method and, if its curve ends early, the last x at which it is defined."""
+    defined = [x for x, value in points.items() if np.isfinite(value)]
+    if len(defined) == len(points):
         return name
-    defined = [place for place, value in points.items() if np.isfinite(value)]
     return f"{name} (to {max(defined):,} only)" if defined else f"{name} (not defined)"
 
 
-def _share(at: float, edges: tuple[float, float], log: bool) -> float:
-    """Where a place is on the axis, 0 to 1: a page converts words at a number when their axis becomes logarithmic."""
-    place, first, last = (float(np.log10(number)) if log else number for number in (at, *edges))
-    return (place - first) / (last - first)
+def _axis_share(x: float, ends: tuple[float, float], log: bool) -> float:
+    """Where x is on the axis, from 0 to 1. plotly misplaces data coordinates when an axis switches to log."""
+    x, first, last = (float(np.log10(number)) if log else number for number in (x, *ends))
+    return (x - first) / (last - first)
 
 
-def _free(panel: Panel, at: float) -> float:
-    """Where at a place no curve is, for words: near the axis if they fit there, else in the widest gap; 0 to 1."""
-    low, high = _range(panel)
-    level = () if panel.chance is None else (panel.chance, panel.chance + _LINE_OF_WORDS * (high - low))
-    passing = np.array([*level, *(_passes(points, at) for points in _every(panel))])
-    taken = sorted((passing[np.isfinite(passing)] - low) / (high - low))
-    gaps = list(pairwise([0.0, *taken, 1.0]))
-    bottom, top = next((gap for gap in gaps if gap[1] - gap[0] > _WORDS), max(gaps, key=lambda gap: gap[1] - gap[0]))
-    return float(bottom + min(top - bottom, _WORDS) / 2)
+def _free_height(panel: Panel, x: float) -> float:
+    """A height, 0 to 1, at which no curve crosses the label of a mark at x: near the axis, else in the widest gap."""
+    low, high = _value_range(panel)
+    chance = () if panel.chance is None else (panel.chance, panel.chance + _CHANCE_HEIGHT * (high - low))
+    crossings = np.array([*chance, *(_value_at(points, x) for points in _all_points(panel))])
+    heights = sorted((crossings[np.isfinite(crossings)] - low) / (high - low))
+    gaps = list(pairwise([0.0, *heights, 1.0]))
+    widest = max(gaps, key=lambda gap: gap[1] - gap[0])
+    bottom, top = next((gap for gap in gaps if gap[1] - gap[0] > _MARK_HEIGHT), widest)
+    return float(bottom + min(top - bottom, _MARK_HEIGHT) / 2)
 
 
-def _passes(points: Points, at: float) -> float:
-    """The value with which a curve passes a place on a logarithmic axis; NaN where it does not."""
-    places, values = _defined([dict(sorted(points.items()))])
-    return float(np.interp(np.log(at), np.log(places), values, left=np.nan, right=np.nan)) if len(places) else np.nan
+def _value_at(points: Points, x: float) -> float:
+    """The value of a curve at x, interpolated on a logarithmic axis; NaN outside the curve."""
+    xs, values = _finite([dict(sorted(points.items()))])
+    return float(np.interp(np.log(x), np.log(xs), values, left=np.nan, right=np.nan)) if len(xs) else np.nan
 
 
-def _every(panel: Panel) -> list[Points]:
-    """All that is drawn of all methods."""
-    return [points for own in panel.curves.values() for points in (own.mean, *own.seeds, *own.published, own.guesses)]
+def _all_points(panel: Panel) -> list[Points]:
+    """Every curve that is drawn."""
+    return [
+        points
+        for curves in panel.curves.values()
+        for points in (curves.mean, *curves.seeds, *curves.published, curves.guesses)
+    ]
 
 
-def _range(panel: Panel) -> list[float]:
-    """An axis that holds every point, in whole units, so that it seldom moves while the points come in."""
-    values = np.array([value for points in _every(panel) for value in points.values() if np.isfinite(value)])
+def _value_range(panel: Panel) -> list[float]:
+    """A range of whole steps that includes every point, so that the axis seldom changes while points are added."""
+    values = np.array([value for points in _all_points(panel) for value in points.values() if np.isfinite(value)])
     if not len(values):
         return [panel.low, panel.high]
     low, high = min(values.min(), panel.low), max(values.max(), panel.high)
-    per = 1 / panel.unit
+    per = 1 / panel.step
     return [float(np.floor(low * per - 0.2) / per), float(np.ceil(high * per + 0.2) / per)]

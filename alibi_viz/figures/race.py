@@ -1,7 +1,6 @@
-"""A race of position methods: the loss while they train, and the answer to one question about the trained models.
+"""A race of position methods: the training loss on the left, and a panel about the models on the right.
 
-On the left time runs; on the right is a panel (see `panel`), by default the loss at other lengths. Any other question
-has the whole width.
+A panel that needs no training loss beside it gets the whole width.
 """
 
 import math
@@ -11,112 +10,83 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.figures import theme
-from alibi_viz.figures.panel import Curves, Panel, add_panel, draw_panel
-from alibi_viz.figures.race_panels import length_panel
+from alibi_viz.figures import panel as panels
+from alibi_viz.figures.panel import STYLES, assign_slots
+from alibi_viz.panel import Panel
 
-__all__ = ["MOST_POINTS", "blank", "draw", "race_figure", "thinned"]
+__all__ = ["MAX_POINTS", "blank", "draw", "race_figure", "thinned"]
 
-MOST_POINTS = 80  # of one curve: the noise of single batches is averaged away, and an update stays small
+MAX_POINTS = 80  # of one curve: averages out the noise of single batches, and keeps updates small
 _LEFT, _RIGHT = (0.0, 0.44), (0.56, 1.0)  # shares of the width
-_NONE, _ALL = (0.0, 0.001), (0.005, 1.0)  # plots that overlap would lose their lines and shades
-_WHILE = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
+_HOVER = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
 _TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 200)
-_FEW = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
-_POWERS = range(0, 40, 3)  # for a training that diverges
+_SPARSE_TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
+_POWERS = range(0, 40, 3)  # of ten, for a training that diverges
 
 
-def race_figure(
-    methods: Sequence[str],
-    *,
-    length: int,
-    steps: int,
-    losses: Mapping[str, Sequence[float]],
-    by_length: Mapping[str, Mapping[int, float]],
-) -> go.Figure:
-    """The picture of one race as a plain figure: `losses` of each step, and `by_length` {method: {length: bits}}.
+def race_figure(panel: Panel, losses: Mapping[str, Sequence[float]], steps: int, *, unit: str = "byte") -> go.Figure:
+    """The figure of one race. The arguments are those of `draw`; the methods of the panel, at most seven, get a slot.
 
     >>> from alibi_viz.figures.race import race_figure
-    >>> figure = race_figure(["alibi"], length=32, steps=2, losses={"alibi": [8, 4]}, by_length={"alibi": {32: 4.0}})
-    >>> figure.data[0].y, figure.data[1].x
-    (array([8., 4.]), array([32.]))
+    >>> from alibi_viz.panel import Curves
+    >>> panel = lab.find_question("longer windows").layout({"alibi": Curves({32: 4.0})}, 32, [32, 64], {})
+    >>> figure = race_figure(panel, {"alibi": [8, 4]}, steps=2)
+    >>> figure.data[-7].y, figure.data[0].y
+    (array([8., 4.]), array([4.]))
     """
-    figure = blank(methods)
-    curves = {name: Curves(by_length.get(name, {})) for name in losses}
-    lengths = [tested for points in by_length.values() for tested in points]
-    draw(figure, methods, steps=steps, losses=losses, panel=length_panel(curves, length, [length, *lengths]))
+    figure = blank()
+    draw(figure, assign_slots(tuple(panel.curves), ()), panel, losses=losses, steps=steps, unit=unit)
     return figure
 
 
-def blank(methods: Sequence[str]) -> go.Figure:
-    """The sheet for races among these methods, at most seven, each with a colour, a dash and a symbol."""
-    figure = theme.blank(400, hovermode="closest", margin={"l": 56, "r": 16, "t": 62, "b": 70})
-    for number, name in enumerate(methods):
-        line = {"color": theme.COLORS[number], "dash": theme.DASHES[number], "width": 2}
-        both = {"name": name, "legendgroup": name, "visible": False}
-        figure.add_scatter(mode="lines", line=line, hovertemplate=_WHILE, showlegend=False, **both)
-    for left, title in ((_LEFT[0], "Loss while training"), (_RIGHT[0], "")):
-        place = {"xref": "paper", "x": left, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
-        figure.add_annotation(text=title, showarrow=False, yshift=4, font_size=13, **place)
-    figure.update_layout(
-        showlegend=True,
-        legend={"yref": "container", "y": 1, "yanchor": "top"},
-        xaxis={"domain": _LEFT, "title": {"text": "step"}},
-        yaxis={"type": "log", "tickvals": _TICKS},
-    )
-    add_panel(figure, methods)
+def blank() -> go.Figure:
+    """The empty figure: a panel, then one trace of the training loss for each slot."""
+    figure = panels.blank(400)
+    for color, dash, _ in STYLES:
+        line = {"color": color, "dash": dash, "width": 2}
+        figure.add_scatter(mode="lines", line=line, hovertemplate=_HOVER, showlegend=False, visible=False)
+    panels.add_title(figure, "Loss while training", left=_LEFT[0])
+    figure.update_layout(xaxis={"title": {"text": "step"}}, yaxis={"type": "log"})
     return figure
 
 
 def draw(
     figure: go.Figure,
-    methods: Sequence[str],
-    *,
-    steps: int,
-    losses: Mapping[str, Sequence[float]],
+    slots: Sequence[str],
     panel: Panel,
-    alone: bool = False,
+    *,
+    losses: Mapping[str, Sequence[float]] | None,
+    steps: int,
     unit: str = "byte",
 ) -> None:
-    """Put the state of a race into the sheet.
+    """Put the state of a race into a figure made by `blank`, plain or live.
 
     Args:
-        figure: what `blank` made, plain or live.
-        methods: those that `blank` was given, in that order.
+        figure: is changed in place.
+        slots: the method in each slot, "" for none.
+        panel: what to show about the models.
+        losses: {method: bits at each training step so far}; None gives the panel the whole width.
         steps: how many training steps there will be.
-        losses: bits of each step so far; only methods that take part are keys.
-        panel: what is shown beside it.
-        alone: give the panel the whole width.
-        unit: what the losses are counted per.
+        unit: the losses are bits per this.
     """
-    group = math.ceil(steps / MOST_POINTS)
-    curves = {name: thinned(values, group) for name, values in losses.items()}
+    group = math.ceil(steps / MAX_POINTS)
+    curves = {name: thinned(values, group) for name, values in (losses or {}).items()}
     with figure.batch_update():
-        for number, name in enumerate(methods):
-            left = figure.data[number]
-            left.visible = name in losses and not alone
-            if name in losses:
-                left.x, left.y = curves[name]
-        draw_panel(figure, methods, panel, before=len(methods), title=1)
-        figure.layout.annotations[0].visible = not alone
-        figure.layout.annotations[1].x = 0 if alone else _RIGHT[0]
-        figure.layout.xaxis2.domain = _ALL if alone else _RIGHT
-        figure.layout.xaxis.update(range=[0, steps], visible=not alone, domain=_NONE if alone else _LEFT)
-        low, high = _octaves([bits for _, bits in curves.values()])
+        for trace, name in zip(figure.data[-len(slots) :], slots, strict=True):
+            trace.visible = name in curves
+            if name in curves:
+                trace.update(x=curves[name][0], y=curves[name][1], name=name, legendgroup=name)
+        beside = losses is not None
+        panels.draw(figure, slots, panel, domain=_RIGHT if beside else panels.FULL_WIDTH)
+        figure.layout.annotations[-1].visible = beside
+        figure.layout.xaxis.update(range=[0, steps], visible=beside, domain=_LEFT if beside else panels.HIDDEN)
+        low, high = _loss_range([bits for _, bits in curves.values()])
         figure.layout.yaxis.update(
             range=[math.log10(low), math.log10(high)],
             title_text=f"bits per {unit}",
-            visible=not alone,
-            **_ticks(low, high),
+            visible=beside,
+            **_loss_ticks(low, high),
         )
-
-
-def _ticks(low: float, high: float) -> dict[str, object]:
-    """Labels of the logarithmic axis, fewer where it spans more."""
-    if high >= 1000 * low:
-        return {"tickvals": [10.0**power for power in _POWERS], "ticktext": [f"10<sup>{p}</sup>" for p in _POWERS]}
-    values = _TICKS if high < 20 * low else _FEW
-    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
 
 
 def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,8 +103,16 @@ def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray
     return starts + (sizes + 1) / 2, means
 
 
-def _octaves(curves: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """The same for a logarithmic axis, in steps of a quarter of an octave."""
+def _loss_range(curves: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """A range that includes every point, in quarters of an octave, so that the axis seldom changes."""
     points = np.concatenate([np.array([2.1, 8.5]), *curves])
-    octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" is learned to zero bits, which such an axis has not
+    octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" reaches a loss of 0, which has no logarithm
     return float(2 ** (np.floor(octaves.min()) / 4)), float(2 ** (np.ceil(octaves.max()) / 4))
+
+
+def _loss_ticks(low: float, high: float) -> dict[str, object]:
+    """Fewer ticks on an axis that spans more."""
+    if high >= 1000 * low:
+        return {"tickvals": [10.0**power for power in _POWERS], "ticktext": [f"10<sup>{p}</sup>" for p in _POWERS]}
+    values = _TICKS if high < 20 * low else _SPARSE_TICKS
+    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}

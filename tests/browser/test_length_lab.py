@@ -27,7 +27,7 @@ def test_train_moves_bars_and_curves_and_stop_keeps_them(page: NotebookPage) -> 
     app.locator(".s-train").click()
     page.wait_for_caption("step 0 of 2,000", timeout=30)
     running = page.wait_for_new_picture(before)
-    page.wait_for_caption("tested last after step", timeout=60)
+    page.wait_for_caption("last tested after step", timeout=60)
     page.wait_for_new_picture(running)
     expect(app.locator(".s-lanes .progress-bar")).to_have_count(2)
     expect(app.locator(".s-lanes")).to_contain_text("tokens/s")
@@ -41,7 +41,7 @@ def test_train_moves_bars_and_curves_and_stop_keeps_them(page: NotebookPage) -> 
     stopped = page.picture(0)
     assert stopped != before
     time.sleep(1)
-    assert page.picture(0) == stopped, "nothing is drawn any more"
+    assert page.picture(0) == stopped, "nothing is drawn anymore"
     assert "four times as long" in page.caption(0)
 
     app.locator(".s-train").click()
@@ -63,8 +63,9 @@ def test_other_sliders_answer_while_it_trains(page: NotebookPage) -> None:
     page.wait_for_caption("Stopped after step", timeout=20)
 
 
-def test_bad_input_is_told_in_the_app_and_mended_there(page: NotebookPage) -> None:
+def test_bad_input_is_shown_in_the_app_and_corrected_there(page: NotebookPage) -> None:
     app = page.app(0)
+    app.get_by_role("button", name="More settings").click()
     app.locator(".s-text select").select_option(label="a file")
     app.locator(".s-path input").fill("/nowhere/<script>alert(1)</script>")
     app.locator(".s-path input").press("Enter")
@@ -89,14 +90,14 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) 
     if cell == "1 + 1":
         notebook.wait_until_run()
         notebook.app(0).locator(".s-train").click()
-    notebook.wait_for_caption("tested last after step", timeout=60)
+    notebook.wait_for_caption("last tested after step", timeout=60)
     notebook.server.interrupt_kernels()
     notebook.wait_for_caption("Stopped after step", timeout=20)
     notebook.page.wait_for_timeout(1 * SECOND)
     assert ["CancelledError" in error for error in notebook.errors()] == ([True] if cell != "1 + 1" else [])
 
 
-def test_a_reader_guesses_first_and_goes_through_the_tabs(notebook: NotebookPage) -> None:
+def test_a_reader_guesses_first_and_opens_every_question(notebook: NotebookPage) -> None:
     small = 'race = widgets.LengthLab(methods=["alibi", "none"], length=8, steps=20, seeds=2); race'
     notebook.server.write("tabs", IMPORT, small)
     notebook.open("tabs")
@@ -109,19 +110,20 @@ def test_a_reader_guesses_first_and_goes_through_the_tabs(notebook: NotebookPage
     before = notebook.wait_for_new_picture(before)
     app.locator(".s-train").click()
     notebook.wait_for_caption("Thin lines are the 2 seeds", timeout=60)
-    notebook.wait_for_caption("You guessed: none 4.1 at 16 L, where it was")
-    assert "guessed: alibi" not in notebook.caption(0), "a slider that nobody moved is no guess"
+    notebook.wait_for_caption("You guessed: none 4.1 at 16 L (measured:")
+    assert "guessed: alibi" not in notebook.caption(0), "a slider that was not moved is not a guess"
     for tab, words in (
-        ("gap", "At the last test, windows of 32 against windows of 8"),
+        ("gap", "bits per byte windows of 32 needed than windows of 8, at the last checkpoint"),
         ("by position", "Bits per byte in one long window"),
-        ("same targets", "From 8 to 128 bytes of context"),
-        ("needle", "A needle is one value in noise"),
-        ("race", "Thin lines are the 2 seeds"),
+        ("same targets", "The same bytes each time"),
+        ("needle", "A value hidden in noise is asked for at the end"),
+        ("copy", "A sequence of symbols is to be repeated"),
+        ("longer windows", "Thin lines are the 2 seeds"),
     ):
         before = notebook.picture(0)
-        app.locator(".s-view button", has_text=tab).click()
+        app.locator(".s-question button", has_text=tab).click()
         notebook.wait_for_caption(words, timeout=60)
         notebook.wait_for_new_picture(before)
     app.locator(".s-published input").click()
-    notebook.wait_for_caption("Dotted: published seeds, not this machine's")
+    notebook.wait_for_caption("Dotted: published seeds, not trained here")
     assert notebook.errors() == []

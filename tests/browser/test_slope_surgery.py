@@ -1,11 +1,11 @@
-"""SlopeSurgery in JupyterLab: opens trained, answers its controls, and tells what cannot be done."""
+"""SlopeSurgery in JupyterLab: opens with a trained model, responds to its controls, and says what is impossible."""
 
 from playwright.sync_api import expect
 
 from tests.browser.notebook_page import NotebookPage
 
 
-def test_a_reader_operates(notebook: NotebookPage) -> None:
+def test_a_reader_changes_a_model(notebook: NotebookPage) -> None:
     notebook.server.write("surgery", "from alibi_viz import widgets", "app = widgets.SlopeSurgery()\napp")
     notebook.open("surgery")
     notebook.run_all()

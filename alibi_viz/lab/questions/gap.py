@@ -18,6 +18,7 @@ class Gap(Question):
 
     name = "gap"
     summary = "How much worse windows of 4 L are than windows of L, by training step."
+    while_training = True
 
     def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
         if 4 * length in losses:
@@ -25,6 +26,9 @@ class Gap(Question):
 
     def rescale(self, x: int, old: int, new: int) -> int:
         return x  # a step
+
+    def last_x(self, steps: int) -> int | None:
+        return steps
 
     def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         last = max(xs, default=1)
@@ -49,7 +53,12 @@ class Gap(Question):
         defined = {label: gaps for label, gaps in ends.items() if all(map(math.isfinite, gaps))}
         absent = [quoted(label) for label in ends if label not in defined]
         moving = [quoted(label) for label in defined if all(map(_still_changes, curves[label].values()))]
-        sentences = ["At the end of training, windows of 4 L against windows of L:", *outcomes(defined)]
+        sentences = outcomes(defined)
+        if defined:
+            sentences.append(
+                f"The numbers are how many more bits per byte windows of {4 * length:,} needed than windows of "
+                f"{length:,}, at the last checkpoint."
+            )
         if absent:
             sentences.append(f"Not defined beyond the training length: {join(absent)}.")
         if moving:

@@ -27,6 +27,7 @@ class LongerWindows(Question):
     summary = "The loss on windows longer than those trained on, always on the same target bytes."
     evaluations = (AS_TRAINED, "window", "pi", "ntk")
     while_training = True
+    guess_at = (2, 4, 16)
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         assert isinstance(source, Text)

@@ -39,7 +39,9 @@ class Question:
         unit: of the values.
         lowest_is_best: True for a loss, False for an accuracy.
         evaluations: how models may be changed for it: "as trained" and names from `evaluation_variants`.
-        while_training: whether it is measured at each checkpoint of a race, as the main question of its task.
+        while_training: whether a race answers it at each checkpoint, instead of measuring trained models. The
+            first such question of a task is its main one, see `main_question`.
+        guess_at: multiples of the training length at which LengthLab asks for a guess; none by default.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Question:
     lowest_is_best: bool = True
     evaluations: tuple[str, ...] = (AS_TRAINED,)
     while_training: bool = False
+    guess_at: tuple[int, ...] = ()
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         """Measure a model trained on `length` tokens, up to `longest` times that, one answer at a time.
@@ -64,6 +67,10 @@ class Question:
     def rescale(self, x: int, old: int, new: int) -> int:
         """Where on the axis of models trained on `new` tokens a value x of models trained on `old` tokens belongs."""
         return x * new // old
+
+    def last_x(self, steps: int) -> int | None:
+        """Where the axis ends in a training of so many steps, if that depends on the steps."""
+        return None
 
     def panel(
         self,

@@ -1,1 +1,1 @@
-"""ComparisonExplorer and its caption."""
+"""ComparisonExplorer: look at a table of results, question by question."""

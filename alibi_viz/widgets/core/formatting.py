@@ -1,13 +1,9 @@
 """Number formats shared by the captions."""
 
 import math
-from collections.abc import Sequence
 from typing import SupportsFloat
 
-__all__ = ["BREAKS", "HOLDS", "format_number", "format_percent", "format_slope", "join_words"]
-
-HOLDS = 0.1  # bits per byte: a loss that rises by at most this beyond the training length holds
-BREAKS = 0.5  # bits per byte: a rise of at least this much is a failure
+__all__ = ["format_number", "format_percent", "format_slope"]
 
 
 def format_slope(slope: SupportsFloat) -> str:
@@ -51,13 +47,3 @@ def format_percent(fraction: SupportsFloat) -> str:
     if value < 0.1:
         return "0%" if value == 0 else "under 0.1%"
     return f"{value:.0f}%" if value >= 9.95 else f"{value:.1f}%"
-
-
-def join_words(words: Sequence[str]) -> str:
-    """The words with commas and a final "and".
-
-    >>> from alibi_viz.widgets.core.formatting import join_words
-    >>> join_words(["a"]), join_words(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

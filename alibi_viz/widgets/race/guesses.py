@@ -1,88 +1,91 @@
-"""What somebody expects of a race, set before it begins: a row of sliders for each method."""
+"""Guesses that the reader makes before a race: a row of sliders for each method."""
 
 from typing import Any
 
 from ipywidgets import Checkbox, FloatSlider, HBox, Label, Layout, VBox
 
-from alibi_viz.widgets.race.traits import METHODS, MULTIPLES
+from alibi_viz.widgets.race.traits import MAX_BITS, MULTIPLES
 
 __all__ = ["GuessRows"]
 
-MIDDLE = 4.0  # bits: where a slider stands before anything is guessed
+MIDDLE = 4.0  # bits: where a slider is before anything is guessed
 
 
 class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A box to tick, and below it sliders for the loss at 2, 4 and 16 times the training length.
+    """Sliders for the loss at 2, 4 and 16 times the training length, shown while the checkbox `box` is checked.
 
-    Each slider is tied to its entry in the app's `guesses`, and counts once it was moved. Taking the tick away takes
-    the guesses away.
+    A slider that was moved is an entry in the app's `guesses`. Unchecking the box removes all guesses.
     """
 
     def __init__(self, app: Any) -> None:
-        self._app, self._silent = app, False
-        self.box = Checkbox(
-            description="guess first",
-            indent=False,
-            tooltip="Say what you expect, then train",
-            layout=Layout(width="max-content"),
-        ).add_class("s-guess")
-        self._sliders = {(method, times): self._slider(method, times) for method in METHODS for times in MULTIPLES}
-        self._rows = {
-            method: HBox(
-                [Label(method, layout=Layout(width="80px")), *(self._sliders[method, times] for times in MULTIPLES)],
-                layout=Layout(flex_flow="row wrap", overflow="visible"),
-            )
-            for method in METHODS
-        }
-        said = Label("move a slider to guess the bits per byte at 2, 4 and 16 L (8 is knowing nothing)")
-        self._open = VBox([said, *self._rows.values()], layout=Layout(overflow="visible"))
-        super().__init__([self.box, self._open], layout=Layout(overflow="visible"))
+        self._app, self._updating = app, False
+        tip = "Say what you expect, then train"
+        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=Layout(width="max-content"))
+        self.box.add_class("s-guess")
+        self._sliders: dict[str, dict[int, FloatSlider]] = {}  # of the methods that have been chosen so far
+        self._rows: dict[str, HBox] = {}
+        super().__init__(layout=Layout(overflow="visible"))
+        self._help = Label("Move a slider to guess the bits per byte at 2, 4 and 16 L. Knowing nothing takes 8 bits.")
         self.box.value = bool(app.guesses)
-        self._show()
-        self.box.observe(self._ticked, names="value")
-        app.observe(lambda _: self._show(), names="methods")
-        app.observe(self._guessed, names="guesses")
+        self._update()
+        self.box.observe(self._on_box, names="value")
+        app.observe(lambda _: self._update(), names="methods")
+        app.observe(self._on_guesses, names="guesses")
 
-    def _slider(self, method: str, times: int) -> FloatSlider:
+    def disable(self, disabled: bool) -> None:
+        """Lock the guesses, or unlock them."""
+        for control in (self.box, *(slider for row in self._sliders.values() for slider in row.values())):
+            control.disabled = disabled
+
+    def _add_row(self, method: str) -> None:
+        self._sliders[method] = {multiple: self._slider(method, multiple) for multiple in MULTIPLES}
+        label = Label(method, layout=Layout(width="80px"))
+        layout = Layout(flex_flow="row wrap", overflow="visible")
+        self._rows[method] = HBox([label, *self._sliders[method].values()], layout=layout)
+
+    def _slider(self, method: str, multiple: int) -> FloatSlider:
         slider = FloatSlider(
             value=MIDDLE,
             min=0,
-            max=10,
+            max=MAX_BITS,
             step=0.1,
-            description=f"{times} L",
+            description=f"{multiple} L",
             readout_format=".1f",
             continuous_update=False,
+            disabled=self.box.disabled,
             style={"description_width": "32px"},
             layout=Layout(width="190px"),
         )
-        slider.add_class(f"s-guess-{method}-{times}")
-        slider.observe(lambda change: self._moved(method, times, change.new), names="value")
+        slider.add_class(f"s-guess-{method}-{multiple}")
+        slider.observe(lambda change: self._on_slider(method, multiple, change.new), names="value")
         return slider
 
-    def _guessed(self, change: Any) -> None:
-        self._silent = True
+    def _update(self) -> None:
+        """Show the rows of the chosen methods, at the values of the trait."""
+        for method in self._app.methods:
+            if method not in self._sliders:
+                self._add_row(method)
+        self._updating = True
+        for method, sliders in self._sliders.items():
+            for multiple, slider in sliders.items():
+                slider.value = self._app.guesses.get(method, {}).get(multiple, MIDDLE)
+        self._updating = False
+        self.layout.display = None if self.box.value else "none"
+        self.children = [self._help, *(self._rows[method] for method in self._app.methods)]
+
+    def _on_guesses(self, change: Any) -> None:
+        self._updating = True
         self.box.value = bool(change.new)
-        self._silent = False
-        self._show()
+        self._updating = False
+        self._update()
 
-    def _show(self) -> None:
-        """The sliders say what the trait says."""
-        guesses = self._app.guesses
-        self._silent = True
-        for (method, times), slider in self._sliders.items():
-            slider.value = guesses.get(method, {}).get(times, MIDDLE)
-        self._silent = False
-        self._open.layout.display = None if self.box.value else "none"
-        for method, row in self._rows.items():
-            row.layout.display = None if method in self._app.methods else "none"
-
-    def _ticked(self, change: Any) -> None:
-        if not self._silent:
+    def _on_box(self, change: Any) -> None:
+        if not self._updating:
             if not change.new:
                 self._app.guesses = {}
-            self._show()
+            self._update()
 
-    def _moved(self, method: str, times: int, bits: float) -> None:
-        if not self._silent:
-            own = {**self._app.guesses.get(method, {}), times: round(bits, 1)}
-            self._app.guesses = {**self._app.guesses, method: own}
+    def _on_slider(self, method: str, multiple: int, bits: float) -> None:
+        if not self._updating:
+            row = {**self._app.guesses.get(method, {}), multiple: round(bits, 1)}
+            self._app.guesses = {**self._app.guesses, method: row}

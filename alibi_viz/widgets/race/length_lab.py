@@ -1,111 +1,126 @@
-"""LengthLab: train tiny models side by side on short windows, and watch what longer ones do to them."""
+"""LengthLab: train small models side by side on short windows, and see how they do on longer ones."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
-import torch._dynamo  # noqa: F401 - the first optimizer would import it amid the first race, for most of a second
-from ipywidgets import HTML, HBox, Layout, ToggleButtons, VBox, Widget
+import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
+from ipywidgets import HTML, Widget
 
+from alibi_viz import lab
 from alibi_viz.figures import race as picture
-from alibi_viz.models import LanguageModel
+from alibi_viz.figures.panel import MAX_METHODS, assign_slots
+from alibi_viz.lab.questions import QUESTIONS, alibi_marks
+from alibi_viz.lab.training import DEFAULT_MODEL
+from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, on_one_thread
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
-from alibi_viz.widgets.race.claims import published_words
-from alibi_viz.widgets.race.controls import RaceControls
-from alibi_viz.widgets.race.report import NEEDLE, RaceReport
-from alibi_viz.widgets.race.traits import METHODS, Guesses, Methods, Rate, Source, named_path, read_source, source_name
-from alibi_viz.widgets.race.views import VIEWS, measurements, panel, unmeasured
-from alibi_viz.widgets.race.words import LANES_STYLE, RaceWords
+from alibi_viz.widgets.core.choices import Name, Names, tabs
+from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.traits import BadValue, Count, Flag, Number
+from alibi_viz.widgets.race import captions
+from alibi_viz.widgets.race.controls import COMMON_METHODS, RaceControls
+from alibi_viz.widgets.race.report import RaceReport, published_seeds
+from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.widgets.race.traits import Guesses, TextSource, named_path, read_source
 
 __all__ = ["LengthLab"]
 
-RACED = ("methods", "length", "steps", "seed", "seeds", "learning_rate", "text")  # what Train goes by
+TRAINING_TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
 
 
 class LengthLab(App):
-    """A race: one tiny model a position method, trained on windows of `length` bytes, tested on longer ones.
+    """A race: one small model per position method, trained on windows of `length` bytes and tested on longer ones.
 
-    The race runs on a thread of its own; the kernel stays free. `train` gives a future: `await app.train()` in a
-    notebook, `app.train().result()` in a script, or neither. `stop` ends it; what it has brought stays. Changes of
-    the state during a race hold for the next one.
+    `train` starts the race on a thread of its own, so the kernel stays free, and returns a future: `await app.train()`
+    in a notebook, `app.train().result()` in a script. `stop` ends the race and keeps what it has brought. Changes of
+    the state during a race apply to the next one.
 
     Traits:
-        methods: names out of alibi, sinusoidal, rotary, learned, none.
-        length: bytes in a training window, L, 8 to 128; tests go up to 16 L.
+        methods: at most seven position methods.
+        length: bytes in a training window, L, 8 to 128; tests go up to 16 L, and to 32 L for a task.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
-        learning_rate: at most 1,000. Try 100 to see a training diverge.
+        learning_rate: at most 1,000. Try 100 to see training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
-        guesses: {method: {2, 4 or 16: bits per byte expected at so many times L}}, held against the next race.
-        view: the tab. "race"; "gap", what 4 L costs above L by step; "by position" in one long window; "same targets"
-            with growing context; "needle", a race of its own, on finding one value in noise.
-        published: draw the published seeds beside this machine's.
+        guesses: {method: {2, 4 or 16: bits per byte expected at that multiple of L}}, compared with the next race.
+        question: the tab, the name of one of `lab.QUESTIONS`. Questions about a task, such as "needle", need a race of
+            their own on that task; the others share a race on the text.
+        published: draw the published seeds beside these.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
     >>> app.train().result()
-    >>> list(app.results["alibi"]), len(app.losses["none"]), app.models["alibi"].config.position
+    >>> list(app.means["alibi"]), len(app.losses["none"]), app.models["alibi"].config.position
     ([32, 64, 128, 256, 512], 10, 'alibi')
     """
 
-    methods = Methods(("alibi", "sinusoidal", "rotary"))
+    methods = Names(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
     length = Count(32, 8, 128)
     steps = Count(300, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
     seeds = Count(1, 1, 5)
-    learning_rate = Rate(8e-3, 1000)
-    text = Source(None)
-    guesses = Guesses()
-    view = Choice("race", VIEWS)
+    learning_rate = Number(8e-3, 1e-6, 1000)
+    text = TextSource()
+    guesses = Guesses({})
+    question = Name("longer windows", "questions")
     published = Flag(False)
 
     def __init__(self, **state: Any) -> None:
-        self._reports: dict[bool, RaceReport] = {}  # the last race on text (False) and on needles (True)
-        self._raced: dict[bool, dict[str, Any]] = {}  # what each of them went by
-        self._active: RaceReport | None = None
+        self.questions = {question.name: question for question in QUESTIONS}
+        self.method_names = tuple(POSITIONS)
+        self._reports: dict[str, RaceReport] = {}  # {task: the latest race on it}
+        self._active: RaceReport | None = None  # the latest race of all
         self._background: Background[Any] | None = None
         self._closed = False
         super().__init__(**state)
-        self.observe(lambda _: self._measure(), names="view")
+        self.observe(lambda _: self._measure(), names="question")
 
-    # What a race has brought.
+    # The results of the race that the open question is about.
 
     @property
     def losses(self) -> dict[str, list[float]]:
-        """Bits per byte of each training step of the seed raced last, a list a method; empty before the first race."""
+        """{method: bits at each training step} of the latest seed; empty before the first race."""
         return self._report.board.losses if self._report else {}
 
     @property
-    def results(self) -> dict[str, dict[int, float]]:
-        """{method: {test length: bits per byte}}, the mean over the seeds; NaN where a method is not defined.
+    def results(self) -> pd.DataFrame:
+        """All answers and training losses so far, with the columns of `lab.COLUMNS` and the origin "live"."""
+        return (self._report or self._planned()).table()
 
-        In the tab "needle" {method: {distance: share found}}.
-        """
-        return {name: self._report.by_length(name) for name in self._report.methods} if self._report else {}
+    @property
+    def means(self) -> dict[str, dict[int, float]]:
+        """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
+        if self._report is None:
+            return {}
+        settings = self._report.settings
+        rows = self._report.results(self._question)
+        panel = self._question.panel(rows, settings.length, labels=settings.methods)
+        return {method: dict(curves.mean) for method, curves in panel.curves.items()}
 
     @property
     def models(self) -> dict[str, LanguageModel]:
-        """{method: model} of the last seed raced to its end or, if none was, of the first, as far as it went."""
+        """{method: model} of the last complete seed or, if there is none, of the latest."""
         return self._report.last.models if self._report else {}
 
     @property
     def running(self) -> bool:
-        """Whether a race is on; once it is not, the app shows how it ended."""
+        """Whether a race is running; once it is not, the app shows how it ended."""
         with self._lock:
             return self._active is not None and self._active.state == "running"
 
-    # What one can do.
+    # Actions.
 
     def train(self) -> Background[Any]:
-        """Start a race afresh, on needles if that tab is open, and give back its future.
+        """Start a new race, on the task that the open question is about, and return its future.
 
         Raises:
             RuntimeError: a race is running.
-            BadValue: no method is chosen, or the text cannot be read or is too short.
+            BadValue: no method is chosen, or the text is unreadable or too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
         if self._background and not self.running:
@@ -114,95 +129,101 @@ class LengthLab(App):
         with self._lock:
             if self._active and self.running:
                 board = self._active.board
-                at = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
-                raise RuntimeError(f"a race is running, {at}: let it end, or stop it first; nothing was changed")
+                step = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
+                raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
             report = self._planned()
             laps = self._laps(report)
-            self._active = self._reports[report.task] = report
-            self._raced[report.task] = self._settings()
+            self._active = self._reports[report.settings.task] = report
             self.say("")
-            self._controls.race_is_on(True)
-            return self._run(laps, report.add, self._ended)
+            self._controls.lock(True)
+            return self._run(laps, report.add, self._on_end)
 
     def stop(self) -> None:
-        """End the race after the lap that is being run, a fraction of a second; without a race nothing happens."""
+        """End the race after the current lap, within a fraction of a second. Does nothing without a race."""
         if self._background:
             self._background.stop()
 
     def keep(self, folder: str | Path) -> list[Path]:
-        """Keep the open tab's models in `folder`, one folder a method, as `lab.load_run` and SlopeSurgery open them.
+        """Save `models` in `folder`, one folder per method, for `lab.load_run` and SlopeSurgery.
 
-        Raises BadValue when nothing has been trained, a race is on, or something of that name is there already.
+        Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
         """
-        if self.running or not self.models:
-            raise BadValue("there is no trained model to keep: train first, and let the race end or stop it")
+        if self.running or self._report is None or not self.models:
+            raise BadValue("there is no trained model to keep: train first, and wait for the race to end or stop it")
         try:
-            return self._report.keep(named_path(folder)) if self._report else []
+            return self._report.keep(named_path(folder))
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
 
     def close(self) -> None:
-        """Take the app off the page, and end its race."""
+        """Remove the app from the page and end its race."""
         self._closed = True
         self.stop()
         super().close()
 
     def fit(self, width: int) -> None:
         super().fit(width)
-        self.refresh()  # a narrow page has more rows of legend
+        self.refresh()  # the legend needs more rows on a narrow page
 
-    # What an app says.
+    # What every app defines.
 
     def blank(self) -> go.Figure:
-        return picture.blank(METHODS)
+        return picture.blank()
 
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
-        tabs = ToggleButtons(options=VIEWS, style={"button_width": "max-content"}).add_class("s-view")
-        self.link(tabs, "view")
-        beside = self.checkbox(
-            "published", "published seeds", "s-published", "Draw seeds trained elsewhere beside these"
-        )
-        row = HBox([tabs, beside], layout=Layout(flex_flow="row wrap", align_items="center", overflow="visible"))
-        rows = [self._controls, HTML(LANES_STYLE), self._lanes, row]
-        return [VBox(rows, layout=Layout(width="100%", overflow="visible"))]
+        tip = "Draw seeds that were trained elsewhere"
+        published = self.checkbox("published", "published seeds", "s-published", tip)
+        questions = row(tabs(self, "question", tuple(self.questions)), published)
+        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, questions)]
 
     def draw(self) -> str:
-        report = self._report or self._planned()
-        guesses = report.guesses if report.state == "running" else self.guesses  # locked while a race is on
-        picture.draw(
-            self.figure,
-            METHODS,
-            steps=report.steps,
-            losses=report.board.losses,
-            panel=panel(report, self.view, published=self.published, guesses=guesses),
-            alone=self.view not in ("race", "needle"),
-            unit="answer" if report.task else "byte",
+        question, report = self._question, self._report or self._planned()
+        settings = report.settings
+        guesses = report.guesses if report.state == "running" else self.guesses  # locked during a race
+        slots = assign_slots(settings.methods, COMMON_METHODS)
+        marks = alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in settings.methods else {}
+        panel = question.panel(
+            report.results(question),
+            settings.length,
+            labels=settings.methods,
+            unfinished=report.unfinished(question),
+            published=published_seeds(question, settings.methods, settings.length) if self.published else None,
+            guesses=_at_lengths(guesses, settings.length) if question.guess_at else None,
+            marks=marks,
+            last=question.last_x(settings.steps),
         )
-        self._lanes.value = RaceWords(self._active if self._active and self.running else report).lanes()
-        return RaceWords(report).told(self.view, guesses) + self._aside(report)
+        beside = report.board.losses if question is settings.main else None
+        unit = "answer" if settings.task in lab.TASKS else "byte"
+        picture.draw(self.figure, slots, panel, losses=beside, steps=settings.steps, unit=unit)
+        active = self._active if self._active and self.running else report
+        self._lanes.value = captions.lanes(active, assign_slots(active.settings.methods, COMMON_METHODS))
+        return " ".join([captions.caption(report, question, guesses, marks), *self._notes(report)])
 
-    # How a race goes.
+    # Internals.
+
+    @property
+    def _question(self) -> lab.Question:
+        return self.questions[self.question]
 
     @property
     def _report(self) -> RaceReport | None:
-        """The race that the open tab is about."""
-        return self._reports.get(self.view == "needle")
+        """The race that the open question is about, if there was one."""
+        return self._reports.get(self._question.task)
 
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
-        settings = {name: getattr(self, name) for name in RACED if name != "text"}
-        return RaceReport(source_name(self.text), task=self.view == "needle", guesses=self.guesses, **settings)
-
-    def _settings(self) -> dict[str, Any]:
-        """What Train would go by now; needles have no text."""
-        return {name: getattr(self, name) for name in RACED if name != "text" or self.view != "needle"}
+        task = self._question.task
+        training = {name: getattr(self, name) for name in TRAINING_TRAITS}
+        settings = RaceSettings(task, text=None if task in lab.TASKS else self.text, **training)
+        return RaceReport(settings, guesses=self.guesses)
 
     def _laps(self, report: RaceReport) -> Iterable[Any]:
-        if not self.methods:
-            raise BadValue(f"methods must be at least one of {', '.join(METHODS)}, got none")
+        settings = report.settings
+        if not settings.methods:
+            raise BadValue(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
         try:
-            return report.start(NEEDLE if report.task else read_source(self.text))
+            return report.start(lab.TASKS.get(settings.task) or read_source(settings.text))
         except ValueError as error:
             raise BadValue(str(error)) from error
 
@@ -213,41 +234,50 @@ class LengthLab(App):
         self.refresh()
         return self._background.start()
 
-    def _ended(self, error: BaseException | None) -> None:
-        """On the race's thread, when it is over for whatever reason."""
+    def _on_end(self, error: BaseException | None) -> None:
+        """Called on the race's thread when the race has ended, for whatever reason."""
         assert self._active
         with self._lock:
-            complete = len(self._active.complete) == self._active.seeds
+            complete = len(self._active.complete) == self._active.settings.seeds
             self._active.state = "failed" if error else "finished" if complete else "stopped"
-            self._controls.race_is_on(False)
+            self._controls.lock(False)
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
         self._measure()
 
     def _measure(self) -> None:
-        """Ask the trained models what the open tab shows, if nobody has yet."""
+        """Measure the trained models for the open question, unless that is done or going on."""
         with self._lock:
-            report, view = self._reports.get(False), self.view
-            if self._closed or report is None or self.running or report.measuring or not unmeasured(report, view):
+            report, question = self._report, self._question
+            busy = self._closed or self.running or any(other.measuring for other in self._reports.values())
+            if report is None or busy or not report.unmeasured(question):
                 return
             report.measuring = True
-            self._run(measurements(report, view), lambda _: None, self._measured)
+            self._run(report.measure(question), lambda _: None, self._on_measured)
 
-    def _measured(self, error: BaseException | None) -> None:
+    def _on_measured(self, error: BaseException | None) -> None:
         assert self._background
         with self._lock:
-            self._reports[False].measuring = False
+            for report in self._reports.values():
+                report.measuring = False
             if error:
                 self.say(str(error) or type(error).__name__)
             self.refresh()
         if not error and not self._background.stopped:
-            self._measure()  # another tab may have been opened meanwhile
+            self._measure()  # another question may have been opened meanwhile
 
-    def _aside(self, report: RaceReport) -> str:
-        """What else one must know to read the picture."""
-        said = f" {published_words(report, self.view)}" if self.published else ""
-        if self.running:
-            return f"{said} The race that is on belongs to another tab." if self._active is not report else said
-        changed = self._raced.get(report.task) != self._settings()
-        return f"{said} The controls have changed since: Train again." if changed and report.boards else said
+    def _notes(self, report: RaceReport) -> Iterable[str]:
+        """What else a reader must know about the picture."""
+        settings = report.settings
+        if self.published:
+            yield captions.published_sentence(self._question, settings.methods, settings.length)
+        if self.running and self._active is not report:
+            yield "The race that is running belongs to another question."
+        elif report.boards and not self.running and settings != self._planned().settings:
+            yield "The settings have changed since: train again."
+
+
+def _at_lengths(guesses: dict[str, dict[int, float]], length: int) -> dict[str, dict[int, float]]:
+    """Guesses at multiples of the training length, by length."""
+    return {method: {multiple * length: bits for multiple, bits in row.items()} for method, row in guesses.items()}

@@ -1,162 +1,233 @@
-"""The record of a race over one or several seeds, and of what was measured on its models afterwards."""
+"""The record of a race over one or several seeds, and of what is measured on its models afterwards."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from alibi_viz.lab import TASKS, Lap, Scoreboard, Task, Text, evaluation_distances, evaluation_lengths, race, save_run
+import pandas as pd
 
-__all__ = ["NEEDLE", "RaceReport", "mean_of"]
+from alibi_viz import lab
+from alibi_viz.lab import Answer, Lap, Question, Scoreboard, Task, Text, race, save_run
+from alibi_viz.lab.questions import QUESTIONS
+from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table
+from alibi_viz.lab.tasks import task_samples
+from alibi_viz.widgets.race.settings import RaceSettings
 
-NEEDLE = TASKS["needle"]
-STEPS_BETWEEN_TESTS, STEPS_BETWEEN_HUNTS = 30, 60  # looking for needles takes longer than reading
-TARGETS = 2048  # bytes predicted in a test: with more, tests would take more time than training
+__all__ = ["TARGETS", "RaceReport", "published_seeds"]
 
-Points = dict[int, float]
+TEXT_STEPS, TASK_STEPS = 30, 60  # between two checkpoints; evaluating a task takes longer
+TARGETS = 2048  # bytes predicted at a checkpoint: with more, evaluation would take longer than training
 
 
 @dataclass
 class RaceReport:
-    """What there is to say of a race.
+    """Everything that is known about one race.
 
     Attributes:
-        text: name of the text, or of the task.
-        methods, length, steps, seed, seeds, learning_rate: of the race; seeds are seed, seed + 1, ...
+        settings: of the race.
+        guesses: {method: {multiple of the training length: bits}}, made before the race.
+        source: the text or task; None before the start.
         state: "ready", "running", "stopped", "finished" or "failed".
-        guesses: {method: {multiple of the length: bits}}, made before it began.
-        source: what is read; None before a start.
-        boards: the record of each seed that has begun.
-        measuring: whether its models are being measured now.
-        measured: {view: {seed: {method: {position or context: bits}}}}, filled after the race.
+        boards: one scoreboard for each seed that has started.
+        measuring: whether the trained models are being measured now.
+        measured: {(question, index of the seed, method): answers}, added after the race.
     """
 
-    text: str
-    methods: tuple[str, ...]
-    length: int
-    steps: int
-    seed: int
-    seeds: int
-    learning_rate: float
-    task: bool = False
-    guesses: dict[str, Points] = field(default_factory=dict)
+    settings: RaceSettings
+    guesses: dict[str, dict[int, float]] = field(default_factory=dict)
     source: Text | Task | None = None
     state: str = "ready"
     boards: list[Scoreboard] = field(default_factory=list)
     measuring: bool = False
-    measured: dict[str, dict[int, dict[str, Points]]] = field(default_factory=dict)
-
-    @property
-    def lengths(self) -> list[int]:
-        """The test lengths; distances, where needles are looked for."""
-        return evaluation_distances(NEEDLE, self.length) if self.task else evaluation_lengths(self.length)
+    measured: dict[tuple[str, int, str], list[Answer]] = field(default_factory=dict)
+    _complete_rows: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict, repr=False)
 
     @property
     def board(self) -> Scoreboard:
-        """The record of the seed that is being raced, or was raced last; an empty one before the start."""
+        """The scoreboard of the latest seed; an empty one before the start."""
         return self.boards[-1] if self.boards else self._new_board()
 
     @property
     def complete(self) -> list[int]:
-        """The numbers of the seeds that have been raced to the end, counted from 0."""
-        return [number for number, board in enumerate(self.boards) if board.last_checkpoint() == board.steps]
+        """The indices of the seeds that have been trained to the end."""
+        return [index for index in range(len(self.boards)) if self._is_complete(index)]
 
     @property
     def counted(self) -> list[int]:
-        """The seeds that numbers are given of: those that are complete, or the one that was raced last if none is."""
+        """The indices of the seeds that results are based on: the complete ones, or the latest if none is."""
         return self.complete or list(range(len(self.boards)))[-1:]
 
     @property
+    def failed(self) -> bool:
+        """Whether the race ended with an error before any seed was complete."""
+        return self.state == "failed" and not self.complete
+
+    @property
     def last(self) -> Scoreboard:
-        """The record whose models are kept and operated on: the last of those that count."""
+        """The scoreboard whose models can be kept: that of the last counted seed."""
         return self.boards[self.counted[-1]] if self.boards else self._new_board()
 
     def start(self, source: Text | Task) -> Iterator[tuple[int, Lap]]:
-        """The whole race, to be given to `add` one by one. Raises ValueError at the call when it cannot be run."""
-        every = STEPS_BETWEEN_HUNTS if self.task else STEPS_BETWEEN_TESTS
+        """The laps of the whole race, for `add`. Raises ValueError at the call if the race cannot be run."""
+        settings, is_task = self.settings, isinstance(source, Task)
         races = [
             race(
-                self.methods,
+                settings.methods,
                 source,
-                length=self.length,
-                steps=self.steps,
-                seed=seed,
-                lengths=self.lengths,
-                checkpoints=max(5 if self.task else 10, self.steps // every),
+                length=settings.length,
+                steps=settings.steps,
+                seed=settings.seed + index,
+                lengths=settings.lengths,
+                checkpoints=max(5, settings.steps // TASK_STEPS) if is_task else max(10, settings.steps // TEXT_STEPS),
                 targets=TARGETS,
-                learning_rate=self.learning_rate,
+                learning_rate=settings.learning_rate,
             )
-            for seed in range(self.seed, self.seed + self.seeds)
+            for index in range(settings.seeds)
         ]
-        self.source, self.text, self.state = source, source.name, "running"
-        return chain.from_iterable(((number, lap) for lap in laps) for number, laps in enumerate(races))
+        self.source, self.state = source, "running"
+        return chain.from_iterable(((index, lap) for lap in laps) for index, laps in enumerate(races))
 
-    def add(self, numbered: tuple[int, Lap]) -> None:
-        """Take note of a lap of the seed of that number."""
-        number, lap = numbered
-        if number == len(self.boards):
+    def add(self, indexed: tuple[int, Lap]) -> None:
+        """Record a lap of the seed with that index."""
+        index, lap = indexed
+        if index == len(self.boards):
             self.boards.append(self._new_board())
-        self.boards[number].add(lap)
+        self.boards[index].add(lap)
 
-    def each_seed(self, method: str) -> list[Points]:
-        """What each seed that counts gives at every length; while a race is on, the seed that is being raced too."""
-        live = [board for board in self.boards if board.last_checkpoint()]
-        shown = live if self.state == "running" else [self.boards[number] for number in self.counted]
-        return [board.scores(method) for board in shown]
+    def unmeasured(self, question: Question) -> list[tuple[int, str]]:
+        """The models that still have to be measured to answer a question: (index of the seed, method)."""
+        if question.while_training or question.task != self.settings.task or self.failed:
+            return []
+        return [
+            (index, method)
+            for index in self.counted
+            for method in self.boards[index].models
+            if (question.name, index, method) not in self.measured
+        ]
 
-    def by_length(self, method: str) -> Points:
-        """The mean over the seeds that count."""
-        return mean_of([self.boards[number].scores(method) for number in self.counted])
+    def measure(self, question: Question) -> Iterator[None]:
+        """Measure one model after the other, in short steps."""
+        assert self.source is not None
+        for index, method in self.unmeasured(question):
+            answers = []
+            for answer in question.measure(self.boards[index].models[method], self.source, self.settings.length):
+                answers.append(answer)
+                yield
+            self.measured[question.name, index, method] = answers
 
-    def gaps(self, method: str) -> list[Points]:
-        """Of each seed that counts {step: loss at 4 L above the loss at L}."""
-        near, far = self.length, 4 * self.length
-        tests = [self.boards[number].checkpoints[method] for number in self.counted]
-        return [{step: losses[far] - losses[near] for step, losses in of_one.items()} for of_one in tests]
+    def results(self, question: Question) -> pd.DataFrame:
+        """The rows of the counted seeds for one question, with the columns of `lab.results`."""
+        return results_table(chain.from_iterable(self._rows(question, index) for index in self.counted))
 
-    def of_view(self, view: str, method: str) -> list[Points]:
-        """What was measured of each seed's model for a view."""
-        seeds = self.measured.get(view, {})
-        return [seeds[number][method] for number in self.counted if method in seeds.get(number, {})]
+    def unfinished(self, question: Question) -> pd.DataFrame | None:
+        """The rows of the seed that is still training, after others that are complete; None if there is none."""
+        latest = len(self.boards) - 1
+        if self.state != "running" or not self.complete or latest in self.complete:
+            return None
+        return results_table(self._rows(question, latest))
+
+    def table(self) -> pd.DataFrame:
+        """All results of the counted seeds: every question, and the training loss of each step."""
+        questions = [question for question in QUESTIONS if question.task == self.settings.task]
+        rows = [row for index in self.counted for question in questions for row in self._rows(question, index)]
+        return results_table([*rows, *chain.from_iterable(map(self._training_losses, self.counted))])
 
     def keep(self, folder: Path) -> list[Path]:
-        """Keep the models of the last seed that counts, each in a new folder of its own in `folder`.
+        """Save the models of the last counted seed in `folder`, each in a new folder of its own.
 
-        Raises FileExistsError, before anything is written, when one of them is there already, and ValueError for models
-        whose training has diverged.
+        Raises FileExistsError, before anything is written, if one of these exists, and ValueError for models whose
+        training has diverged.
         """
-        if self.state == "failed" and not self.complete:
-            raise ValueError("these models have diverged in training: train again, with a lower learning rate")
-        board = self.last
+        if self.failed:
+            raise ValueError("the training of these models has diverged: train again with a lower learning rate")
+        board, settings = self.last, self.settings
         paths = {method: folder / method for method in board.models}
         for path in paths.values():
             if path.exists():
                 raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name")
-        settings = {
-            "task": NEEDLE.name if self.task else "text",
-            "text": self.text,
-            "length": self.length,
-            "seed": self.seed + self.boards.index(board),
-            "learning_rate": self.learning_rate,
+        assert self.source is not None
+        saved = {
+            "task": settings.task,
+            "text": self.source.name,
+            "length": settings.length,
+            "seed": settings.seed + self.boards.index(board),
+            "learning_rate": settings.learning_rate,
         }
+        kind = "accuracy" if isinstance(self.source, Task) else "by_length"
         for method, path in paths.items():
-            tests = board.scores(method)
-            curves = {"loss": board.losses[method], "accuracy" if self.task else "by_length": tests}
-            save_run(path, board.models[method], settings=settings | {"steps": board.step(method)}, curves=curves)
+            curves = {"loss": board.losses[method], kind: board.scores(method)}
+            save_run(path, board.models[method], settings=saved | {"steps": board.step(method)}, curves=curves)
         return list(paths.values())
 
+    def _rows(self, question: Question, index: int) -> list[dict[str, Any]]:
+        """The rows of one question and one seed. Those of a seed that is complete are computed once."""
+        if (question.name, index) in self._complete_rows:
+            return self._complete_rows[question.name, index]
+        rows = [
+            self._row(index, method, question.name, question.unit, answer)
+            for method in self.settings.methods
+            for answer in self._answers(question, index, method)
+        ]
+        if question.while_training and self._is_complete(index):
+            self._complete_rows[question.name, index] = rows
+        return rows
+
+    def _answers(self, question: Question, index: int, method: str) -> Sequence[Answer]:
+        board = self.boards[index]
+        if question is self.settings.main:
+            return [Answer(x, value, self._count(x)) for x, value in board.scores(method).items()]
+        if question.while_training:
+            return [
+                answer
+                for step, scores in board.checkpoints[method].items()
+                for answer in question.at_checkpoint(step, scores, self.settings.length, self._count(max(scores)))
+            ]
+        return self.measured.get((question.name, index, method), [])
+
+    def _training_losses(self, index: int) -> Iterator[dict[str, Any]]:
+        unit = "bits per answer" if isinstance(self.source, Task) else "bits per byte"
+        for method in self.settings.methods:
+            for step, loss in enumerate(self.boards[index].losses[method], start=1):
+                yield self._row(index, method, TRAINING_LOSS, unit, Answer(step, loss, 1))
+
+    def _row(self, index: int, method: str, question: str, unit: str, answer: Answer) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "origin": "live",
+            "task": settings.task,
+            "method": method,
+            "label": method,
+            "seed": settings.seed + index,
+            "length": settings.length,
+            "evaluated": AS_TRAINED,
+            "question": question,
+            "unit": unit,
+            "text": self.source.fingerprint if isinstance(self.source, Text) else "",
+            **answer._asdict(),
+        }
+
+    def _count(self, x: int) -> int:
+        """How many targets a value at a checkpoint is the mean of."""
+        if isinstance(self.source, Task):
+            return task_samples(self.source, x)
+        assert isinstance(self.source, Text)
+        return min(max(TARGETS, *self.settings.lengths), len(self.source.validation) - 1)
+
+    def _is_complete(self, index: int) -> bool:
+        return self.boards[index].last_checkpoint() == self.settings.steps
+
     def _new_board(self) -> Scoreboard:
-        return Scoreboard(self.methods, steps=self.steps, lengths=self.lengths)
+        return Scoreboard(self.settings.methods, steps=self.settings.steps, lengths=self.settings.lengths)
 
 
-def mean_of(several: Sequence[Points]) -> Points:
-    """The mean of curves, at the places that all of them have.
-
-    >>> from alibi_viz.widgets.race.report import mean_of
-    >>> mean_of([{32: 2.0, 64: 3.0}, {32: 4.0}]), mean_of([])
-    ({32: 3.0}, {})
-    """
-    if not several:
-        return {}
-    shared = [place for place in several[0] if all(place in points for points in several)]
-    return {place: sum(points[place] for points in several) / len(several) for place in shared}
+@lru_cache(32)
+def published_seeds(question: Question, methods: tuple[str, ...], length: int) -> pd.DataFrame:
+    """The published rows of these methods, with each x at the same multiple of `length`."""
+    results = lab.published_results()
+    of_question = (results["question"] == question.name) & (results["evaluated"] == AS_TRAINED)
+    rows = results[of_question & results["label"].isin(methods)]
+    pairs = zip(rows["x"], rows["length"], strict=True)
+    return rows.assign(x=[question.rescale(int(x), int(trained), length) for x, trained in pairs])

@@ -1,4 +1,4 @@
-"""Which text: the built-in one, one's own, or a file."""
+"""Choose a text: the built-in one, your own, or a file."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,20 +14,20 @@ _OPTIONS = [("Python language reference (built in)", "built in"), ("your own", "
 
 
 class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A menu, and below it the one field that the choice needs. It keeps what was typed, good or bad.
+    """A menu, and below it the field that the choice needs. Text that was typed stays, usable or not.
 
-    A file is named by its path and not uploaded: JupyterLab's file browser uploads files of any size, while a large
-    one in a message to the kernel would cost the connection.
+    A file is named by its path, not uploaded: JupyterLab's file browser uploads files of any size, but a message to the
+    kernel that is too large closes the connection.
 
     Args:
         changed: called when another text has been chosen or typed.
     """
 
     def __init__(self, changed: Callable[[], object]) -> None:
-        self._changed, self._silent = changed, False
+        self._changed, self._updating = changed, False
         self.kind = Dropdown(options=_OPTIONS, tooltip="What the models read", layout=Layout(width="max-content"))
         self.own = Textarea(
-            placeholder="Paste a text here: some thousand bytes of anything, in any language",
+            placeholder="Paste a text here: some thousand bytes, in any language",
             continuous_update=False,
             rows=4,
             layout=Layout(width="min(calc(100% - 6px), 620px)", display="none"),
@@ -39,36 +39,35 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         )
         for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
             widget.add_class(css).observe(self._on_change, names="value")
-        menu = labeled("text", self.kind)
-        super().__init__([menu, self.own, self.path], layout=Layout(overflow="visible"))
+        super().__init__([labeled("text", self.kind), self.own, self.path], layout=Layout(overflow="visible"))
 
     def choice(self) -> str | Path | None:
-        """What is chosen now, as `load_text` takes it; it may be a text that cannot be used.
+        """The current choice, as `load_text` takes it; the text may be unusable.
 
-        Raises ValueError when a file is to be read and no path was given, or none that can be.
+        Raises ValueError for a file without a path, or with an impossible one.
         """
         if self.kind.value == "built in":
             return None
         if self.kind.value == "own":
             return str(self.own.value)
         if not self.path.value.strip():
-            raise ValueError("no file was named: give the path of a text in UTF-8, or choose another text")
+            raise ValueError("no file is named: give the path of a text in UTF-8, or choose another text")
         return named_path(self.path.value.strip())
 
     def show(self, value: str | Path | None) -> None:
-        """Show what was chosen elsewhere."""
-        self._silent = True
+        """Show a text that was chosen elsewhere."""
+        self._updating = True
         if isinstance(value, Path):
             self.kind.value, self.path.value = "file", str(value)
         elif value is None:
             self.kind.value = "built in"
         else:
             self.kind.value, self.own.value = "own", value
-        self._silent = False
+        self._updating = False
 
     def _on_change(self, change: object) -> None:
         self.own.layout.display = None if self.kind.value == "own" else "none"
         self.path.layout.display = None if self.kind.value == "file" else "none"
         empty = {"own": not self.own.value, "file": not self.path.value}.get(self.kind.value, False)
-        if not empty and not self._silent:  # an empty field was opened just now; it says itself what to put there
+        if not empty and not self._updating:  # a field that was just opened is still empty
             self._changed()

@@ -1,1 +1,1 @@
-"""SlopeSurgery: change a trained model and test it again."""
+"""SlopeSurgery: change a trained model and evaluate it again."""

@@ -9,49 +9,51 @@ from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
 from alibi_viz import lab
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab import PUBLISHED_MODELS
+from alibi_viz.lab.questions import main_question
 from alibi_viz.models import LanguageModel
+from alibi_viz.panel import Curves
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.layout import column, labeled, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number
 from alibi_viz.widgets.race.traits import named_path, read_source
-from alibi_viz.widgets.surgery.operation import Measured, Operation, measure
+from alibi_viz.widgets.surgery.intervention import Evaluation, Intervention, evaluate
 
 __all__ = ["SlopeSurgery"]
 
 YOURS = "yours"
-MOST_HEADS = 16  # whose bias can be dropped one by one
+MAX_HEADS = 16  # heads whose bias can be dropped one by one
 WINDOWS = tuple(2**power for power in range(2, 12))
 
 
 class SlopeSurgery(App):
-    """A trained model under the knife: slopes multiplied, biases dropped, a window imposed, rotary's rule changed.
+    """Change a trained model: multiply its slopes, drop biases, impose a window, or replace rotary's rule.
 
-    Nothing is trained: each change is a copy that shares every weight with the model, tested anew. What does not apply
-    to a model, as slopes to a rotary one, is left out, and the caption says so.
+    Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates it. A change that
+    doesn't apply to the model, such as slopes to a rotary one, is left out, and the caption says so.
 
     Args:
-        model: one of your own, already trained; then `subject` is "yours".
+        model: your own trained model; then `subject` is "yours".
         length: the training length of that model; its `max_length` by default.
-        text: what it is tested on, as `load_text` takes it; the built-in text by default.
+        text: the text to test on, as `load_text` takes it; the built-in text by default.
 
     Traits:
-        subject: "alibi", "rotary" or "sinusoidal", which ship with the package, or "yours".
-        factor: what the slopes are multiplied by, 1/16 to 16.
-        dropped: "none", "all", or the number of the head, from 1, whose bias is dropped, in every layer.
-        window: how many keys a query sees, itself included; None for all.
+        subject: the model, "alibi", "rotary" or "sinusoidal" (they come with the package) or "yours".
+        factor: multiplies the slopes, 1/16 to 16.
+        dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
+        window: how many keys a query sees, including itself; None for all.
         rule: "plain", "pi" or "ntk", for rotary.
 
     >>> from alibi_viz.widgets import SlopeSurgery
     >>> app = SlopeSurgery(window=64)
     >>> app
     SlopeSurgery(subject='alibi', factor=1.0, dropped='none', window=64, rule='plain')
-    >>> abs(app.after[1024] - app.before[1024]) < 0.05  # what it sees beyond 64 keys hardly matters
+    >>> abs(app.after[1024] - app.before[1024]) < 0.05  # keys more than 64 back hardly matter
     True
     """
 
     subject = Choice("alibi", (*PUBLISHED_MODELS, YOURS))
     factor = Number(1.0, 1 / 16, 16.0)
-    dropped = Choice("none", ("none", "all", *map(str, range(1, MOST_HEADS + 1))))
+    dropped = Choice("none", ("none", "all", *map(str, range(1, MAX_HEADS + 1))))
     window = Count(None, 1, 4096, allow_none=True)
     rule = Choice("plain", ("plain", "pi", "ntk"))
 
@@ -64,58 +66,60 @@ class SlopeSurgery(App):
         **state: Any,
     ) -> None:
         self._text = read_source(text)
-        self._measured: dict[str, Measured] = {}  # the models as they were trained
+        self._as_trained: dict[str, Evaluation] = {}
         self._models: dict[str, tuple[LanguageModel, int]] = {}
         if model is not None:
             self._models[YOURS] = model, _checked(model.config.max_length if length is None else length)
             state.setdefault("subject", YOURS)
         super().__init__(**state)
 
-    # What the change has brought.
+    # Results.
 
     @property
     def before(self) -> dict[int, float]:
-        """Bits per byte at each test length, as the model was trained."""
+        """{length: bits per byte} of the model as it was trained."""
         return self._before.losses
 
     @property
     def after(self) -> dict[int, float]:
-        """The same after the change; equal where there was none."""
+        """{length: bits per byte} of the changed model; equal to `before` without a change."""
         return self._after.losses
 
     def open_run(self, folder: str | Path) -> None:
-        """Take a model that `lab.save_run` has kept. Raises BadValue, and changes nothing, when it cannot be used."""
+        """Open a model that `lab.save_run` saved. Raises BadValue, and changes nothing, if it can't be used."""
         try:
-            kept = lab.load_run(named_path(folder))
-            task = kept.settings.get("task", "text")
+            saved = lab.load_run(named_path(folder))
+            task = saved.settings.get("task", "text")
             if task != "text":
                 raise BadValue(
                     f"{str(folder)!r} was trained on the task {task}; only models of text can be tested here"
                 )
-            length = _checked(kept.settings.get("length", kept.model.config.max_length))
+            length = _checked(saved.settings.get("length", saved.model.config.max_length))
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
-        former = self._models.get(YOURS)
-        self._models[YOURS] = kept.model, length
-        self._measured.pop(YOURS, None)
+        previous = self._models.get(YOURS)
+        self._models[YOURS] = saved.model, length
+        self._as_trained.pop(YOURS, None)
         try:
             if self.subject == YOURS:
                 self.refresh()
             else:
                 self.subject = YOURS
         except (TypeError, ValueError) as error:
-            self._models.pop(YOURS) if former is None else self._models.update({YOURS: former})
+            self._models.pop(YOURS) if previous is None else self._models.update({YOURS: previous})
             raise BadValue(str(error)) from error
 
-    # What an app says.
+    # What every app defines.
 
     def blank(self) -> go.Figure:
         return picture.blank()
 
     def controls(self) -> list[Widget]:
         subject = self.menu("subject", "model", "s-subject", "Which trained model", {YOURS: "yours (below)"})
-        self._dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads whose bias is left out")
-        self._rule = self.menu("rule", "rotary's rule", "s-rule", "How rotary counts beyond its training length")
+        self._dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped")
+        self._rule = self.menu(
+            "rule", "rotary's rule", "s-rule", "How rotary treats positions beyond its training length"
+        )
         self._factor = FloatLogSlider(
             value=1,
             base=2,
@@ -130,11 +134,9 @@ class SlopeSurgery(App):
         self.link(self._factor.add_class("s-factor"), "factor")
         self.link(self._factor_field.add_class("s-factor-field"), "factor", _number, lambda value: f"{value:g}")
         window = Dropdown(layout=Layout(width="max-content"), options=_windows(None))
-        self.link(window.add_class("s-window"), "window", lambda value: value or None, self._shown_window(window))
-        folder = Text(
-            placeholder="the folder of a run that was kept", continuous_update=False, layout=Layout(width="280px")
-        )
-        folder.add_class("s-folder").observe(self._typed, names="value")
+        self.link(window.add_class("s-window"), "window", lambda value: value or None, self._show_window(window))
+        folder = Text(placeholder="the folder of a saved run", continuous_update=False, layout=Layout(width="280px"))
+        folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = [
             subject,
             labeled("slopes times", self._factor, self._factor_field),
@@ -149,39 +151,36 @@ class SlopeSurgery(App):
 
     def draw(self) -> str:
         model, length = self._model()
-        operation = Operation(model, length, self.factor, self.dropped, self.window, self.rule)
-        if self.subject not in self._measured:
-            self._measured[self.subject] = measure(model, self._text, length)
-        before = self._measured[self.subject]
-        after = measure(operation.changed(), self._text, length) if operation.does_something else before
+        intervention = Intervention(model, length, self.factor, self.dropped, self.window, self.rule)
+        if self.subject not in self._as_trained:
+            self._as_trained[self.subject] = evaluate(model, self._text, length)
+        before = after = self._as_trained[self.subject]
+        curves, changed_distance = {picture.BEFORE: Curves(before.losses)}, None
+        if intervention.changes_anything:
+            after = evaluate(intervention.apply(), self._text, length)
+            curves[picture.AFTER], changed_distance = Curves(after.losses), after.distance
         self._before, self._after = before, after
-        self._allow(operation)
-        picture.draw(
-            self.figure,
-            length=length,
-            distance=before.distance,
-            before=before.losses,
-            changed_distance=after.distance if operation.does_something else None,
-            after=after.losses if operation.does_something else None,
-        )
-        return operation.caption(before, after, self._text.name)
+        self._enable(intervention)
+        panel = main_question("text").layout(curves, length, sorted(before.losses), {})
+        picture.draw(self.figure, panel, before.distance, changed_distance)
+        return intervention.caption(before, after, self._text.name)
 
-    # How it hangs together.
+    # Internals.
 
     def _model(self) -> tuple[LanguageModel, int]:
         if self.subject not in self._models:
             if self.subject == YOURS:
-                raise BadValue("there is no model of yours yet: name the folder of a kept run, or give a model in code")
-            kept = lab.published_model(self.subject)
-            self._models[self.subject] = kept.model, kept.settings["length"]
+                raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
+            saved = lab.published_model(self.subject)
+            self._models[self.subject] = saved.model, saved.settings["length"]
         return self._models[self.subject]
 
-    def _allow(self, operation: Operation) -> None:
-        """Only what applies to the model can be set."""
-        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not operation.has_bias
-        self._rule.disabled = not operation.is_rotary
+    def _enable(self, intervention: Intervention) -> None:
+        """Only changes that apply to the model can be set."""
+        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not intervention.has_bias
+        self._rule.disabled = not intervention.is_rotary
 
-    def _typed(self, change: Any) -> None:
+    def _on_folder(self, change: Any) -> None:
         if change.new.strip():
             try:
                 self.open_run(change.new.strip())
@@ -189,7 +188,7 @@ class SlopeSurgery(App):
             except ValueError as error:
                 self.say(str(error))
 
-    def _shown_window(self, menu: Dropdown) -> Any:
+    def _show_window(self, menu: Dropdown) -> Any:
         def show(window: int | None) -> int:
             if (window or 0) not in dict(menu.options).values():
                 menu.options = _windows(window)
@@ -200,18 +199,19 @@ class SlopeSurgery(App):
 
 def _checked(length: Any) -> int:
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise BadValue(f"length must be an integer from 1 up, the training length of the model, got {length!r}")
+        raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
     return length
 
 
-def _windows(own: int | None) -> list[tuple[str, int]]:
-    """What the menu offers; 0 stands for none, because a menu takes None for "nothing chosen"."""
-    sizes = sorted({*WINDOWS, *([own] if own else [])})
+def _windows(current: int | None) -> list[tuple[str, int]]:
+    """The options of the menu. 0 stands for no window, because a menu takes None for "nothing selected"."""
+    sizes = sorted({*WINDOWS, *([current] if current else [])})
     return [("none", 0), *((f"{size:,}", size) for size in sizes)]
 
 
 def _number(text: str) -> float | str:
+    """The text as a number; any other text is returned for the trait to reject."""
     try:
         return float(text)
     except ValueError:
-        return text  # for the trait to refuse by name
+        return text

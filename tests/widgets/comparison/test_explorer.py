@@ -1,4 +1,4 @@
-"""ComparisonExplorer, driven through its traits: what it shows and says are the published records."""
+"""ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ from ipywidgets import Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import theme
+from alibi_viz.lab.questions import FAILS, HOLDS, TIE
+from alibi_viz.lab.results import record_table, seed_curves
 from alibi_viz.widgets import ComparisonExplorer
-from alibi_viz.widgets.comparison.words import best, fates, scores
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.traits import METHODS
+from alibi_viz.widgets.race.controls import COMMON_METHODS
 from tests.widgets.race.small_race import control, controls
 
 DEFAULT = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log")
@@ -23,115 +24,124 @@ def app() -> ComparisonExplorer:
 @pytest.fixture(autouse=True)
 def as_new(app: ComparisonExplorer) -> None:
     with app.hold_trait_notifications():
-        app.task, app.methods, app.rule = "longer windows", DEFAULT, "as trained"
+        app.question, app.methods, app.evaluated = "longer windows", DEFAULT, "as trained"
 
 
 def box(app: ComparisonExplorer, label: str) -> Widget:
     return next(widget for widget in controls(app) if getattr(widget, "description", "") == label)
 
 
+def published(question: str, evaluated: str = "as trained") -> dict[str, dict[int, dict[int, float]]]:
+    results = lab.published_results()
+    return seed_curves(results.query("question == @question and evaluated == @evaluated"))
+
+
 def means(app: ComparisonExplorer) -> dict[str, dict[float, float]]:
-    return {t.name: dict(zip(t.x, t.y, strict=True)) for t in app.figure.data[:7] if t.visible}
+    return {t.legendgroup: dict(zip(t.x, t.y, strict=True)) for t in app.figure.data[:7] if t.visible}
 
 
-@pytest.mark.parametrize(
-    ("shown", "task", "table"),
-    [
-        ("longer windows", "text", "by_length"),
-        ("same targets", "text", "by_context"),
-        ("needle", "needle", "accuracy"),
-        ("copy", "copy", "accuracy"),
-        ("gap", "text", "gap"),
-    ],
-)
-def test_every_seed_and_the_mean_on_screen_are_the_records(
-    app: ComparisonExplorer, shown: str, task: str, table: str
-) -> None:
-    app.task = shown
-    records = lab.published_curves(task, table)
-    assert set(means(app)) == set(DEFAULT)
+def finite(values: list[float]) -> list[float]:
+    return [value for value in values if np.isfinite(value)]
+
+
+@pytest.mark.parametrize("question", ["longer windows", "same targets", "needle", "copy", "gap"])
+def test_every_seed_and_the_mean_on_screen_are_the_results(app: ComparisonExplorer, question: str) -> None:
+    app.question = question
+    results = published(question)
+    assert set(means(app)) == set(DEFAULT) & set(results)
     for slot, trace in enumerate(app.figure.data[:7]):
         if not trace.visible:
             continue
-        seeds = records[trace.name]
+        seeds = results[trace.legendgroup]
         assert len(seeds) == 3
-        np.testing.assert_allclose(trace.y, np.mean([list(points.values()) for points in seeds.values()], axis=0))
+        mean = np.mean([list(points.values()) for points in seeds.values()], axis=0)
+        np.testing.assert_allclose(trace.y, finite(mean))
         thin = app.figure.data[7 + slot]
-        assert thin.name == trace.name
+        assert thin.legendgroup == trace.legendgroup
         defined = np.isfinite(thin.y)
-        np.testing.assert_allclose(thin.x[defined], [place for points in seeds.values() for place in points])
-        np.testing.assert_allclose(thin.y[defined], [value for points in seeds.values() for value in points.values()])
+        expected = [(x, value) for points in seeds.values() for x, value in points.items() if np.isfinite(value)]
+        np.testing.assert_allclose(list(zip(thin.x[defined], thin.y[defined], strict=True)), expected)
+    shown = app.results
+    assert set(shown["label"]) == set(means(app))
+    assert (set(shown["question"]), set(shown["evaluated"])) == ({question}, {"as trained"})
 
 
-@pytest.mark.parametrize("rule", ["window", "pi", "ntk"])
-def test_a_rule_shows_its_own_records_and_names_who_has_none(app: ComparisonExplorer, rule: str) -> None:
-    app.rule = rule
-    records = lab.published_curves("text", rule)
-    assert set(means(app)) == set(DEFAULT) & set(records)
-    np.testing.assert_allclose(
-        list(means(app)["rotary"].values()), np.mean([list(s.values()) for s in records["rotary"].values()], axis=0)
-    )
-    assert "Left out, because there are no such runs: " in app.caption
-    left_out = app.caption.split("no such runs: ")[1].split(".")[0]
-    assert all((name in left_out) != (name in records) for name in DEFAULT)
+def test_only_questions_with_results_are_offered(app: ComparisonExplorer) -> None:
+    answered = set(lab.published_results()["question"])
+    assert list(app.questions) == [question.name for question in lab.QUESTIONS if question.name in answered]
+    assert list(control(app, "s-question").options) == list(app.questions)
 
 
-def test_a_rule_is_for_longer_windows_only(app: ComparisonExplorer) -> None:
-    app.rule = "window"
-    app.task = "needle"
-    assert control(app, "s-rule").disabled
-    assert "Rule window is left out" in app.caption
+@pytest.mark.parametrize("evaluated", ["window", "pi", "ntk"])
+def test_changed_models_have_results_of_their_own(app: ComparisonExplorer, evaluated: str) -> None:
+    app.evaluated = evaluated
+    results = published("longer windows", evaluated)
+    assert set(means(app)) == set(DEFAULT) & set(results)
+    expected = np.mean([list(points.values()) for points in results["rotary"].values()], axis=0)
+    np.testing.assert_allclose(list(means(app)["rotary"].values()), expected)
+    left_out = app.caption.split("Left out, because there are no such results: ")[1].split(".")[0]
+    assert all((name in left_out) != (name in results) for name in DEFAULT)
+
+
+def test_a_question_that_is_not_asked_of_changed_models_is_shown_as_trained(app: ComparisonExplorer) -> None:
+    app.evaluated = "window"
+    assert not control(app, "s-evaluated").disabled
+    app.question = "needle"
+    assert control(app, "s-evaluated").disabled
+    assert "Shown as trained, because this question is not asked of models changed by window." in app.caption
     assert set(means(app)) == set(DEFAULT)
 
 
-def test_colours_are_those_of_the_laboratory(app: ComparisonExplorer) -> None:
-    app.methods = (*METHODS, "fire", "forget")
-    color = {trace.name: trace.line.color for trace in app.figure.data[7:14] if trace.visible}
-    assert {name: color[name] for name in METHODS} == dict(zip(METHODS, theme.COLORS, strict=False))
+def test_colors_are_those_of_length_lab(app: ComparisonExplorer) -> None:
+    app.methods = (*COMMON_METHODS, "fire", "forget")
+    color = {trace.legendgroup: trace.line.color for trace in app.figure.data[7:14] if trace.visible}
+    assert {name: color[name] for name in COMMON_METHODS} == dict(zip(COMMON_METHODS, theme.COLORS, strict=False))
     assert len(set(color.values())) == 7
 
 
-def test_others_find_a_place_whoever_they_are(app: ComparisonExplorer) -> None:
+def test_any_seven_methods_have_a_slot_each(app: ComparisonExplorer) -> None:
     others = ("t5", "kerple-log", "sandwich", "fire", "decay", "alibi, learned slopes", "forget")
     app.methods = others
     assert set(means(app)) == set(others)
 
 
-def test_lengths_are_marked(app: ComparisonExplorer) -> None:
-    said = {note.text: note.x for note in app.figure.layout.annotations if note.visible is not False}
+def test_marks_and_the_training_length_are_drawn(app: ComparisonExplorer) -> None:
+    marks = {note.text: note.x for note in app.figure.layout.annotations if note.visible is not False}
     low, high = app.figure.layout.xaxis2.range
-    assert 10 ** (low + said["alibi 1/m"] * (high - low)) == pytest.approx(256)
-    assert 10 ** (low + said["alibi 4/m"] * (high - low)) == pytest.approx(1024)
+    assert 10 ** (low + marks["alibi 1/m"] * (high - low)) == pytest.approx(256)
+    assert 10 ** (low + marks["alibi 4/m"] * (high - low)) == pytest.approx(1024)
     assert app.figure.layout.shapes[1].x0 == 64
     app.methods = ("rotary",)
     assert not any(note.text.startswith("alibi") and note.visible for note in app.figure.layout.annotations)
-    app.task = "copy"
+    app.question = "copy"
     assert app.figure.layout.shapes[4].y0 == 1 / 16
     assert app.figure.layout.shapes[1].x0 == 32  # 32 symbols to copy are 64 tokens
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
-        ({"rule": "yarn"}, "rule must be one of as trained, window, pi, ntk, got 'yarn'"),
-        ({"task": "text"}, "task must be one of longer windows, same targets, needle, copy, gap, got 'text'"),
-        ({"methods": ("alibi", "alibi")}, "at most 7 different ones among alibi; "),
+        ({"evaluated": "yarn"}, "evaluated must be one of as trained, window, pi, ntk, got 'yarn'"),
+        ({"question": "text"}, "question must be one of longer windows, gap, .*, got 'text'"),
+        ({"methods": ("alibi", "alibi")}, "at most 7 different names out of alibi; "),
         ({"methods": "alibi"}, "got 'alibi'"),
-        ({"methods": ("rope",)}, r"got \['rope'\]"),
+        ({"methods": ("rope",)}, r"got \('rope',\)"),
         ({"methods": (*DEFAULT, "fire", "forget")}, "at most 7"),
     ],
 )
-def test_a_bad_value_is_named_and_changes_nothing(app: ComparisonExplorer, state: dict[str, object], said: str) -> None:
+def test_a_bad_value_is_named_and_changes_nothing(
+    app: ComparisonExplorer, state: dict[str, object], message: str
+) -> None:
     before = (repr(app), app.caption)
     ((name, value),) = state.items()
-    with pytest.raises(BadValue, match=said):
+    with pytest.raises(BadValue, match=message):
         setattr(app, name, value)
-    with pytest.raises(BadValue, match=said):
+    with pytest.raises(BadValue, match=message):
         ComparisonExplorer(**state)
     assert (repr(app), app.caption) == before
 
 
-def test_the_boxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
+def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
     box(app, "fire").value = True
     assert app.methods == (*DEFAULT, "fire")
     box(app, "forget").value = True
@@ -144,52 +154,58 @@ def test_the_boxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Compa
     assert app._message.value == ""
 
 
-def test_without_a_method_it_says_so_and_stays_usable(app: ComparisonExplorer) -> None:
+def test_without_a_method_the_caption_says_so_and_the_app_stays_usable(app: ComparisonExplorer) -> None:
     app.methods = ()
-    assert "choose one above" in app.caption
+    assert "No method is chosen: select at least one." in app.caption
     assert means(app) == {}
     app.methods = ("learned", "rotary trained at 16L")
-    assert "Not defined beyond the training length: learned." in app.caption
+    assert "Not defined beyond 64: learned." in app.caption
     assert "Tested at its training length only: rotary trained at 16L." in app.caption
 
 
 def test_the_caption_is_computed_from_every_seed(app: ComparisonExplorer) -> None:
-    curves = lab.published_curves("text", "by_length")
-    rise = {name: [points[1024] - points[64] for points in curves[name].values()] for name in DEFAULT}
-    assert "alibi and kerple-log do not break" in app.caption
-    assert max(rise["alibi"] + rise["kerple-log"]) <= 0.1
-    assert "none drifts" in app.caption
-    assert 0.1 < min(rise["none"]) <= max(rise["none"]) < 0.5
-    assert "sinusoidal, rotary and t5 break" in app.caption
-    assert min(rise["sinusoidal"] + rise["rotary"] + rise["t5"]) >= 0.5
-    assert "kerple-log is best in every seed" in app.caption
-    for seed in range(3):
-        assert min(DEFAULT, key=lambda name: curves[name][seed][1024]) == "kerple-log"
+    curves = published("longer windows")
+    sentence = app.caption[app.caption.index("In every seed ") :].split(". ")[0]
+    holding, _, rest = sentence.partition(" hold")
+    failing = rest.split(";")[-1]
+    for name in DEFAULT:
+        rises = [max(value for x, value in seed.items() if x > 64) - seed[64] for seed in curves[name].values()]
+        assert (name in holding) == (max(rises) <= HOLDS)
+        assert (name in failing) == (min(rises) >= FAILS)
+    (best,) = [part for part in app.caption.split(". ") if part.startswith("On the longest windows ")]
+    leads = [{name: curves[name][seed][1024] for name in DEFAULT} for seed in range(3)]
+    leaders = [name for name in DEFAULT if all(bits[name] <= min(bits.values()) + TIE for bits in leads)]
+    assert all(name in best for name in leaders)
+    assert "3 seeds (thin) and their mean (thick)" in app.caption
 
 
-def test_where_seeds_disagree_nothing_is_claimed() -> None:
-    flat, steep = {64: 2.0, 128: 2.0}, {64: 2.0, 128: 3.0}
-    assert fates({"a": {0: flat, 1: steep}}, differences=False) == ["The seeds do not agree on a."]
-    assert fates({"a": {0: {1: 0.9, 2: 0.0}}}, differences=True) == [
-        "In every seed: a does not break (at most 0.1 bit worse)."
-    ]
-    assert best({"a": {0: flat, 1: steep}, "b": {0: steep, 1: flat}}, lowest=True).endswith(
-        "no method is best in every seed."
-    )
-    assert best({"a": {0: flat}, "b": {0: flat}}, lowest=False).endswith("a and b are best in every seed.")
-    assert best({"a": {0: flat}}, lowest=True) == ""
-    assert scores({"a": {0: {63: 1.0}, 1: {63: 0.4}}}) == ["Neither in every seed: a."]
-    assert scores({"a": {0: {63: 0.4}}}) == ["Right less than half of the time there, in every seed: a."]
-
-
-@pytest.mark.parametrize("task", ["longer windows", "same targets", "needle"])
-def test_the_words_of_a_mark_stand_where_no_curve_passes(app: ComparisonExplorer, task: str) -> None:
-    app.task = task
+@pytest.mark.parametrize("question", ["longer windows", "same targets", "needle"])
+def test_labels_of_marks_avoid_curves(app: ComparisonExplorer, question: str) -> None:
+    app.question = question
     low, high = app.figure.layout.yaxis2.range
+    left, right = app.figure.layout.xaxis2.range
     notes = [note for note in app.figure.layout.annotations if note.text.startswith("alibi") and note.visible]
     assert len(notes) == 2
     for note in notes:
-        at = min(app.figure.data[0].x, key=lambda place: abs(place - 10**note.x))
-        seeds = [points for name in DEFAULT for points in app.curves[name].values()]
-        distance = min(abs(points[int(at)] - (low + note.y * (high - low))) for points in seeds)
-        assert distance > 0.08 * (high - low)
+        x = 10 ** (left + note.x * (right - left))
+        nearest = min(app.figure.data[0].x, key=lambda point: abs(point - x))
+        values = app.results.loc[app.results["x"] == nearest, "value"].dropna()
+        assert min(abs(values - (low + note.y * (high - low)))) > 0.08 * (high - low)
+
+
+def test_any_table_of_results_can_be_shown() -> None:
+    runs = [lab.Run("alibi", task="needle", length=8, steps=2, longest=2, seed=5)]
+    records = lab.sweep(runs, progress=False)
+    rows = record_table(records, "mine")
+    app = ComparisonExplorer(rows)
+    assert repr(app) == "ComparisonExplorer(question='needle', methods=('alibi',), evaluated='as trained')"
+    assert "Results: mine; one seed, which proves little." in app.caption
+    assert list(means(app)["alibi"]) == [7, 15]
+    assert not any(note.text.startswith("alibi") and note.visible for note in app.figure.layout.annotations), (
+        "a table does not say how many heads its models have"
+    )
+
+
+def test_a_table_without_answers_is_refused() -> None:
+    with pytest.raises(ValueError, match="results must answer a question out of longer windows"):
+        ComparisonExplorer(lab.results_table([]))

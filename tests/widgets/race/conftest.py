@@ -1,4 +1,4 @@
-"""What several tests of LengthLab need."""
+"""Fixtures shared by the tests of LengthLab."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def no_race_thread() -> bool:
 
 @pytest.fixture
 def long_race() -> Iterator[LengthLab]:
-    """A race that will not end by itself, with a few steps done."""
+    """A long race, a few steps after its start."""
     app = small(steps=2000)
     app.train()
     until(lambda: len(app.losses["none"]) > 3, "a few steps")

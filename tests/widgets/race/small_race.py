@@ -1,4 +1,4 @@
-"""A small race to drive without a browser, and what to look for in its app."""
+"""A small race to drive without a browser, and helpers that read its app."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,10 +6,10 @@ from typing import Any
 
 from ipywidgets import Widget
 
-from alibi_viz.figures.panel import KINDS
+from alibi_viz.figures.panel import KINDS, MAX_METHODS
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.race.traits import METHODS
+from alibi_viz.widgets.race.controls import COMMON_METHODS
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
 DEADLINE = 60  # seconds, for what takes one
@@ -35,7 +35,7 @@ def lanes(app: LengthLab) -> str:
 
 
 def small(**state: object) -> LengthLab:
-    """A race of a second."""
+    """An app whose race takes a second."""
     return LengthLab(**{"methods": ["alibi", "none"], "length": 8, "steps": 10} | state)
 
 
@@ -47,14 +47,18 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 def trace(app: LengthLab, kind: str, method: str) -> Any:
-    return app.figure.data[(1 + KINDS.index(kind)) * len(METHODS) + METHODS.index(method)]
+    return app.figure.data[KINDS.index(kind) * MAX_METHODS + COMMON_METHODS.index(method)]
+
+
+def loss_trace(app: LengthLab, method: str) -> Any:
+    return app.figure.data[COMMON_METHODS.index(method) - MAX_METHODS]
 
 
 def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
-    shown = trace(app, kind, method)
-    return dict(zip(shown.x.tolist(), shown.y.tolist(), strict=True))
+    drawn = trace(app, kind, method)
+    return dict(zip(drawn.x.tolist(), drawn.y.tolist(), strict=True))
 
 
-def open_tab(app: LengthLab, view: str) -> None:
-    app.view = view
-    until(lambda: not any(report.measuring for report in app._reports.values()), f"the measurements of {view}")
+def open_tab(app: LengthLab, question: str) -> None:
+    app.question = question
+    until(lambda: not any(report.measuring for report in app._reports.values()), f"the measurements of {question}")

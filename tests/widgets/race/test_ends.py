@@ -1,14 +1,11 @@
-"""What LengthLab leaves behind when it is stopped, closed, or turned to another tab."""
+"""What LengthLab leaves behind when it is stopped, closed, or turned to another question."""
 
 import time
 
 import pytest
-import torch
 
-from alibi_viz import lab
 from alibi_viz.lab import TrainingDiverged
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.race.views import measurements
 
 TINY = {"methods": ["alibi", "none"], "length": 8, "steps": 10}
 
@@ -18,55 +15,42 @@ def test_a_closed_app_measures_nothing():
     future = app.train()
     while not app.losses.get("none"):
         time.sleep(0.01)
-    app.view = "by position"
+    app.question = "by position"
     app.close()
     future.result()
     app._background.join()
-    assert not app._reports[False].measured
+    assert not app._reports["text"].measured
 
 
-def test_measuring_that_was_stopped_does_not_go_on_in_words():
+def test_the_caption_says_that_measuring_was_stopped():
     app = LengthLab(**TINY, seeds=5)
     app.train().result()
-    app.view = "same targets"
+    app.question = "same targets"
     app.stop()
     app._background.join()
     assert "being measured" not in app.caption
 
 
-def test_each_race_knows_its_own_settings():
+def test_each_race_has_its_own_settings():
     app = LengthLab(**TINY)
     app.train().result()
     app.length = 16
-    app.view = "needle"
+    app.question = "needle"
     app.train().result()
     assert "changed since" not in app.caption
-    app.view = "race"
+    app.question = "longer windows"
     assert "changed since" in app.caption
     app.length = 8
     assert "changed since" not in app.caption
 
 
-def test_a_model_that_diverged_is_not_called_undefined():
+def test_models_that_diverged_are_neither_measured_nor_called_undefined():
     app = LengthLab(methods=["alibi"], length=8, steps=60, learning_rate=1000.0)
     with pytest.raises(TrainingDiverged):
         app.train().result()
-    for view in ("by position", "same targets"):
-        app.view = view
+    for question in ("longer windows", "gap", "by position", "same targets"):
+        app.question = question
         app._background.join()
-        assert "alibi gives no number" in app.caption
+        assert "The models were not trained to the end, so they tell nothing about the methods." in app.caption
         assert "not defined" not in app.caption
-
-
-@pytest.mark.parametrize("length", [8, 24, 33])
-def test_no_bin_mixes_positions_trained_on_with_others(monkeypatch, length):
-    app = LengthLab(methods=["alibi"], length=length, steps=10)
-    app.train().result()
-    report, longest = app._reports[False], 16 * length
-    beyond = (torch.arange(1, longest + 1) > length).float()
-    monkeypatch.setattr(lab, "loss_by_position", lambda *_, **__: beyond)
-    list(measurements(report, "by position"))
-    points = report.measured["by position"][0]["alibi"]
-    assert points[1] == 0
-    assert points == {place: float(place > length) for place in points}
-    assert max(points) < longest - length  # the last bin holds many positions: one alone is noise
+    assert not app._reports["text"].measured

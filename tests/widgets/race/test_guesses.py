@@ -1,22 +1,22 @@
-"""What is guessed before a race: drawn at once, locked while it is on, held against what came of it."""
+"""Guesses before a race: drawn at once, locked while it runs, compared with its results."""
 
 from tests.widgets.race.small_race import DEADLINE, control, points, small, until
 
 
-def test_a_guess_is_drawn_before_and_scored_after() -> None:
+def test_a_guess_is_drawn_before_and_compared_after() -> None:
     app = small(guesses={"none": {2: 3.0, 16: 7.5}})
     assert points(app, "guesses", "none") == {16: 3.0, 128: 7.5}
     app.train().result(DEADLINE)
-    bits = app.results["none"]
+    bits = app.means["none"]
     assert (
-        f"You guessed: none 3.0 at 2 L, where it was {bits[16]:.1f} and 7.5 at 16 L, where it was {bits[128]:.1f}."
+        f"You guessed: none 3.0 at 2 L (measured: {bits[16]:.1f}) and 7.5 at 16 L (measured: {bits[128]:.1f})."
         in app.caption
     )
     app.guesses = {"none": {2: round(bits[16], 1)}}
-    assert "You guessed" not in app.caption, "after the race it is no guess"
+    assert "You guessed" not in app.caption, "a value set after the race is not a guess"
 
 
-def test_guesses_are_locked_while_the_race_is_on() -> None:
+def test_guesses_are_locked_while_a_race_runs() -> None:
     app = small(steps=2000, guesses={"alibi": {4: 5.0}})
     app.train()
     until(lambda: app.losses["alibi"], "a step")
@@ -27,11 +27,11 @@ def test_guesses_are_locked_while_the_race_is_on() -> None:
     until(lambda: not app.running, "the end")
 
 
-def test_sliders_and_the_trait_say_the_same() -> None:
+def test_guess_sliders_and_the_trait_agree() -> None:
     app = small()
     assert app.guesses == {}
     control(app, "s-guess").value = True
-    assert app.guesses == {}, "a slider that nobody moved is no guess"
+    assert app.guesses == {}, "a slider that was not moved is not a guess"
     control(app, "s-guess-none-16").value = 7.3
     assert app.guesses == {"none": {16: 7.3}}
     app.guesses = {"alibi": {2: 2.5}}

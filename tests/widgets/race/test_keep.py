@@ -1,4 +1,4 @@
-"""Trained models kept from LengthLab, and opened by SlopeSurgery."""
+"""Trained models, saved by LengthLab and opened by SlopeSurgery."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_models_are_kept_with_their_settings_and_curves(trained: LengthLab, tmp_
     assert torch.equal(kept.model.head.weight, trained.models["alibi"].head.weight)
     assert (kept.settings["length"], kept.settings["steps"], kept.settings["seed"]) == (8, 10, 4)
     assert kept.curves["loss"] == trained.losses["alibi"]
-    assert kept.curves["by_length"] == {str(at): bits for at, bits in trained.results["alibi"].items()}
+    assert kept.curves["by_length"] == {str(at): bits for at, bits in trained.means["alibi"].items()}
     learned = lab.load_run(tmp_path / "mine" / "learned").curves["by_length"]
     assert [at for at, bits in learned.items() if bits is not None] == ["8"]
     surgery = SlopeSurgery()
@@ -34,7 +34,7 @@ def test_models_are_kept_with_their_settings_and_curves(trained: LengthLab, tmp_
     assert "alibi, trained on windows of 8 bytes" in surgery.caption
 
 
-def test_nothing_is_overwritten_and_nothing_half_written(trained: LengthLab, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_or_half_written(trained: LengthLab, tmp_path: Path) -> None:
     (tmp_path / "learned").mkdir()
     with pytest.raises(BadValue, match="learned' exists already and is not overwritten"):
         trained.keep(tmp_path)
@@ -44,10 +44,10 @@ def test_nothing_is_overwritten_and_nothing_half_written(trained: LengthLab, tmp
     assert "exists already" in message(trained)
     control(trained, "s-folder").value = "  "
     control(trained, "s-keep").click()
-    assert "no folder was named" in message(trained)
+    assert "no folder is named" in message(trained)
 
 
-def test_without_a_trained_model_there_is_nothing_to_keep(tmp_path: Path, long_race: LengthLab) -> None:
+def test_keeping_without_a_trained_model_is_refused(tmp_path: Path, long_race: LengthLab) -> None:
     for app in (small(), long_race):
         with pytest.raises(BadValue, match="there is no trained model to keep"):
             app.keep(tmp_path / "mine")
@@ -58,7 +58,7 @@ def test_models_that_have_diverged_are_not_kept(tmp_path: Path) -> None:
     app = small(learning_rate=1000.0)
     with pytest.raises(lab.TrainingDiverged):
         app.train().result(DEADLINE)
-    with pytest.raises(BadValue, match="these models have diverged in training"):
+    with pytest.raises(BadValue, match="the training of these models has diverged"):
         app.keep(tmp_path / "mine")
     assert "not defined" not in app.caption
     model = lab.make_model("alibi", max_length=8)
@@ -70,8 +70,8 @@ def test_models_that_have_diverged_are_not_kept(tmp_path: Path) -> None:
         SlopeSurgery().open_run(folder)
 
 
-def test_models_of_needles_are_kept_and_not_opened_where_text_is_tested(tmp_path: Path) -> None:
-    app = small(view="needle")
+def test_models_of_a_task_are_kept_but_not_opened_by_slope_surgery(tmp_path: Path) -> None:
+    app = small(question="needle")
     app.train().result(DEADLINE)
     app.keep(tmp_path)
     with pytest.raises(BadValue, match="was trained on the task needle; only models of text"):
@@ -79,15 +79,15 @@ def test_models_of_needles_are_kept_and_not_opened_where_text_is_tested(tmp_path
 
 
 @pytest.mark.parametrize("path", ["~nosuchuser/x", "a\0b", "x" * 5000])
-def test_a_path_that_cannot_be_is_named_wherever_it_is_typed(trained: LengthLab, path: str) -> None:
+def test_an_impossible_path_is_named_wherever_it_is_typed(trained: LengthLab, path: str) -> None:
     surgery = SlopeSurgery()
     control(surgery, "s-folder").value = path
-    assert "is no path that can be used" in message(surgery)
+    assert "is not a usable path" in message(surgery)
     control(trained, "s-folder").value = path
     control(trained, "s-keep").click()
-    assert "is no path that can be used" in message(trained)
+    assert "is not a usable path" in message(trained)
     app = small()
     control(app, "s-text").value = "file"
     control(app, "s-path").value = path
-    assert "is no path that can be used" in message(app)
+    assert "is not a usable path" in message(app)
     assert len(message(app)) < 300

@@ -8,25 +8,25 @@ import torch
 from alibi_viz import lab
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.report import TARGETS
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, message, small, until
+from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, loss_trace, message, points, small, until
 
-# The race.
+# A race.
 
 
-def test_it_starts_readable_and_its_repr_never_changes() -> None:
+def test_the_repr_shows_the_state_before_and_after_a_race() -> None:
     app = small(seed=3)
-    words = (
+    expected = (
         "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, seeds=1, learning_rate=0.008, text=None, "
-        "guesses={}, view='race', published=False)"
+        "guesses={}, question='longer windows', published=False)"
     )
-    assert repr(app) == words
-    assert app.caption.startswith("Train starts alibi and none from the same weights")
-    assert (app.losses, app.results, app.models) == ({}, {}, {})
+    assert repr(app) == expected
+    assert app.caption.startswith("Press Train: alibi and none start from the same weights")
+    assert (app.losses, app.means, app.models, len(app.results)) == ({}, {}, {}, 0)
     app.train().result(DEADLINE)
-    assert repr(app) == words
+    assert repr(app) == expected
 
 
-def test_the_numbers_are_those_of_the_laboratory() -> None:
+def test_the_results_are_those_of_lab_race() -> None:
     app = small()
     app.train().result(DEADLINE)
     threads = torch.get_num_threads()
@@ -37,40 +37,41 @@ def test_the_numbers_are_those_of_the_laboratory() -> None:
         steps = [lap.step.loss for lap in laps if lap.method == method and lap.scores is None]
         assert app.losses[method] == steps
         tests = [lap for lap in laps if lap.method == method and lap.scores is not None]
-        assert app.results[method] == tests[-1].scores
+        assert app.means[method] == tests[-1].scores
         for name, value in tests[-1].model.state_dict().items():
             assert torch.equal(value, app.models[method].state_dict()[name])
 
 
-def test_the_threads_of_the_kernel_are_left_alone() -> None:
+def test_a_race_leaves_the_number_of_threads_unchanged() -> None:
     before = torch.get_num_threads()
     app = small()
     app.train().result(DEADLINE)
     assert torch.get_num_threads() == before
 
 
-def test_the_figure_shows_what_was_measured() -> None:
+def test_the_figure_shows_the_results() -> None:
     app = small()
     app.train().result(DEADLINE)
-    left, right = app.figure.data[0], app.figure.data[5]
-    assert list(left.y) == app.losses["alibi"]
-    assert dict(zip(right.x, right.y, strict=True)) == app.results["alibi"]
-    assert [trace.visible for trace in app.figure.data] == [True, False, False, False, True] * 2 + [False] * 15
+    assert list(loss_trace(app, "alibi").y) == app.losses["alibi"]
+    assert points(app, "mean", "alibi") == app.means["alibi"]
+    visible = [True, False, False, False, True, False, False]
+    assert [trace.visible for trace in app.figure.data] == visible + [False] * 21 + visible
 
 
-def test_the_caption_says_what_was_measured() -> None:
+def test_the_caption_is_computed_from_the_results() -> None:
     app = small(methods=["alibi", "learned", "none"])
     app.train().result(DEADLINE)
-    alibi, none = app.results["alibi"], app.results["none"]
+    alibi, none = app.means["alibi"], app.means["none"]
     assert app.caption.startswith("Trained 10 steps on windows of 8 bytes of Python language reference, seed 0.")
     more = f"{abs(none[32] - alibi[32]):.2f} {'more' if none[32] >= alibi[32] else 'less'}"
-    assert f"alibi needs {alibi[32]:.2f} bits per byte and none {more}" in app.caption.replace(", none", " and none")
-    assert "learned: not defined beyond 8, where the table ends." in app.caption
-    assert "1/e in 256 tokens (1/m) and is practically blind beyond 1,024 (4/m)" in app.caption
-    assert [math.isnan(loss) for loss in app.results["learned"].values()] == [False, True, True, True, True]
+    assert f"alibi needs {alibi[32]:.2f} bits per byte, none {more}" in app.caption
+    assert "Not defined beyond 8: learned." in app.caption
+    assert "weighs a key 256 tokens back (1/m) e times less" in app.caption
+    assert "1,024 back (4/m) 55 times less" in app.caption
+    assert [math.isnan(loss) for loss in app.means["learned"].values()] == [False, True, True, True, True]
 
 
-def test_models_advance_together_with_bars_speeds_and_times(long_race: LengthLab) -> None:
+def test_models_advance_together_and_lanes_show_their_progress(long_race: LengthLab) -> None:
     until(lambda: "s left" in lanes(long_race), "a time")
     words = lanes(long_race)
     assert words.count('role="progressbar"') == words.count("tokens/s") == words.count("s left") == 2
@@ -79,26 +80,26 @@ def test_models_advance_together_with_bars_speeds_and_times(long_race: LengthLab
     assert max(done) - min(done) <= 1
 
 
-def test_the_picture_moves_while_it_trains(long_race: LengthLab) -> None:
-    before = len(long_race.figure.data[0].x)
-    until(lambda: len(long_race.figure.data[0].x) > before, "a longer curve")
-    until(lambda: len(long_race.figure.data[5].x) == 5, "a test at every length")
+def test_the_figure_is_updated_during_a_race(long_race: LengthLab) -> None:
+    before = len(loss_trace(long_race, "alibi").x)
+    until(lambda: len(loss_trace(long_race, "alibi").x) > before, "a longer curve")
+    until(lambda: len(points(long_race, "mean", "alibi")) == 5, "results at every length")
     assert long_race.caption.startswith("Training on windows of 8 bytes")
 
 
 def test_stop_leaves_a_usable_result(long_race: LengthLab) -> None:
-    until(lambda: long_race.results["none"], "a test")
+    until(lambda: long_race.means["none"], "a checkpoint")
     long_race.stop()
     until(lambda: not long_race.running, "the end")
     done = len(long_race.losses["none"])
     assert f"Stopped after step {done:,} of 2,000" in long_race.caption
-    assert "tested last after step 30" in long_race.caption
-    assert list(long_race.results["none"]) == [8, 16, 32, 64, 128]
+    assert "last tested after step 30" in long_race.caption
+    assert list(long_race.means["none"]) == [8, 16, 32, 64, 128]
     assert long_race.models["none"](torch.zeros(1, 20, dtype=torch.long)).shape == (1, 20, 256)
     assert lanes(long_race).count("stopped") == 2
 
 
-def test_training_again_starts_afresh() -> None:
+def test_training_again_starts_from_the_beginning() -> None:
     app = small()
     app.train().result(DEADLINE)
     first = app.losses
@@ -106,13 +107,13 @@ def test_training_again_starts_afresh() -> None:
     assert app.losses == first
     assert app.losses is not first
     app.seed = 1
-    assert "The controls have changed since: Train again." in app.caption
+    assert "The settings have changed since: train again." in app.caption
     app.train().result(DEADLINE)
     assert app.losses != first
     assert "changed" not in app.caption
 
 
-def test_changes_during_a_race_hold_for_the_next_one(long_race: LengthLab) -> None:
+def test_changes_during_a_race_apply_to_the_next_one(long_race: LengthLab) -> None:
     long_race.methods = ["rotary"]
     long_race.length = 16
     assert set(long_race.losses) == {"alibi", "none"}
@@ -136,7 +137,7 @@ def test_the_buttons_train_and_stop() -> None:
     assert not control(app, "s-alibi").disabled
 
 
-def test_controls_and_traits_are_one() -> None:
+def test_controls_and_traits_agree() -> None:
     app = small()
     control(app, "s-rotary").value = True
     control(app, "s-none").value = False
@@ -154,7 +155,7 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     app = small()
     control(app, "s-text").value = "own"
     assert control(app, "s-own-text").layout.display != "none"
-    assert (app.text, message(app)) == (None, ""), "an empty field that was just opened is no error"
+    assert (app.text, message(app)) == (None, ""), "an empty field that was just opened is not an error"
     control(app, "s-own-text").value = ENGLISH
     assert app.text == ENGLISH
     control(app, "s-text").value = "file"

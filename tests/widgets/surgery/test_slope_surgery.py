@@ -1,4 +1,4 @@
-"""SlopeSurgery, driven through its traits: every number it shows is what the laboratory measures."""
+"""SlopeSurgery, driven through its traits: every number it shows is a result of the lab's own functions."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.surgery.operation import TARGETS, Operation
+from alibi_viz.widgets.surgery.intervention import TARGETS, Intervention
 from tests.widgets.race.small_race import control
 
 
@@ -28,14 +28,14 @@ def losses(model: lab.SavedRun | object) -> dict[int, float]:
     return lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(64), targets=TARGETS)
 
 
-def test_it_opens_with_a_trained_model_as_it_is(app: SlopeSurgery) -> None:
+def test_it_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
     assert app.before == app.after == losses(lab.published_model("alibi").model)
     assert list(app.before) == [64, 128, 256, 512, 1024]
     assert "as it was trained. On windows of 64 it needs" in app.caption
-    assert len(app.figure.data[1].y) == 0
+    assert len(app.figure.data[-1].y) == 0
 
 
-def test_slopes_are_multiplied_heads_dropped_and_windows_imposed_together(app: SlopeSurgery) -> None:
+def test_slopes_heads_and_window_are_changed_together(app: SlopeSurgery) -> None:
     model = lab.published_model("alibi").model
     app.factor, app.dropped, app.window = 0.5, "3", 100
     expected = losses(lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100))
@@ -44,21 +44,21 @@ def test_slopes_are_multiplied_heads_dropped_and_windows_imposed_together(app: S
     assert (
         "slopes times 0.5, the bias of head 3 dropped in every layer and a window of 100 keys imposed." in app.caption
     )
-    assert app.figure.data[3].y.tolist() == pytest.approx(list(expected.values()))
-    reach = lab.attention_reach(
+    assert app.figure.data[1].y.tolist() == pytest.approx(list(expected.values()))
+    reach = lab.attention_stats(
         lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100),
         lab.load_text(),
         512,
         trained=64,
         windows=4,
     )
-    assert np.allclose(app.figure.data[1].y, reach.distance.flatten(), atol=1e-3)
+    assert np.allclose(app.figure.data[-1].y, reach.distance.flatten(), atol=1e-3)
     app.dropped = "all"
     assert app.after == pytest.approx(losses(lab.impose_window(lab.drop_bias(model), 100)))
     assert "times" not in app.caption, "a factor on no bias is no change"
 
 
-def test_the_caption_says_what_follows(app: SlopeSurgery) -> None:
+def test_the_caption_compares_with_the_model_as_trained(app: SlopeSurgery) -> None:
     app.factor = 0.25
     worse = app.after[1024] - app.before[1024]
     assert (
@@ -68,11 +68,11 @@ def test_the_caption_says_what_follows(app: SlopeSurgery) -> None:
     assert f"at worst {rise:+.2f} beyond 64" in app.caption
     app.subject, app.window = "rotary", 64
     assert "a window of 64 keys imposed" in app.caption
-    assert "does not break" in app.caption
+    assert "With length it holds: at worst" in app.caption
     assert "with 0% of their weight on keys further back than the training length, 64" in app.caption
 
 
-def test_rotary_changes_its_rule_and_has_nothing_to_multiply(app: SlopeSurgery) -> None:
+def test_rotary_has_a_rule_to_change_and_no_bias_to_multiply(app: SlopeSurgery) -> None:
     app.subject = "rotary"
     plain = app.before
     for rule in ("pi", "ntk"):
@@ -88,7 +88,7 @@ def test_rotary_changes_its_rule_and_has_nothing_to_multiply(app: SlopeSurgery) 
 @pytest.mark.parametrize(
     ("subject", "bias", "rule"), [("alibi", True, False), ("rotary", False, True), ("sinusoidal", False, False)]
 )
-def test_only_what_applies_can_be_set(app: SlopeSurgery, subject: str, bias: bool, rule: bool) -> None:
+def test_controls_that_do_not_apply_are_disabled(app: SlopeSurgery, subject: str, bias: bool, rule: bool) -> None:
     app.subject = subject
     for css in ("s-factor", "s-factor-field", "s-dropped"):
         assert control(app, css).disabled is not bias
@@ -96,17 +96,17 @@ def test_only_what_applies_can_be_set(app: SlopeSurgery, subject: str, bias: boo
     assert not control(app, "s-window").disabled
 
 
-def test_a_method_of_your_own_with_a_bias_that_is_no_alibi() -> None:
+def test_your_own_model_with_another_bias() -> None:
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert app.subject == "yours"
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5, trained on windows of 16 bytes, tested on 768 bytes of your text: slopes times 2." in app.caption
 
 
-def test_learned_positions_end_and_it_is_said() -> None:
+def test_the_caption_says_where_learned_positions_end() -> None:
     app = SlopeSurgery(lab.make_model("learned", max_length=32))
     assert "on windows of 512 its positions are not defined" in app.caption
-    assert np.isnan(app.figure.data[2].y).tolist() == [False, True, True, True, True]
+    assert (app.figure.data[0].x.tolist(), app.figure.data[0].name) == ([32], "as trained (to 32 only)")
     assert "nan" not in app.caption
 
 
@@ -125,19 +125,19 @@ def test_learned_positions_end_and_it_is_said() -> None:
         ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, yours, got 't5'"),
     ],
 )
-def test_a_bad_value_is_told_and_changes_nothing(app: SlopeSurgery, name: str, value: object, message: str) -> None:
+def test_a_bad_value_is_named_and_changes_nothing(app: SlopeSurgery, name: str, value: object, message: str) -> None:
     before = (repr(app), app.caption, app.after)
     with pytest.raises(BadValue, match=message):
         setattr(app, name, value)
     assert (repr(app), app.caption, app.after) == before
 
 
-def test_a_text_that_is_too_short_is_told() -> None:
+def test_a_text_that_is_too_short_is_refused() -> None:
     with pytest.raises(ValueError, match="too long: your text has 80 bytes of validation text"):
         SlopeSurgery(text="x" * 800)
 
 
-def test_a_kept_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path) -> None:
+def test_a_saved_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path) -> None:
     model = lab.make_model("kerple-log", seed=3, max_length=16)
     folder = lab.save_run(tmp_path / "mine", model, settings={"length": 16})
     field = control(app, "s-folder")
@@ -151,7 +151,7 @@ def test_a_kept_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path)
 
 
 @pytest.mark.parametrize("fault", ["missing", "foreign", "damaged", "other version"])
-def test_a_folder_that_is_no_run_is_told_in_the_app_which_stays_as_it_was(
+def test_a_folder_without_a_usable_run_is_named_and_changes_nothing(
     app: SlopeSurgery, tmp_path: Path, fault: str
 ) -> None:
     folder = tmp_path / "run"
@@ -174,7 +174,7 @@ def test_a_folder_that_is_no_run_is_told_in_the_app_which_stays_as_it_was(
     assert "slopes times 2" in app.caption
 
 
-def test_the_controls_and_the_traits_say_the_same(app: SlopeSurgery) -> None:
+def test_controls_and_traits_agree(app: SlopeSurgery) -> None:
     control(app, "s-factor").value = 4
     assert app.factor == 4
     assert control(app, "s-factor-field").value == "4"
@@ -189,22 +189,22 @@ def test_the_controls_and_the_traits_say_the_same(app: SlopeSurgery) -> None:
     assert app.window is None
 
 
-def test_a_change_leaves_no_copy_of_the_weights() -> None:
+def test_a_changed_model_shares_its_weights() -> None:
     model = lab.published_model("alibi").model
-    changed = Operation(model, 64, 2.0, "1", 32, "plain").changed()
+    changed = Intervention(model, 64, 2.0, "1", 32, "plain").apply()
     assert changed.head.weight is model.head.weight
 
 
 @pytest.mark.parametrize("length", [None, [64], "abc", True, 0])
-def test_a_kept_run_whose_length_is_no_length_is_refused(app: SlopeSurgery, tmp_path: Path, length: object) -> None:
+def test_a_saved_run_with_an_invalid_length_is_refused(app: SlopeSurgery, tmp_path: Path, length: object) -> None:
     folder = lab.save_run(tmp_path / "run", lab.make_model("alibi", max_length=16), settings={"length": length})
     before = repr(app)
     control(app, "s-folder").value = str(folder)
-    assert "length must be an integer from 1 up" in app._message.value
+    assert "length must be an integer of at least 1" in app._message.value
     assert repr(app) == before
 
 
-def test_rotarys_rule_counts_from_the_length_that_the_model_was_trained_on() -> None:
+def test_the_rotary_rule_uses_the_training_length() -> None:
     model = lab.make_model("rotary")  # whose max_length says 256
     app = SlopeSurgery(model, length=16, rule="pi")
     changed = lab.change_rotary_rule(model, "pi", 16)
@@ -212,6 +212,6 @@ def test_rotarys_rule_counts_from_the_length_that_the_model_was_trained_on() -> 
     assert app.after[32] != app.before[32]
 
 
-def test_a_length_that_is_no_number_is_named() -> None:
-    with pytest.raises(BadValue, match=r"length must be an integer from 1 up, .*, got '8'"):
+def test_a_length_that_is_not_an_integer_is_named() -> None:
+    with pytest.raises(BadValue, match=r"length must be an integer of at least 1, .*, got '8'"):
         SlopeSurgery(lab.make_model("learned", max_length=16), length="8")

@@ -1,0 +1,185 @@
+"""What LengthLab says about a race, besides the findings of its questions: its progress, and how much it proves."""
+
+import html
+import math
+from collections.abc import Mapping
+
+from alibi_viz import lab
+from alibi_viz.figures.panel import STYLES
+from alibi_viz.lab.questions import join
+from alibi_viz.lab.questions.question import mean_curve
+from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
+from alibi_viz.widgets.race.report import RaceReport, published_seeds
+
+__all__ = ["LANES_STYLE", "alibi_sentence", "caption", "lanes", "published_sentence"]
+
+FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
+
+LANES_STYLE = """<style>
+.alibi-lanes { display: grid; grid-template-columns: max-content minmax(80px, 1fr) repeat(3, max-content);
+  gap: 3px 14px; align-items: center; max-width: 860px; font-variant-numeric: tabular-nums; line-height: 1.35;
+  color: var(--alibi-ink); }
+.alibi-lanes .progress { height: 9px; border-radius: 5px; overflow: hidden; background: rgba(128, 128, 128, 0.22); }
+.alibi-lanes .progress-bar { height: 100%; border-radius: 5px; }
+.alibi-lanes .number { text-align: right; }
+</style>"""
+
+
+def caption(
+    report: RaceReport, question: lab.Question, guesses: Mapping[str, Mapping[int, float]], marks: Mapping[str, float]
+) -> str:
+    """What is shown about a question, in a few sentences."""
+    settings = report.settings
+    sentences = [_status(report)]
+    if report.state == "ready":
+        sentences.append(question.summary)
+    elif report.failed:
+        sentences.append("The models were not trained to the end, so they tell nothing about the methods.")
+    elif report.unmeasured(question):
+        sentences.append(_measuring(report))
+    else:
+        sentences += question.findings(report.results(question), settings.length)
+        if question is settings.main and report.board.last_checkpoint():
+            sentences += [alibi_sentence(marks), _under_trained(report), _compare_guesses(report, question, guesses)]
+        sentences.append(_weight(report))
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def alibi_sentence(marks: Mapping[str, float]) -> str:
+    """How far ALiBi's flattest head sees, so that a flat curve isn't taken for an unlimited memory."""
+    if not marks:
+        return ""
+    near, far = marks.values()
+    return (
+        f"alibi's flattest head weighs a key {near:,.0f} tokens back (1/m) e times less than the current one, and one "
+        f"{far:,.0f} back (4/m) 55 times less: a flat curve means that nothing fails, not that all of the text is used."
+    )
+
+
+def published_sentence(question: lab.Question, methods: tuple[str, ...], length: int) -> str:
+    """What the dotted lines are."""
+    rows = published_seeds(question, methods, length)
+    if rows.empty:
+        return "There are no published seeds for this question."
+    results, trained = lab.published_results(), int(rows["length"].mode()[0])
+    steps = results.loc[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task), "x"].max()
+    moved = (
+        ""
+        if trained == length or (rows["x"] == results["x"][rows.index]).all()
+        else (f", drawn at the same multiples of {length}")
+    )
+    return f"Dotted: published seeds, not trained here, {steps} steps on windows of {trained}{moved}."
+
+
+def lanes(report: RaceReport, slots: list[str]) -> str:
+    """One line per method, HTML: its progress bar, steps, tokens per second and time left."""
+    return f'<div class="alibi-lanes">{"".join(_lane(report, name, slots) for name in report.settings.methods)}</div>'
+
+
+def _status(report: RaceReport) -> str:
+    """What is being done, or was done."""
+    board, settings = report.board, report.settings
+    done = min(map(board.step, board.methods), default=0)
+    tested = f"last tested after step {board.last_checkpoint()}" if board.last_checkpoint() else "not tested yet"
+    match report.state:
+        case "ready" if not settings.methods:
+            return "No method is chosen: select at least one."
+        case "ready":
+            tests = f"{settings.lengths[0]:,} to {settings.lengths[-1]:,}"
+            where = f"at distances of {tests}" if settings.task in lab.TASKS else f"on windows of {tests} bytes"
+            return (
+                f"Press Train: {join(settings.methods)} start from the same weights, train on the same "
+                f"{settings.source_name} for {settings.steps:,} steps, and are tested {where} as they learn."
+            )
+        case "running":
+            seed = f" of seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
+            return f"Training on {settings.source_name}: step {done:,} of {settings.steps:,}{seed}, {tested}."
+        case "finished":
+            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}."
+    ended = "Stopped" if report.state == "stopped" else "Ended by an error"
+    if report.complete:
+        where = f"step {done:,} of seed {len(report.boards)} of {settings.seeds}"
+        shown = f"{_seeds(report)}, trained {settings.steps:,} steps on {settings.source_name}"
+        return f"{ended} after {where}. Shown: {shown}."
+    return f"{ended} after step {done:,} of {settings.steps:,} on {settings.source_name}; {tested}."
+
+
+def _measuring(report: RaceReport) -> str:
+    if report.state == "running":
+        return "The models will be measured when the race is over."
+    return "The models are being measured." if report.measuring else "Not every model was measured."
+
+
+def _seeds(report: RaceReport) -> str:
+    """The counted seeds by their numbers."""
+    seeds = [str(report.settings.seed + index) for index in report.counted]
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {join(seeds)}"
+
+
+def _weight(report: RaceReport) -> str:
+    """How much the race proves."""
+    if report.state != "finished":
+        return ""
+    if len(report.complete) < 2:
+        return "One seed proves little: train several."
+    return f"Thin lines are the {len(report.complete)} seeds, thick lines their mean."
+
+
+def _under_trained(report: RaceReport) -> str:
+    """Whether the loss was still falling at the end, on the test bytes, because single batches are too noisy."""
+    settings, checkpoints = report.settings, report.board.checkpoints
+    earlier = [step for step in next(iter(checkpoints.values())) if step < settings.steps]
+    if report.state != "finished" or not earlier or not settings.main.lowest_is_best:
+        return ""
+    before, last, length = max(earlier), settings.steps, settings.length
+    fall = max(tests[before][length] - tests[last][length] for tests in checkpoints.values())
+    if fall < FALLING:
+        return ""
+    return f"Under-trained: from step {before:,} to {last:,} the loss at {length} still fell, by up to {fall:.2f}."
+
+
+def _compare_guesses(report: RaceReport, question: lab.Question, guesses: Mapping[str, Mapping[int, float]]) -> str:
+    """Guesses made before the race, beside the results."""
+    if not question.guess_at or guesses != report.guesses or report.state == "running":
+        return ""
+    curves = seed_curves(report.results(question))
+    parts = []
+    for method, guessed in guesses.items():
+        bits = mean_curve(list(curves.get(method, {}).values()))
+        measured = {multiple: bits.get(multiple * report.settings.length, math.nan) for multiple in guessed}
+        pairs = [
+            f"{value:.1f} at {multiple} L (measured: {measured[multiple]:.1f})"
+            for multiple, value in guessed.items()
+            if math.isfinite(measured[multiple])
+        ]
+        if pairs:
+            parts.append(f"{method} {join(pairs)}")
+    return f"You guessed: {'; '.join(parts)}." if parts else ""
+
+
+def _lane(report: RaceReport, method: str, slots: list[str]) -> str:
+    board, steps = report.board, report.settings.steps
+    color = STYLES[slots.index(method)][0]
+    done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
+    seed = " of this seed" if report.settings.seeds > 1 else ""
+    running = "starting" if left is None else f"{left:.0f} s left{seed}"
+    end = {"ready": "", "running": running}.get(report.state, report.state)
+    bar = f'<div class="progress-bar" style="width: {100 * done / steps:.1f}%; background: {color}"></div>'
+    return (
+        f'<span style="border-left: 4px solid {color}; padding-left: 8px">{html.escape(method)}</span>'
+        f'<div class="progress" role="progressbar" aria-label="{html.escape(method)}" aria-valuenow="{done}" '
+        f'aria-valuemin="0" aria-valuemax="{steps}">{bar}</div>'
+        f'<span class="number">step {done:,} of {steps:,}</span>'
+        f'<span class="number" style="min-width: 8.5em">{_three_digits(speed)} tokens/s</span>'
+        f'<span class="number" style="min-width: 5em">{end}</span>'
+    )
+
+
+def _three_digits(speed: float) -> str:
+    """Three significant digits; the others of a speed are noise.
+
+    >>> _three_digits(12345.6), _three_digits(87.65), _three_digits(0.0)
+    ('12,300', '87.7', '0')
+    """
+    rounded = float(f"{speed:.3g}")
+    return f"{rounded:,.0f}" if speed >= 1000 else f"{rounded:g}"

@@ -1,0 +1,49 @@
+"""The settings of a race."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_lengths
+from alibi_viz.lab.questions import main_question
+from alibi_viz.widgets.race.traits import source_name
+
+__all__ = ["RaceSettings"]
+
+
+@dataclass(frozen=True)
+class RaceSettings:
+    """The state of LengthLab that a race depends on.
+
+    Attributes:
+        task: "text", or one of `TASKS`.
+        methods, length, steps, seed, seeds, learning_rate: traits of LengthLab.
+        text: a trait of LengthLab; None for a task.
+    """
+
+    task: str
+    methods: tuple[str, ...]
+    length: int
+    steps: int
+    seed: int
+    seeds: int
+    learning_rate: float
+    text: str | Path | None = None
+
+    @property
+    def main(self) -> Question:
+        """The question that is answered while the models train, beside their training loss."""
+        return main_question(self.task)
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths at which models are evaluated; for a task, the distances."""
+        if self.task in TASKS:
+            return evaluation_distances(TASKS[self.task], self.length)
+        return evaluation_lengths(self.length)
+
+    @property
+    def source_name(self) -> str:
+        """What the models train on."""
+        if self.task in TASKS:
+            return f"{self.task} examples of up to {self.length} tokens"
+        return f"windows of {self.length} bytes of {source_name(self.text)}"

@@ -1,0 +1,310 @@
+"""LengthLab's questions, seeds and published seeds: every number on the screen is a result of the lab."""
+
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.lab.questions import HOLDS, TIE, by_position, same_targets
+from alibi_viz.lab.questions.question import mean_curve
+from alibi_viz.lab.results import seed_curves
+from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.core.traits import BadValue
+from tests.widgets.race.small_race import DEADLINE, loss_trace, message, open_tab, points, small, trace, until
+
+
+@pytest.fixture(scope="module")
+def trained() -> LengthLab:
+    app = small(methods=["alibi", "learned", "none"], seeds=2)
+    app.train().result(DEADLINE)
+    return app
+
+
+@pytest.fixture(autouse=True)
+def first_tab(trained: LengthLab) -> Iterator[None]:
+    yield
+    trained.question, trained.published, trained.guesses = "longer windows", False, {}
+
+
+# Seeds.
+
+
+def test_every_seed_is_trained_and_drawn_and_the_thick_line_is_their_mean(trained: LengthLab) -> None:
+    alone = [small(methods=["alibi", "learned", "none"], seed=seed) for seed in (0, 1)]
+    for app in alone:
+        app.train().result(DEADLINE)
+    for method in ("alibi", "none"):
+        each = [app.means[method] for app in alone]
+        assert trained.means[method] == pytest.approx(mean_curve(each))
+        assert points(trained, "mean", method) == pytest.approx(trained.means[method])
+        drawn = trace(trained, "seeds", method)
+        cut = int(np.flatnonzero(np.isnan(drawn.y))[0])
+        assert drawn.y[:cut].tolist() == list(each[0].values())
+        assert drawn.y[cut + 1 :].tolist() == list(each[1].values())
+        assert trained.losses[method] == alone[1].losses[method]
+    assert trained.caption.startswith(
+        "Trained 10 steps on windows of 8 bytes of Python language reference, seeds 0 and 1."
+    )
+    assert "Thin lines are the 2 seeds, thick lines their mean." in trained.caption
+
+
+def test_the_caption_says_that_one_seed_proves_little() -> None:
+    app = small()
+    app.train().result(DEADLINE)
+    assert "One seed proves little: train several." in app.caption
+    assert trace(app, "seeds", "alibi").visible is False
+
+
+def test_a_method_is_called_best_only_if_it_is_best_in_every_seed(trained: LengthLab) -> None:
+    each = [{m: board.scores(m)[8] for m in ("alibi", "learned", "none")} for board in trained._report.boards]
+    best = [m for m in each[0] if all(bits[m] <= min(bits.values()) + TIE for bits in each)]
+    (sentence,) = [part for part in trained.caption.split(". ") if part.startswith("At the training length ")]
+    if not best:
+        assert "no method is best in every seed" in sentence
+    elif len(best) == 3:
+        assert "all are within 0.02 of the best in every seed" in sentence
+    else:
+        assert all(m in sentence for m in best)
+        assert not any(m in sentence for m in each[0] if m not in best)
+
+
+def test_a_stopped_seed_leaves_the_complete_ones() -> None:
+    app = small(steps=300, seeds=5, length=8)
+    app.train()
+    until(lambda: app._report and len(app._report.complete) >= 1, "the first seed")
+    until(lambda: len(app._report.boards) >= 2 and app._report.boards[-1].last_checkpoint(), "a test of the next seed")
+    app.stop()
+    until(lambda: not app.running, "the end")
+    report, done = app._report, len(app._report.complete)
+    assert 1 <= done < 5
+    assert f"of seed {len(report.boards)} of 5. Shown: seed" in app.caption
+    assert "trained 300 steps on windows of 8 bytes" in app.caption
+    boards = report.boards[:done]
+    assert app.means["alibi"] == pytest.approx(mean_curve([board.scores("alibi") for board in boards]))
+    assert app.models is boards[-1].models
+    for name in ("gap", "by position", "same targets"):
+        open_tab(app, name)
+        until(lambda: not report.unmeasured(app._question) and not report.measuring, "the measurement")
+        seeds = app.results.query("question == @name")["seed"]
+        assert sorted(set(seeds)) == list(range(done)), "a seed that was cut short is not mixed in"
+    app.close()
+
+
+def test_a_seed_in_training_is_drawn_thin_beside_the_mean_of_complete_ones() -> None:
+    app = small(steps=300, seeds=5)
+    app.train()
+    until(lambda: app._report and len(app._report.boards) == 2 and app._report.boards[1].last_checkpoint(), "a seed")
+    with app._lock:
+        app.refresh()
+        board = app._report.boards[0]
+        if app._report.complete == [0] and app._report.unfinished(app._question) is not None:
+            assert points(app, "mean", "alibi") == board.scores("alibi")
+            assert len(trace(app, "seeds", "alibi").x) == 11, "five points of each seed, and a gap between them"
+    app.stop()
+    until(lambda: not app.running, "the end")
+    app.close()
+
+
+# The table.
+
+
+def test_the_table_holds_every_result_of_the_race(trained: LengthLab) -> None:
+    for name in ("by position", "same targets"):
+        open_tab(trained, name)
+    table = trained.results
+    assert list(table.columns) == list(lab.COLUMNS)
+    assert set(table["question"]) == {"training loss", "longer windows", "gap", "by position", "same targets"}
+    assert (set(table["origin"]), set(table["task"]), set(table["length"])) == ({"live"}, {"text"}, {8})
+    assert set(table["text"]) == {lab.load_text().fingerprint}
+    boards = trained._report.boards
+    losses = table.query("question == 'training loss' and seed == 1 and method == 'none'")
+    assert losses["value"].tolist() == boards[1].losses["none"]
+    curves = seed_curves(table.query("question == 'longer windows'"))
+    for seed in (0, 1):
+        assert curves["alibi"][seed] == boards[seed].scores("alibi")
+    assert math.isnan(curves["learned"][0][16])
+
+
+def test_a_table_costs_little_at_each_update(trained: LengthLab) -> None:
+    """An update comes every 0.2 s. A few hundred rows take some milliseconds; a hundred would show."""
+    trained.question = "gap"
+    started = time.process_time()
+    for _ in range(5):
+        trained._report.results(trained._question)
+    assert (time.process_time() - started) / 5 < 0.1
+
+
+# Questions.
+
+
+def test_gap_shows_the_difference_at_each_checkpoint(trained: LengthLab) -> None:
+    open_tab(trained, "gap")
+    boards = trained._report.boards
+    gaps = [{step: by[32] - by[8] for step, by in board.checkpoints["none"].items()} for board in boards]
+    assert points(trained, "mean", "none") == pytest.approx(
+        {step: (gaps[0][step] + gaps[1][step]) / 2 for step in gaps[0]}
+    )
+    assert (
+        "how many more bits per byte windows of 32 needed than windows of 8, at the last checkpoint" in trained.caption
+    )
+    ends = [list(gap.values())[-1] for gap in gaps]
+    assert all(end <= HOLDS for end in ends)
+    assert f"none ({sum(ends) / 2:+z.2f})" in trained.caption
+    assert trace(trained, "mean", "learned").name == "learned (not defined)"
+    assert loss_trace(trained, "alibi").visible is False
+
+
+def test_losses_by_position_are_those_of_the_lab(trained: LengthLab) -> None:
+    open_tab(trained, "by position")
+    model = trained.models["none"]
+    bits = lab.loss_by_position(model, lab.load_text(), 128, targets=by_position.TARGETS)
+    measured = seed_curves(trained.results.query("question == 'by position'"))["none"][1]
+    assert measured[1] == pytest.approx(float(bits[0]), abs=1e-4)
+    assert measured[2] == pytest.approx(float(bits[1]), abs=1e-4)
+    assert min(measured.values()) >= float(bits.min()) - 1e-4
+    assert "learned is not defined in windows this long" in trained.caption
+    assert "Bits per byte in one long window: alibi" in trained.caption
+
+
+def test_losses_on_the_same_targets_are_those_of_the_lab(trained: LengthLab) -> None:
+    open_tab(trained, "same targets")
+    settings = {"targets": same_targets.TARGETS, "stride": min(same_targets.STRIDE, 8)}
+    expected = lab.loss_by_context(trained.models["alibi"], lab.load_text(), [8, 16, 32, 64, 128], **settings)
+    measured = seed_curves(trained.results.query("question == 'same targets'"))["alibi"][1]
+    assert measured == pytest.approx(expected, abs=1e-4)
+    assert "with the context shown or up to 7 bytes less" in trained.caption
+
+
+def test_models_are_measured_once(trained: LengthLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_tab(trained, "same targets")
+    monkeypatch.setattr(same_targets, "loss_by_context", lambda *_, **__: pytest.fail("measured again"))
+    open_tab(trained, "longer windows")
+    open_tab(trained, "same targets")
+    assert message(trained) == ""
+
+
+def test_a_question_that_was_open_during_the_race_is_measured_at_its_end() -> None:
+    app = small(question="same targets")
+    assert "each predicted from more and more context" in app.caption
+    app.train().result(DEADLINE)
+    until(lambda: "The same bytes each time" in app.caption, "the measurement")
+    assert len(points(app, "mean", "alibi")) == 5
+
+
+def test_training_again_while_models_are_measured() -> None:
+    app = small(methods=["alibi", "none", "rotary"])
+    app.train().result(DEADLINE)
+    app.question = "by position"
+    app.train().result(DEADLINE)
+    until(lambda: "in one long window" in app.caption, "the measurement of the new models")
+    assert message(app) == ""
+
+
+# Tasks.
+
+
+@pytest.mark.parametrize("name", ["needle", "copy", "induction"])
+def test_a_task_has_a_race_of_its_own(name: str) -> None:
+    app, task = small(methods=["alibi", "none"]), lab.TASKS[name]
+    app.train().result(DEADLINE)
+    text = app.means
+    app.question = name
+    assert app.means == {}
+    assert f"train on the same {name} examples of up to 8 tokens" in app.caption
+    app.train().result(DEADLINE)
+    laps = lab.race(["alibi", "none"], task, length=8, steps=10, checkpoints=5)
+    last = {lap.method: lap.scores for lap in laps if lap.scores is not None}
+    assert app.means == last
+    assert list(app.means["alibi"]) == lab.evaluation_distances(task, 8)
+    assert points(app, "mean", "alibi") == app.means["alibi"]
+    assert app.figure.layout.shapes[4].y0 == 1 / 16
+    assert "Guessing is right 6.2% of the time." in app.caption
+    assert app.figure.layout.yaxis.title.text == "bits per answer"
+    assert set(app.results["question"]) == {name, "training loss"}
+    app.question = "longer windows"
+    assert app.means == text, "the race on text is still there"
+
+
+def test_the_caption_says_that_a_race_for_another_question_is_running() -> None:
+    app = small(steps=2000)
+    app.train()
+    until(lambda: app.losses["none"], "a step")
+    app.question = "needle"
+    assert "The race that is running belongs to another question." in app.caption
+    with pytest.raises(RuntimeError, match="a race is running"):
+        app.train()
+    app.stop()
+    until(lambda: not app.running, "the end")
+    assert "another question" not in app.caption
+
+
+# Published seeds.
+
+
+def published_curves(question: str, label: str) -> dict[int, dict[int, float]]:
+    results = lab.published_results()
+    return seed_curves(results.query("question == @question and evaluated == 'as trained'"))[label]
+
+
+@pytest.mark.parametrize("name", ["longer windows", "same targets", "gap"])
+def test_published_seeds_are_drawn_at_the_same_multiples(trained: LengthLab, name: str) -> None:
+    open_tab(trained, name)
+    trained.published = True
+    seeds = published_curves(name, "none")
+    drawn = trace(trained, "published", "none")
+    expected = [value for points in seeds.values() for value in points.values()]
+    assert drawn.y[~np.isnan(drawn.y)].tolist() == pytest.approx(expected)
+    xs = [x if name == "gap" else x * 8 // 64 for x in seeds[0]]
+    assert drawn.x[: len(xs)].tolist() == xs
+    assert "Dotted: published seeds, not trained here, 600 steps on windows of 64" in trained.caption
+    assert ("drawn at the same multiples of 8" in trained.caption) == (name != "gap")
+    trained.published = False
+    assert trace(trained, "published", "none").visible is False
+
+
+def test_published_distances_are_drawn_at_the_same_multiples(trained: LengthLab) -> None:
+    trained.published = True
+    trained.question = "needle"
+    drawn = trace(trained, "published", "alibi")
+    assert drawn.x[:6].tolist() == [7, 15, 31, 63, 127, 255]
+    assert drawn.y[0] == published_curves("needle", "alibi")[0][63]
+
+
+def test_a_question_without_published_seeds_says_so(trained: LengthLab) -> None:
+    trained.published = True
+    trained.question = "induction"
+    assert trace(trained, "published", "alibi").visible is False
+    assert "There are no published seeds for this question." in trained.caption
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("guesses", {"alibi": {3: 2.0}}, "guesses must be {method: {2, 4, 16: bits per byte from 0 to 10}}"),
+        ("guesses", {"alibi": {2: -1}}, "guesses must be"),
+        ("guesses", {"alibi": {2: math.nan}}, "guesses must be"),
+        ("guesses", {"t5": {2: 2.0}}, "guesses must be"),
+        ("guesses", [2.0], "guesses must be"),
+        ("seeds", 0, "seeds must be an integer from 1 to 5, got 0"),
+        ("seeds", 6, "seeds must be an integer from 1 to 5, got 6"),
+        ("question", "races", "question must be one of longer windows, gap, by position, same targets, needle, copy, "),
+        ("published", 1, "published must be True or False, got 1"),
+    ],
+)
+def test_a_bad_value_is_named_and_changes_nothing(trained: LengthLab, name: str, value: object, said: str) -> None:
+    before = (repr(trained), trained.caption)
+    with pytest.raises(BadValue) as caught:
+        setattr(trained, name, value)
+    assert said in str(caught.value)
+    assert (repr(trained), trained.caption) == before
+
+
+def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> None:
+    app = small(text="abcdefgh" * 165)  # the validation part has 132 bytes, the longest test takes 129
+    app.train().result(DEADLINE)
+    for name in ("gap", "by position", "same targets"):
+        open_tab(app, name)
+        assert message(app) == "", name
