@@ -1,18 +1,16 @@
-"""From positions to distances to biases.
+"""Compute ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax.
 
-A bias is a number added to the logit of (query i, key j) before the softmax. All forms here are computed from
-*integer* positions in float32 and cast last. The order matters: in bfloat16 the number 257 does not exist, so
-positions made in the model's dtype collide.
+All forms are computed in float32 from integer positions and cast to the requested dtype last. The order matters:
+bfloat16 cannot represent 257, so positions in the model's dtype would collide.
 """
-
-import math
 
 import torch
 from torch import Tensor
 
-from alibi_viz.distance import grid_distance, is_integer, right_aligned
+from alibi_viz.distance import causal_mask, grid_distance, is_integer, right_aligned
+from alibi_viz.slopes import check_slopes
 
-__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "check_slopes", "grid_bias"]
+__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "grid_bias", "mask_future"]
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
 
@@ -26,33 +24,33 @@ def alibi_bias(
     future_slopes: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The ALiBi bias of every head, query i and key j. Queries are the *last* positions of the keys.
+    """Compute the ALiBi bias for every head, query i and key j. The queries are the *last* positions of the keys.
 
     - "relative": -m (i - j), for causal attention
     - "key": +m j, as [heads, 1, key], for causal attention
     - "end": m (j - last), as [heads, 1, key], for causal attention
-    - "symmetric": -m |i - j|, for encoders; with `future_slopes`, another slope for the keys ahead
-    - "split": -m |i - j|, and -inf on the side that a head does not look at: the first half of the heads (the larger
-      half, if odd) looks back, the rest ahead; for encoders
+    - "symmetric": -m |i - j|, for encoders; with `future_slopes`, later keys get slopes of their own
+    - "split": -m |i - j| for encoders, where the first half of the heads (rounded up) attends only to earlier keys and
+      the rest only to later ones; the other side is -inf
 
-    The first three give the same attention weights, because each row differs by a constant, which a softmax does not
-    see. Without a causal mask all three reward the future: the further ahead a key is, the higher its bias. No form
-    includes the mask; see `causal_mask`.
+    "relative", "key" and "end" give the same causal attention weights: they differ by a constant per row, which
+    cancels in the softmax. Without a causal mask all three reward keys for lying ahead of the query. No form
+    includes the causal mask; see `causal_mask`.
 
     Args:
-        slopes: floating point [heads], as `alibi_slopes` gives them.
+        slopes: floating point [heads], as returned by `alibi_slopes`.
         query_length: number of queries, 0 or more.
-        key_length: number of keys, at least `query_length`; the same by default.
+        key_length: number of keys, at least `query_length`, which is the default.
         form: one of the five above.
         future_slopes: [heads], slopes for keys after the query; only with form "symmetric".
-        dtype: of the result. The arithmetic is float32, or float64 when that is asked for.
+        dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
     Returns:
-        [heads, query, key], or [heads, 1, key] for the two forms that do not depend on the query.
+        [heads, query, key]; [heads, 1, key] for "key" and "end", which don't depend on the query.
 
     Raises:
         TypeError: slopes or dtype are not floating point, or a length is not an integer.
-        ValueError: a shape, a length or the form does not fit.
+        ValueError: the form is unknown, or a shape or length does not fit.
 
     Source: Press et al. 2021, section 3 and figure 3; "key" is the authors' fairseq code, "end" is MPT's.
 
@@ -77,11 +75,11 @@ def bias_from_positions(
     future_slopes: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The bias for positions that the caller names: left padding, packed documents, holes.
+    """Compute the bias for explicit positions: for left padding, packed documents or dropped tokens.
 
     Args:
         slopes: [heads].
-        query_positions: integers [..., query]; leading axes (a batch) are kept.
+        query_positions: integers [..., query]; leading axes such as a batch broadcast.
         key_positions: integers [..., key].
         form, future_slopes, dtype: as in `alibi_bias`. "end" counts from the largest key position.
 
@@ -89,18 +87,20 @@ def bias_from_positions(
         [..., heads, query, key] ("key" and "end": [..., heads, 1, key]).
 
     Raises:
-        TypeError: positions that are not integers, slopes that are not floating point.
-        ValueError: shapes or form that do not fit.
+        TypeError: positions are not integers, or slopes or dtype are not floating point.
+        ValueError: the form is unknown, or the shapes do not fit.
 
     >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
     tensor([[[-7., -2., -1.]]])
     """
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    _check(slopes, query_positions, key_positions, form, future_slopes)
+    _check_arguments(slopes, query_positions, key_positions, form, future_slopes)
     work = torch.float64 if dtype == torch.float64 else torch.float32
-    slope = slopes.to(work)[:, None, None]  # [heads, 1, 1] against [..., 1, query, key]
-    keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]; small integers would wrap round
+    slope = slopes.to(work)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
+    keys = key_positions.long()[
+        ..., None, None, :
+    ]  # [..., 1, 1, key]; int64, because differences of uint8 would overflow
     if form == "key":
         return (slope * keys.to(work)).to(dtype)
     if form == "end":
@@ -113,17 +113,28 @@ def bias_from_positions(
     distance = ahead.abs().to(work)
     if form == "symmetric" and future_slopes is not None:
         slope = torch.where(ahead > 0, future_slopes.to(work)[:, None, None], slope)
-    bias = -slope * distance + 0.0  # the +0.0 turns -0 into 0, which prints better
+    bias = -slope * distance + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
         looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
         bias = bias.masked_fill(torch.where(looks_back, ahead > 0, ahead < 0), float("-inf"))
     return bias.to(dtype)
 
 
-def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan") -> Tensor:
-    """ALiBi for images: -m times the distance between patches, float32 [heads, height * width, height * width].
+def mask_future(bias: Tensor) -> Tensor:
+    """Put -inf where a key lies after its query: [..., query, key], the queries being the last keys.
 
-    `slopes` is [heads]; `metric` is "manhattan" or "euclidean". Raises as `alibi_bias` and `grid_distance` do.
+    >>> mask_future(torch.zeros(2, 3))
+    tensor([[0., 0., -inf],
+            [0., 0., 0.]])
+    """
+    return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
+
+
+def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan") -> Tensor:
+    """Compute ALiBi for images: -m times the distance between patches.
+
+    `slopes` is [heads] and `metric` "manhattan" or "euclidean"; returns float32 [heads, patch, patch], where the
+    height * width patches are ordered row by row. Raises as `alibi_bias` and `grid_distance` do.
 
     >>> grid_bias(torch.tensor([1.0]), 1, 3)[0, 0].tolist()
     [0.0, -1.0, -2.0]
@@ -132,28 +143,14 @@ def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan"
     return -slopes.float()[:, None, None] * grid_distance(height, width, metric).to(slopes.device) + 0.0
 
 
-def check_slopes(name: str, slopes: Tensor) -> None:
-    """Raise unless `slopes` is a floating-point tensor [heads] of finite numbers."""
-    if not isinstance(slopes, Tensor):
-        raise TypeError(f"{name} must be a floating-point tensor [heads], got {type(slopes).__name__}")
-    if not slopes.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor [heads], got dtype {slopes.dtype}")
-    if slopes.ndim != 1:
-        raise ValueError(f"{name} must be [heads], got shape {list(slopes.shape)}")
-    if not slopes.is_cpu or torch.compiler.is_compiling():
-        return  # a look at the values would hold up a GPU, or break a compiled graph
-    if not all(map(math.isfinite, slopes.tolist())):
-        raise ValueError(f"{name} must be finite, got {slopes.tolist()}")
-
-
-def _check(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
+def _check_arguments(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
     check_slopes("slopes", slopes)
     for name, positions in (("query_positions", queries), ("key_positions", keys)):
         if not isinstance(positions, Tensor) or not is_integer(positions.dtype):
             got = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
             raise TypeError(f"{name} must be an integer tensor [..., length], got {got}")
         if positions.ndim == 0:
-            raise ValueError(f"{name} must be [..., length], got a tensor without axes")
+            raise ValueError(f"{name} must be [..., length], got a 0-dimensional tensor")
     batches = queries.shape[:-1], keys.shape[:-1]
     if any(one not in (1, other) and other != 1 for one, other in zip(*map(reversed, batches), strict=False)):
         raise ValueError(

@@ -1,36 +1,39 @@
-"""The bias as a module that remembers what it was asked for, and answers a smaller question with a slice of it."""
+"""A cache of ALiBi biases: large biases are built once, and smaller ones are slices of them.
+
+`AlibiBias` is the cache, as a module. `shared_bias` gives all layers with the same slopes the same `AlibiBias`.
+"""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from alibi_viz.bias import FORMS, alibi_bias, check_slopes
-from alibi_viz.distance import causal_mask, fitting_lengths
-from alibi_viz.slopes import alibi_slopes
+from alibi_viz.bias import FORMS, alibi_bias, mask_future
+from alibi_viz.distance import check_lengths
+from alibi_viz.slopes import alibi_slopes, check_slopes
 
-__all__ = ["AlibiBias"]
+__all__ = ["AlibiBias", "is_cacheable", "shared_bias"]
 
 
 class AlibiBias(nn.Module):
-    """The bias as a module that remembers: `bias(query_length, key_length) -> [total_heads, query, key]`.
+    """Cached biases: `bias(query_length, key_length) -> [total_heads, query, key]`.
 
-    The largest bias asked for so far is kept for each device and dtype and grows by doubling, so a run with ever
-    longer inputs builds it a handful of times. A smaller request is a slice of its *lower right* corner, where the
-    queries are the last keys; the upper left corner would be another bias whenever there are more keys than queries.
+    A call returns a view of the cache: read it, don't write to it. Biases are built with lengths rounded up to powers
+    of two, so growing inputs build one a handful of times; every smaller request is a slice. A single query with many
+    keys, as in decoding, builds a single row.
 
-    The cache is no part of the state dict, and the slopes stay float32 through `.half()` and `.to(dtype)`: a
-    rounded slope is a different head. What a call gives is a view into the cache, to be read and not written. Inside
-    `torch.compile` nothing is kept, and one graph serves all lengths.
+    The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`, because
+    rounding would change them. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
     Args:
-        num_heads: heads with a bias.
-        total_heads: all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
+        num_heads: number of heads with a bias.
+        total_heads: number of all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
         scheme, bias_max: as in `alibi_slopes`.
         form: as in `alibi_bias`.
-        causal: put -inf on the keys after each query, ready to be an attention mask; form "relative" only.
-        slopes: [num_heads], given instead of a scheme.
+        causal: put -inf on the keys after each query, so that the result is an attention mask; form "relative" only.
+        slopes: [num_heads], used instead of a scheme.
 
     Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
 
@@ -55,13 +58,13 @@ class AlibiBias(nn.Module):
         slopes: Tensor | None = None,
     ) -> None:
         super().__init__()
-        with torch.device("cpu"):  # also where modules are made on the meta device, to be filled later
+        with torch.device("cpu"):  # slopes have values even when the module is created on the meta device
             values = alibi_slopes(num_heads, scheme, bias_max=bias_max, total_heads=total_heads)
         if slopes is not None:
             check_slopes("slopes", slopes)
             if len(slopes) != num_heads:
                 raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
-            if slopes.is_meta:  # then nobody knows what they are
+            if slopes.is_meta:
                 values = values.to("meta")
             values[:num_heads] = slopes.detach().to(values)
         if form not in FORMS:
@@ -69,46 +72,77 @@ class AlibiBias(nn.Module):
         if causal and form != "relative":
             raise ValueError(f"causal=True needs form 'relative', got {form!r}")
         self.form, self.causal, self.num_heads = form, causal, num_heads
-        self._made_with = values
+        self._initial_slopes = values
         self.register_buffer("slopes", values.to(torch.get_default_device()), persistent=False)
-        self._cache: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
     def forward(
         self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
     ) -> Tensor:
-        key_length = fitting_lengths(query_length, key_length)
+        key_length = check_lengths(query_length, key_length)
         if torch.compiler.is_compiling():
             return self._build(query_length, key_length, dtype)
-        slot = (self.slopes.device, dtype)
-        known = self._cache.get(slot)
-        if known is None or known.shape[-1] < key_length:
-            size = 1 << max(key_length - 1, 0).bit_length()  # the next power of two
-            with torch.inference_mode(False):  # what is kept must serve a later call that trains
-                known = self._build(size, size, dtype)
-            self._cache[slot] = known
-        size = known.shape[-1]  # narrow is one operation, where slices in brackets are one an axis
-        if self.form == "key":  # counts from the first key, so its slice starts there
-            return known.narrow(2, 0, key_length)
-        known = known.narrow(2, size - key_length, key_length)
-        return known if self.form == "end" else known.narrow(1, size - query_length, query_length)
+        if self.form in ("key", "end"):  # one row serves all queries
+            query_length = 1
+        for cached in self._cache.get((self.slopes.device, dtype), ()):
+            _, rows, columns = cached.shape
+            if rows >= query_length and columns >= key_length:
+                break
+        else:
+            cached = self._grow(query_length, key_length, dtype)
+            _, rows, columns = cached.shape
+        # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
+        cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
+        return cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
+
+    def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
+        """Build and cache a bias of at least this size, and drop the cached ones that it contains."""
+        rows, columns = (1 << max(length - 1, 0).bit_length() for length in (query_length, key_length))
+        with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
+            built = self._build(rows, columns, dtype)
+        slot = self.slopes.device, dtype
+        kept = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
+        self._cache[slot] = (*kept, built)
+        return built
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
-        biased, rest = self.slopes[: self.num_heads], len(self.slopes) - self.num_heads
-        bias = alibi_bias(biased, query_length, key_length, form=self.form, dtype=dtype)
-        bias = pad(bias, (0, 0, 0, 0, 0, rest))  # zeros; a form may treat its heads unlike, so the rest stays out
-        if not self.causal:
-            return bias
-        return bias.masked_fill(~causal_mask(query_length, key_length, device=bias.device), float("-inf"))
+        bias = alibi_bias(self.slopes[: self.num_heads], query_length, key_length, form=self.form, dtype=dtype)
+        bias = pad(bias, (0, 0, 0, 0, 0, len(self.slopes) - self.num_heads))  # not by slope 0, which "split" would mask
+        return mask_future(bias) if self.causal else bias
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Follow a change of device but not of dtype, and drop what was cached for the old device."""
-        exact = self._made_with if self.slopes.is_meta else self.slopes
+        """Follow a change of device, but not of dtype, and clear the cache."""
+        exact = self._initial_slopes if self.slopes.is_meta else self.slopes
         super()._apply(fn, recurse)
         if exact.is_meta and not self.slopes.is_meta:
-            raise ValueError("the slopes were given on the meta device, so nobody knows them: make them on the CPU")
+            raise ValueError("slopes were given on the meta device and have no values: create them on the CPU")
         self.slopes = exact.to(self.slopes.device)
         self._cache.clear()
         return self
 
     def extra_repr(self) -> str:
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
+
+
+def is_cacheable(slopes: Tensor) -> bool:
+    """Whether `shared_bias` accepts these slopes.
+
+    Reading their values would stall a GPU, break a compiled graph or lose a gradient.
+    """
+    fixed = not slopes.requires_grad and slopes.dtype != torch.float64  # `AlibiBias` stores float32
+    return fixed and slopes.is_cpu and not torch.compiler.is_compiling()
+
+
+def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias:
+    """The `AlibiBias` on the CPU that all layers with these slopes [heads] share; the last eight are kept.
+
+    Its form is "relative" with the causal mask, or "symmetric" if `causal` is False.
+    """
+    return _shared_bias(tuple(slopes.tolist()), causal)
+
+
+@lru_cache(maxsize=8)
+def _shared_bias(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
+    with torch.inference_mode(False), torch.device("cpu"):  # whatever mode and default device the first caller is in
+        values = torch.tensor(slopes, dtype=torch.float32)
+        return AlibiBias(len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal)

@@ -1,39 +1,39 @@
-"""Where tokens are, and how far apart: the integers that a bias is made of.
+"""Token positions and the distances between them, as integers.
 
-Everything here is integer arithmetic (the Euclidean distance excepted), because rounding positions is the
-commonest way to get ALiBi wrong in half precision.
+Only the Euclidean distance is a float. Rounded positions are the most common ALiBi bug in half precision: bfloat16
+cannot represent 257.
 """
 
 import torch
 from torch import Tensor
 
-__all__ = ["causal_mask", "fitting_lengths", "grid_distance", "is_integer", "right_aligned"]
+__all__ = ["causal_mask", "check_lengths", "grid_distance", "is_integer", "right_aligned"]
 
 
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64: the queries are the last of the keys.
+    """Positions of queries [query] and keys [key], int64; the queries are the last of the keys.
 
-    This is what decoding with a cache needs: one new query against ten keys sits at position 9, not at 0.
-    Raises TypeError or ValueError when a length is not an integer, is negative, or leaves a query without its key.
+    This is what decoding with a cache needs: a single new query with ten keys has position 9, not 0.
+
+    Raises:
+        TypeError: a length is not an integer.
+        ValueError: a length is negative, or there are more queries than keys.
 
     >>> right_aligned(2, 5)
     (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
     """
-    key_length = fitting_lengths(query_length, key_length)
+    key_length = check_lengths(query_length, key_length)
     keys = torch.arange(key_length, device=device)
     return keys[key_length - query_length :], keys
 
 
-def fitting_lengths(query_length: int, key_length: int | None = None) -> int:
-    """The key length, the same as the query length by default; raises as `right_aligned` does."""
+def check_lengths(query_length: int, key_length: int | None = None) -> int:
+    """Return the key length, which defaults to the query length. Raises as `right_aligned` does."""
     key_length = query_length if key_length is None else key_length
-    for name, value in (("query_length", query_length), ("key_length", key_length)):
-        if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
-            raise TypeError(f"{name} must be an integer, got {value!r}")
-        if value < 0:
-            raise ValueError(f"{name} must be 0 or more, got {value}")
+    _check_length("query_length", query_length)
+    _check_length("key_length", key_length)
     if query_length > key_length:
         raise ValueError(
             f"queries are the last positions of the keys, so query_length must be at most key_length={key_length}, "
@@ -45,7 +45,7 @@ def fitting_lengths(query_length: int, key_length: int | None = None) -> int:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Tensor:
-    """True where query i may see key j, that is j <= i, with right-aligned queries: bool [query, key].
+    """True where query i may attend to key j, that is j <= i; bool [query, key]. The queries are the last keys.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
@@ -56,10 +56,13 @@ def causal_mask(
 
 
 def grid_distance(height: int, width: int, metric: str = "manhattan") -> Tensor:
-    """Distance between every two patches of an image read row by row: float32 [height * width, height * width].
+    """Distance between every two patches of an image: float32 [height * width, height * width], row by row.
 
     `metric` is "manhattan" (rows plus columns) or "euclidean". data2vec 2.0 uses both as `-m * distance` for images.
-    Raises ValueError for another metric or a negative size, TypeError for one that is no integer.
+
+    Raises:
+        TypeError: height or width is not an integer.
+        ValueError: height or width is negative, or the metric is unknown.
 
     >>> grid_distance(2, 2)
     tensor([[0., 1., 1., 2.],
@@ -69,16 +72,20 @@ def grid_distance(height: int, width: int, metric: str = "manhattan") -> Tensor:
     """
     if metric not in ("manhattan", "euclidean"):
         raise ValueError(f"metric must be 'manhattan' or 'euclidean', got {metric!r}")
-    for name, value in (("height", height), ("width", width)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be an integer, got {value!r}")
-    if height < 0 or width < 0:
-        raise ValueError(f"height and width must be 0 or more, got {height} and {width}")
+    _check_length("height", height)
+    _check_length("width", width)
     patches = torch.cartesian_prod(torch.arange(height), torch.arange(width)).reshape(height * width, 2)
     offset = (patches[:, None, :] - patches[None, :, :]).float()
     return torch.linalg.vector_norm(offset, 1 if metric == "manhattan" else 2, dim=-1)
 
 
 def is_integer(dtype: torch.dtype) -> bool:
-    """Whether a dtype counts: any width, signed or not, but neither bool nor complex."""
+    """True for integer dtypes, signed or unsigned; not for bool."""
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _check_length(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < 0:
+        raise ValueError(f"{name} must be 0 or more, got {value}")

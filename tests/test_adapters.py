@@ -1,4 +1,4 @@
-"""Against the real packages: transformers and x-transformers, which only these tests and the benchmarks install."""
+"""Compare with the real packages: transformers and x-transformers, which only tests and benchmarks need."""
 
 import os
 
@@ -60,7 +60,7 @@ def falcon(attn_implementation: str = "sdpa", *, multi_query: bool = False, alib
 
 
 @pytest.mark.parametrize("heads", range(1, 65))
-def test_slopes_are_those_of_the_packages(heads: int) -> None:
+def test_slopes_equal_those_of_the_packages(heads: int) -> None:
     ours = alibi_slopes(heads)
     one, two = torch.ones(1, 2, dtype=torch.long), torch.arange(2)
     for theirs in (
@@ -73,7 +73,7 @@ def test_slopes_are_those_of_the_packages(heads: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_layout_of_hugging_face(dtype: torch.dtype) -> None:
+def test_huggingface_alibi_equals_build_alibi_tensor(dtype: torch.dtype) -> None:
     for heads in (4, 12):
         ours = huggingface_alibi(alibi_slopes(heads), PADDED, dtype)
         theirs = build_alibi_tensor(PADDED, heads, dtype)
@@ -83,7 +83,7 @@ def test_the_layout_of_hugging_face(dtype: torch.dtype) -> None:
         huggingface_alibi(alibi_slopes(4), PADDED.float())
 
 
-def test_the_bias_of_x_transformers() -> None:
+def test_x_transformers_bias_equals_alibi_positional_bias() -> None:
     for lengths in ((5, 9), (1, 9), (9, 9), (12, 12)):
         theirs = AlibiPositionalBias(6, total_heads=8)(*lengths)
         assert torch.allclose(x_transformers_bias(alibi_slopes(6), *lengths, total_heads=8), theirs, atol=1e-6)
@@ -91,7 +91,7 @@ def test_the_bias_of_x_transformers() -> None:
         x_transformers_bias(alibi_slopes(6), 3, 3, total_heads=4)
 
 
-def test_the_slopes_of_flash_attention() -> None:
+def test_flash_attention_slopes_are_contiguous_float32_without_gradient() -> None:
     slopes = flash_attention_slopes(alibi_slopes(6).double().requires_grad_(), batch=3)
     assert slopes.shape == (3, 6)
     assert slopes.dtype == torch.float32
@@ -104,7 +104,7 @@ def test_the_slopes_of_flash_attention() -> None:
 @pytest.mark.parametrize(
     "make", [bloom, lambda: bloom(6), mpt, lambda: mpt(6), lambda: mpt(softmax_scale=0.3, clip_qkv=0.2)]
 )
-def test_the_trace_is_what_bloom_and_mpt_compute(make: type, padded: bool) -> None:
+def test_trace_equals_the_weights_of_bloom_and_mpt(make: type, padded: bool) -> None:
     model, mask = make(), PADDED if padded else None
     with torch.no_grad():
         attentions = model(IDS, attention_mask=mask, output_attentions=True).attentions
@@ -115,11 +115,11 @@ def test_the_trace_is_what_bloom_and_mpt_compute(make: type, padded: bool) -> No
 
 
 @pytest.mark.parametrize("make", [bloom, mpt])
-def test_a_mask_with_holes_counts_as_the_model_counts(make: type) -> None:
-    """BLOOM counts real tokens only, MPT counts all."""
+def test_positions_with_gaps_in_the_mask_equal_those_of_the_model(make: type) -> None:
+    """BLOOM counts only real tokens, MPT counts all."""
     model = make()
     for parameter in model.parameters():
-        parameter.data *= 4  # sharp attention shows a wrong distance
+        parameter.data *= 4  # sharper attention, so that a wrong distance shows
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[0, 3:7] = mask[1, 10] = mask[1, 15:18] = 0
     with torch.no_grad():
@@ -129,33 +129,33 @@ def test_a_mask_with_holes_counts_as_the_model_counts(make: type) -> None:
     assert torch.allclose(weights.where(seen, 0), attentions[0].where(seen, 0), atol=1e-5)
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("multi_query", [False, True])
-def test_the_trace_is_what_falcon_computes(multi_query: bool, holes: bool) -> None:
-    """`sdpa` gives no weights, so the output of the layer is compared."""
+def test_trace_times_value_equals_the_output_of_falcon(multi_query: bool, gaps: bool) -> None:
+    """`sdpa` returns no weights, so the output of the layer is compared."""
     mask = None
-    if holes:
+    if gaps:
         mask = torch.ones(2, 20, dtype=torch.long)
         mask[0, 3:7] = mask[1, 10] = 0
     model = falcon(multi_query=multi_query)
-    caught = {}
+    captured = {}
     for layer, block in enumerate(model.h):
         dense = block.self_attention.dense
-        dense.register_forward_hook(lambda _m, inputs, _o, layer=layer: caught.update({layer: inputs[0].detach()}))
+        dense.register_forward_hook(lambda _m, inputs, _o, layer=layer: captured.update({layer: inputs[0].detach()}))
         block.self_attention.query_key_value.register_forward_hook(
-            lambda _m, _i, output, layer=layer: caught.update({("fused", layer): output.detach()})
+            lambda _m, _i, output, layer=layer: captured.update({("fused", layer): output.detach()})
         )
     with torch.no_grad():
         model(IDS, attention_mask=mask)
     for layer, block in enumerate(model.h):
-        _, _, value = block.self_attention._split_heads(caught["fused", layer])
+        _, _, value = block.self_attention._split_heads(captured["fused", layer])
         expected = pretrained_trace(model, IDS, layer, mask).weights @ value.transpose(1, 2)
         seen = torch.ones(2, 20, 1, dtype=torch.bool) if mask is None else mask[:, :, None].bool()
         shown = expected.transpose(1, 2).flatten(2)
-        assert torch.allclose(shown.where(seen, 0), caught[layer].where(seen, 0), atol=1e-6)
+        assert torch.allclose(shown.where(seen, 0), captured[layer].where(seen, 0), atol=1e-6)
 
 
-def test_falcons_eager_attention_adds_the_bias_twice() -> None:
+def test_falcon_eager_attention_adds_the_bias_twice() -> None:
     once, twice = falcon("sdpa"), falcon("eager")
     twice.load_state_dict(once.state_dict())
     with torch.no_grad():
@@ -163,25 +163,25 @@ def test_falcons_eager_attention_adds_the_bias_twice() -> None:
     _, _, slopes = pretrained_heads(once, IDS, 0)
     trace = pretrained_trace(once, IDS, 0)
     assert float((trace.weights - shown).abs().max()) > 0.01
-    doubled = trace.content + falcon_eager(slopes * 4, 20, head_dim=16)  # slopes come divided by sqrt(16) already
+    doubled = trace.content + falcon_eager(slopes * 4, 20, head_dim=16)  # these slopes are already divided by sqrt(16)
     hidden = ~torch.ones(20, 20).tril().bool()
     assert torch.allclose(doubled.masked_fill(hidden, float("-inf")).softmax(-1), shown, atol=1e-6)
 
 
-def test_mpt_in_transformers_does_not_look_at_alibi_bias_max() -> None:
+def test_mpt_in_transformers_ignores_alibi_bias_max() -> None:
     one, other = mpt(alibi_bias_max=8), mpt(alibi_bias_max=4)
     with torch.no_grad():
         assert torch.equal(one(IDS).last_hidden_state, other(IDS).last_hidden_state)
 
 
-def test_falcons_bias_is_rounded_and_the_trace_is_not() -> None:
+def test_falcon_rounds_its_bias_to_bfloat16() -> None:
     theirs = build_falcon_alibi(torch.ones(1, 600, dtype=torch.long), 4, torch.float32)[:, 0]
     ours = alibi_bias(alibi_slopes(4), 600, form="key")[:, 0]
     assert torch.equal(theirs[:, :257], ours[:, :257])
-    assert float((theirs - ours).abs().max()) == 0.5  # at slope 1/4: half of a step between far numbers of 8 bits
+    assert float((theirs - ours).abs().max()) == 0.5  # at slope 1/4: half the spacing of bfloat16 there
 
 
-def test_a_model_with_a_head_and_its_training_mode_come_back_as_they_were() -> None:
+def test_pretrained_heads_restores_the_training_mode_of_every_module() -> None:
     model = BloomForCausalLM(BloomConfig(vocab_size=100, hidden_size=64, n_layer=1, n_head=4)).train()
     query, key, slopes = pretrained_heads(model, IDS, 0)
     assert query.shape == key.shape == (2, 4, 20, 16)
@@ -192,7 +192,7 @@ def test_a_model_with_a_head_and_its_training_mode_come_back_as_they_were() -> N
     assert [model.transformer.training, model.transformer.h[0].training] == [True, False]
 
 
-def test_other_models_are_refused_with_their_name() -> None:
+def test_unsupported_models_and_arguments_raise_with_their_name() -> None:
     gpt2 = GPT2Model(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2))
     with pytest.raises(ValueError, match="model must be one of bloom, falcon, mpt, got 'gpt2'"):
         pretrained_trace(gpt2, IDS, 0)

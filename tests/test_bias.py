@@ -15,36 +15,36 @@ LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 
 
 @given(LENGTHS, st.integers(1, 7), st.sampled_from(FORMS))
-def test_every_form_is_its_literal_double_loop(lengths: list[int], heads: int, form: str) -> None:
+def test_every_form_equals_the_double_loop(lengths: list[int], heads: int, form: str) -> None:
     rows, columns = lengths
     slopes = alibi_slopes(heads)
     expected = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
-    found = alibi_bias(slopes, rows, columns, form=form)
-    assert found.dtype == torch.float32
-    assert found.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
-    assert torch.equal(found.double().expand_as(expected), expected)
+    actual = alibi_bias(slopes, rows, columns, form=form)
+    assert actual.dtype == torch.float32
+    assert actual.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
+    assert torch.equal(actual.double().expand_as(expected), expected)
 
 
 @given(st.sampled_from(FORMS), st.lists(st.integers(0, 500), max_size=5), st.lists(st.integers(0, 500), max_size=5))
-def test_explicit_positions_are_the_literal_double_loop(form: str, queries: list[int], keys: list[int]) -> None:
+def test_explicit_positions_equal_the_double_loop(form: str, queries: list[int], keys: list[int]) -> None:
     slopes = alibi_slopes(6)
     expected = literal_bias(slopes, queries, keys, form)
     positions = (torch.tensor(queries, dtype=torch.long), torch.tensor(keys, dtype=torch.long))
-    found = bias_from_positions(slopes, *positions, form=form, dtype=torch.float64)
-    assert torch.equal(found.expand_as(expected), expected)
+    actual = bias_from_positions(slopes, *positions, form=form, dtype=torch.float64)
+    assert torch.equal(actual.expand_as(expected), expected)
 
 
-def test_positions_may_have_a_batch_axis() -> None:
+def test_positions_with_a_batch_axis_give_a_bias_per_row() -> None:
     slopes = alibi_slopes(3)
     queries, keys = torch.tensor([[4, 9], [1, 2]]), torch.tensor([[0, 4, 9], [0, 1, 2]])
-    found = bias_from_positions(slopes, queries, keys)
-    assert found.shape == (2, 3, 2, 3)
+    actual = bias_from_positions(slopes, queries, keys)
+    assert actual.shape == (2, 3, 2, 3)
     for row in range(2):
         expected = literal_bias(slopes, queries[row].tolist(), keys[row].tolist(), "relative")
-        assert torch.equal(found[row].double(), expected)
+        assert torch.equal(actual[row].double(), expected)
 
 
-def test_slopes_of_their_own_for_the_future() -> None:
+def test_future_slopes_apply_to_later_keys() -> None:
     past, future = torch.tensor([0.5, 0.25]), torch.tensor([1.0, 0.0])
     bias = alibi_bias(past, 4, form="symmetric", future_slopes=future)
     for h in range(2):
@@ -55,7 +55,7 @@ def test_slopes_of_their_own_for_the_future() -> None:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_softmax_cannot_tell_relative_key_and_end_apart(causal: bool) -> None:
+def test_relative_key_and_end_give_the_same_weights(causal: bool) -> None:
     slopes, length = alibi_slopes(6), 40
     hidden = ~causal_mask(length) & causal
     relative, key, end = (
@@ -68,18 +68,18 @@ def test_softmax_cannot_tell_relative_key_and_end_apart(causal: bool) -> None:
     assert torch.allclose(relative.softmax(-1), end.softmax(-1), atol=1e-12)
     symmetric = alibi_bias(slopes, length, form="symmetric", dtype=torch.float64).masked_fill(hidden, -math.inf)
     assert torch.allclose(relative.softmax(-1), symmetric.softmax(-1), atol=1e-12) == causal
-    # ... because each row differs by the constant m i
+    # because each row differs by the constant m i
     constant = slopes.double()[:, None] * torch.arange(length)
     assert torch.allclose(key.logsumexp(-1) - relative.logsumexp(-1), constant, atol=1e-12)
 
 
-def test_without_the_mask_relative_rewards_the_future_and_symmetric_does_not() -> None:
+def test_without_a_mask_relative_prefers_the_last_key_and_symmetric_the_query() -> None:
     slopes = torch.tensor([0.5])
     assert int(alibi_bias(slopes, 8)[0, 0].argmax()) == 7
     assert int(alibi_bias(slopes, 8, form="symmetric")[0, 3].argmax()) == 3
 
 
-def test_two_dimensional_grids() -> None:
+def test_grid_bias_is_slope_times_grid_distance() -> None:
     slopes = alibi_slopes(4)
     for metric in ("manhattan", "euclidean"):
         distance = grid_distance(3, 5, metric)
@@ -89,8 +89,8 @@ def test_two_dimensional_grids() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_is_rounded_once_and_late(dtype: torch.dtype) -> None:
-    """Near the query every distance is its own number, whatever the position; in the key form they collide."""
+def test_half_precision_bias_is_rounded_last(dtype: torch.dtype) -> None:
+    """Near the query all biases differ, at any position; in the key form they collide."""
     slopes, length = alibi_slopes(8), 2048
     exact = alibi_bias(slopes, length, dtype=torch.float64)
     assert torch.equal(alibi_bias(slopes, length, dtype=dtype), exact.to(torch.float32).to(dtype))
@@ -99,13 +99,13 @@ def test_half_precision_is_rounded_once_and_late(dtype: torch.dtype) -> None:
     assert len(near.unique()) == 64
     keys = alibi_bias(slopes, 1, length, form="key", dtype=torch.bfloat16)[0, 0, -64:]
     shared = sum(int((keys == key).sum()) > 1 for key in keys)
-    assert shared >= 56  # REFERENCE: 56 of the 64 nearest keys share a bias with a neighbour
+    assert shared >= 56  # at least 56 of the 64 nearest keys have the same bias as a neighbor
 
 
 @given(
     st.lists(LENGTHS, min_size=1, max_size=6), st.sampled_from(FORMS), st.sampled_from([torch.float32, torch.float16])
 )
-def test_the_cached_module_equals_a_fresh_bias_in_any_order_of_lengths(
+def test_cached_bias_equals_alibi_bias_for_any_sequence_of_lengths(
     requests: list[list[int]], form: str, dtype: torch.dtype
 ) -> None:
     cached = AlibiBias(3, form=form)
@@ -114,7 +114,7 @@ def test_the_cached_module_equals_a_fresh_bias_in_any_order_of_lengths(
         assert torch.equal(cached(rows, columns, dtype=dtype).expand_as(fresh), fresh)
 
 
-def test_the_cache_is_reused_and_grows_by_doubling() -> None:
+def test_cache_is_reused_and_grows_by_doubling() -> None:
     bias = AlibiBias(2)
     storages = [bias(length).untyped_storage().data_ptr() for length in range(1, 130)]
     changes = sum(first != second for first, second in pairwise(storages))
@@ -122,12 +122,27 @@ def test_the_cache_is_reused_and_grows_by_doubling() -> None:
     assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
 
 
-def test_the_causal_module_holds_its_mask() -> None:
+def test_few_queries_with_many_keys_do_not_build_the_full_square() -> None:
+    bias = AlibiBias(2)
+    assert bias(1, 3000).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
+    assert bias(100, 1000).untyped_storage().nbytes() == 2 * 128 * 1024 * 4
+    assert bias(1, 2500).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
+
+
+def test_cache_drops_what_a_larger_bias_contains() -> None:
+    bias = AlibiBias(2)
+    for lengths in ((4, 64), (8, 8), (1, 128), (64, 64), (64, 128)):
+        bias(*lengths)
+    (cached,) = bias._cache.values()
+    assert [tuple(entry.shape) for entry in cached] == [(2, 64, 128)]
+
+
+def test_causal_module_includes_the_mask() -> None:
     bias = AlibiBias(2, causal=True)(3, 5)
     assert torch.equal(bias == -math.inf, ~causal_mask(3, 5).expand(2, 3, 5))
 
 
-def test_the_module_keeps_exact_slopes_and_saves_nothing() -> None:
+def test_module_keeps_float32_slopes_and_an_empty_state_dict() -> None:
     module = AlibiBias(12, total_heads=14)
     module(4)
     assert list(module.state_dict()) == []
@@ -140,22 +155,22 @@ def test_the_module_keeps_exact_slopes_and_saves_nothing() -> None:
     assert on_meta(4).device.type == "meta"
 
 
-def test_slopes_of_your_own() -> None:
-    own = torch.tensor([0.3, 0.1])
-    assert torch.equal(AlibiBias(2, slopes=own)(4), alibi_bias(own, 4))
+def test_explicit_slopes_replace_the_scheme() -> None:
+    slopes = torch.tensor([0.3, 0.1])
+    assert torch.equal(AlibiBias(2, slopes=slopes)(4), alibi_bias(slopes, 4))
     with pytest.raises(ValueError, match=r"slopes must be \[num_heads\] = \[3\]"):
-        AlibiBias(3, slopes=own)
+        AlibiBias(3, slopes=slopes)
 
 
 @pytest.mark.parametrize("length", [0, 1])
 @pytest.mark.parametrize("form", FORMS)
-def test_empty_and_single_lengths(form: str, length: int) -> None:
+def test_empty_and_single_lengths_give_bias_zero(form: str, length: int) -> None:
     bias = alibi_bias(alibi_slopes(2), length, form=form)
     assert bias.shape[-1] == length
     assert bool((bias == 0).all())
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_arguments_raise_with_their_name_and_shape() -> None:
     slopes = alibi_slopes(4)
     with pytest.raises(ValueError, match=r"form must be one of relative, .*, got 'absolute'"):
         alibi_bias(slopes, 3, form="absolute")
@@ -173,7 +188,7 @@ def test_bad_input_is_named() -> None:
         TypeError, match=r"key_positions must be an integer tensor \[\.\.\., length\], got torch\.float32"
     ):
         bias_from_positions(slopes, torch.arange(3), torch.arange(3.0))
-    with pytest.raises(ValueError, match="without axes"):
+    with pytest.raises(ValueError, match="0-dimensional"):
         bias_from_positions(slopes, torch.tensor(3), torch.arange(3))
     with pytest.raises(ValueError, match="causal=True needs form 'relative', got 'symmetric'"):
         AlibiBias(4, form="symmetric", causal=True)
@@ -181,25 +196,25 @@ def test_bad_input_is_named() -> None:
         AlibiBias(4)(3, 2)
 
 
-def test_heads_without_a_bias_stay_out_of_a_split() -> None:
+def test_heads_without_a_bias_are_not_split() -> None:
     bias = AlibiBias(2, 4, form="split")(3)
     assert torch.equal(bias[:2], alibi_bias(alibi_slopes(2), 3, form="split"))
     assert bool((bias[2:] == 0).all())
 
 
-def test_a_module_made_on_the_meta_device_can_be_filled() -> None:
+def test_module_created_on_the_meta_device_can_be_materialized() -> None:
     with torch.device("meta"):
         module = AlibiBias(4)
     assert module.slopes.is_meta
     assert torch.equal(module.to_empty(device="cpu")(5), AlibiBias(4)(5))
     with torch.device("meta"):
         unknown = AlibiBias(4, slopes=alibi_slopes(4))
-    with pytest.raises(ValueError, match="the slopes were given on the meta device"):
+    with pytest.raises(ValueError, match="slopes were given on the meta device"):
         unknown.to_empty(device="cpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, "float32"])
-def test_a_bias_is_floating_point(dtype: object) -> None:
+def test_dtypes_that_are_not_floating_point_raise(dtype: object) -> None:
     with pytest.raises(TypeError, match=r"dtype must be a floating-point torch\.dtype, got"):
         alibi_bias(alibi_slopes(2), 3, dtype=dtype)
     with pytest.raises(TypeError, match=r"dtype must be a floating-point torch\.dtype, got"):
@@ -207,17 +222,17 @@ def test_a_bias_is_floating_point(dtype: object) -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "key", "symmetric", "split"])
-def test_batches_of_positions_must_agree(form: str) -> None:
+def test_positions_with_different_batches_raise(form: str) -> None:
     with pytest.raises(ValueError, match=r"must agree in all axes but the last, got shapes \[2, 3\] and \[3, 5\]"):
         bias_from_positions(alibi_slopes(2), torch.arange(6).view(2, 3), torch.arange(15).view(3, 5), form=form)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
-def test_small_integers_do_not_wrap_round(dtype: torch.dtype) -> None:
+def test_positions_of_small_integer_dtypes_do_not_overflow(dtype: torch.dtype) -> None:
     queries, keys = torch.tensor([5], dtype=dtype), torch.tensor([3, 4, 5], dtype=dtype)
     assert bias_from_positions(torch.tensor([1.0]), queries, keys)[0, 0].tolist() == [-2, -1, 0]
 
 
-def test_a_size_of_a_grid_is_an_integer() -> None:
+def test_grid_size_that_is_not_an_integer_raises() -> None:
     with pytest.raises(TypeError, match=r"height must be an integer, got 2\.5"):
         grid_bias(alibi_slopes(2), 2.5, 3)

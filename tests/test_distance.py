@@ -11,7 +11,7 @@ LENGTHS = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 
 
 @given(LENGTHS)
-def test_queries_are_the_last_keys(lengths: list[int]) -> None:
+def test_query_positions_are_the_last_key_positions(lengths: list[int]) -> None:
     queries, keys = right_aligned(*lengths)
     assert queries.dtype == keys.dtype == torch.int64
     assert keys.tolist() == list(range(lengths[1]))
@@ -19,7 +19,7 @@ def test_queries_are_the_last_keys(lengths: list[int]) -> None:
 
 
 @given(LENGTHS)
-def test_causal_mask_is_its_definition(lengths: list[int]) -> None:
+def test_causal_mask_equals_its_definition(lengths: list[int]) -> None:
     rows, columns = lengths
     mask = causal_mask(rows, columns)
     assert mask.shape == (rows, columns)
@@ -29,7 +29,7 @@ def test_causal_mask_is_its_definition(lengths: list[int]) -> None:
 
 
 @pytest.mark.parametrize("metric", ["manhattan", "euclidean"])
-def test_grid_distance_is_its_definition(metric: str) -> None:
+def test_grid_distance_equals_its_definition(metric: str) -> None:
     height, width = 3, 4
     distance = grid_distance(height, width, metric)
     for first in range(height * width):
@@ -40,12 +40,12 @@ def test_grid_distance_is_its_definition(metric: str) -> None:
             assert float(distance[first, second]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_empty_grids() -> None:
+def test_empty_and_single_patch_grids() -> None:
     assert grid_distance(0, 3).shape == (0, 0)
     assert grid_distance(1, 1).tolist() == [[0.0]]
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_arguments_raise_with_their_name() -> None:
     with pytest.raises(ValueError, match="at most key_length=2, got 3"):
         right_aligned(3, 2)
     with pytest.raises(ValueError, match="query_length must be 0 or more, got -1"):
@@ -54,5 +54,5 @@ def test_bad_input_is_named() -> None:
         causal_mask(1, 2.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="metric must be 'manhattan' or 'euclidean', got 'city'"):
         grid_distance(2, 2, "city")
-    with pytest.raises(ValueError, match="got -1 and 2"):
+    with pytest.raises(ValueError, match="height must be 0 or more, got -1"):
         grid_distance(-1, 2)

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 
 from alibi_viz.slopes import MAX_HEADS, SCHEMES, LearnedSlopes, alibi_slopes, e_fold, half_life, reach
 
-HALVES = [2.0**-k for k in range(1, 9)]
+HALVING = [2.0**-k for k in range(1, 9)]
 
 
 @pytest.mark.parametrize(
     ("num_heads", "scheme", "expected"),
     [
-        (8, "official", HALVES),
-        (8, "geometric", HALVES),
+        (8, "official", HALVING),
+        (8, "geometric", HALVING),
         (6, "official", [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]),
-        (12, "official", [*HALVES, 0.70711, 0.35355, 0.17678, 0.08839]),
+        (12, "official", [*HALVING, 0.70711, 0.35355, 0.17678, 0.08839]),
         (6, "geometric", [0.39685, 0.15749, 0.0625, 0.02480, 0.00984, 0.00391]),
         (
             12,
@@ -28,12 +28,12 @@ HALVES = [2.0**-k for k in range(1, 9)]
         (1, "official", [2.0**-8]),
     ],
 )
-def test_values_of_the_literature(num_heads: int, scheme: str, expected: list[float]) -> None:
+def test_slopes_equal_published_values(num_heads: int, scheme: str, expected: list[float]) -> None:
     assert alibi_slopes(num_heads, scheme).tolist() == pytest.approx(expected, abs=5.1e-6)
 
 
 def literal_official(num_heads: int) -> list[float]:
-    """The rule as the paper states it in words, recursively and in float64."""
+    """The rule as the paper describes it: recursive, in float64."""
 
     def of_power(count: int) -> list[float]:
         return [2 ** (-8 * head / count) for head in range(1, count + 1)]
@@ -45,13 +45,13 @@ def literal_official(num_heads: int) -> list[float]:
 
 
 @given(st.integers(1, 300))
-def test_official_is_the_recursive_rule_for_every_head_count(num_heads: int) -> None:
+def test_official_slopes_equal_the_recursive_rule(num_heads: int) -> None:
     expected = torch.tensor(literal_official(num_heads), dtype=torch.float64).float()
     assert torch.equal(alibi_slopes(num_heads), expected)
 
 
 @given(st.integers(1, 300))
-def test_official_and_geometric_agree_exactly_at_powers_of_two_and_only_there(num_heads: int) -> None:
+def test_official_and_geometric_are_equal_only_for_powers_of_two(num_heads: int) -> None:
     official, geometric = alibi_slopes(num_heads), alibi_slopes(num_heads, "geometric")
     is_power = num_heads & (num_heads - 1) == 0
     assert torch.equal(official, geometric) == is_power
@@ -60,18 +60,18 @@ def test_official_and_geometric_agree_exactly_at_powers_of_two_and_only_there(nu
 
 
 @given(st.integers(1, 300), st.sampled_from(["official", "geometric"]), st.floats(0.5, 16))
-def test_every_slope_lies_between_the_flattest_and_one(num_heads: int, scheme: str, bias_max: float) -> None:
+def test_slopes_lie_between_the_smallest_and_one(num_heads: int, scheme: str, bias_max: float) -> None:
     slopes = alibi_slopes(num_heads, scheme, bias_max=bias_max)
     assert slopes.dtype == torch.float32
     assert bool((slopes < 1).all())
     assert float(slopes.min()) == pytest.approx(2**-bias_max, rel=1e-6)
 
 
-def test_partial_heads_leave_the_rest_without_bias() -> None:
+def test_heads_beyond_num_heads_get_slope_zero() -> None:
     assert alibi_slopes(4, total_heads=6).tolist() == [*alibi_slopes(4).tolist(), 0.0, 0.0]
 
 
-def test_half_life_e_fold_and_reach() -> None:
+def test_half_life_e_fold_and_reach_equal_their_formulas() -> None:
     slopes = torch.tensor([0.5, 1 / 256, 0.0])
     assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
     assert e_fold(slopes).tolist() == [2, 256, math.inf]
@@ -80,7 +80,7 @@ def test_half_life_e_fold_and_reach() -> None:
     assert torch.allclose(torch.exp(-slopes[:2] * distance), torch.tensor(0.5))
 
 
-def test_learned_slopes_start_where_they_are_told_and_stay_positive() -> None:
+def test_learned_slopes_start_at_the_initial_ones_and_stay_positive() -> None:
     module = LearnedSlopes(alibi_slopes(8))
     assert torch.allclose(module(), alibi_slopes(8), rtol=1e-6)
     optimizer = torch.optim.SGD(module.parameters(), lr=100.0)
@@ -91,13 +91,13 @@ def test_learned_slopes_start_where_they_are_told_and_stay_positive() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, MAX_HEADS + 1])
-def test_a_head_count_out_of_range_is_named_with_what_is_allowed(value: int) -> None:
+def test_head_count_out_of_range_raises_with_the_range(value: int) -> None:
     with pytest.raises(ValueError, match=rf"num_heads must be between 1 and {MAX_HEADS}, got {value}"):
         alibi_slopes(value)
 
 
 @pytest.mark.parametrize("value", [8.0, "8", None, True, 2.5])
-def test_a_head_count_that_is_no_integer_is_a_type_error(value: object) -> None:
+def test_head_count_that_is_not_an_integer_raises_type_error(value: object) -> None:
     with pytest.raises(TypeError, match="num_heads must be an integer"):
         alibi_slopes(value)  # type: ignore[arg-type]
 
@@ -108,13 +108,13 @@ def test_bias_max_must_be_positive(bias_max: float) -> None:
         alibi_slopes(8, bias_max=bias_max)
 
 
-def test_other_bad_input() -> None:
+def test_invalid_arguments_raise_with_their_name() -> None:
     with pytest.raises(ValueError, match=r"scheme must be one of official, geometric, halving, got 'offical'"):
         alibi_slopes(8, "offical")
     with pytest.raises(ValueError, match="total_heads must be at least num_heads=8, got 4"):
         alibi_slopes(8, total_heads=4)
     with pytest.raises(ValueError, match="takes no bias_max"):
         alibi_slopes(8, "halving", bias_max=4.0)
-    with pytest.raises(ValueError, match="must start above zero"):
+    with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
     assert set(SCHEMES) == {"official", "geometric", "halving"}

@@ -1,5 +1,9 @@
-"""ALiBi attention: several exact implementations behind one function."""
+"""ALiBi attention: several exact implementations, one per file, behind `alibi_attention`.
 
-from alibi_viz.attention.attention import BACKENDS, AttentionTrace, alibi_attention, attention_trace, choose_backend
+`attention_trace` (in `eager`) shows every step. `choose` selects the fastest of the others for a call.
+"""
 
-__all__ = ["BACKENDS", "AttentionTrace", "alibi_attention", "attention_trace", "choose_backend"]
+from alibi_viz.attention.choose import BACKENDS, Choice, alibi_attention, choose_backend
+from alibi_viz.attention.eager import AttentionTrace, attention_trace
+
+__all__ = ["BACKENDS", "AttentionTrace", "Choice", "alibi_attention", "attention_trace", "choose_backend"]

@@ -1,8 +1,8 @@
-"""ALiBi through FlexAttention: the bias as a small function that torch compiles into its own kernel.
+"""ALiBi with FlexAttention: the bias as a small function that torch compiles into its own kernel.
 
-The first call compiles for several seconds. Compiled, the CPU has a forward pass only; a GPU has both. On the CPU each
-shape has a kernel of its own, since the C++ that torch 2.13 writes for shapes that change does not always compile;
-beyond eight shapes torch computes without one.
+The first call compiles for several seconds. On the CPU, FlexAttention has only a forward pass; on a GPU it has both.
+On the CPU each shape is compiled separately, because the C++ code that torch 2.13 generates for dynamic shapes does not
+always compile; after eight shapes torch falls back to uncompiled code.
 """
 
 from collections.abc import Callable
@@ -12,20 +12,21 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from alibi_viz.attention.inputs import Inputs
+from alibi_viz.attention.backend import Backend
+from alibi_viz.attention.inputs import AttentionInputs
 
-__all__ = ["alibi_score_mod", "flex"]
+__all__ = ["FLEX", "alibi_score_mod"]
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool = False) -> ScoreMod:
-    """The bias as FlexAttention's `score_mod(score, batch, head, query, key)`.
+    """Make FlexAttention's `score_mod(score, batch, head, query, key)` that adds the bias.
 
     Args:
         slopes: float32 [heads], on the device of the attention.
-        offset: position of the first query among the keys, key length - query length when decoding.
-        symmetric: -m |i - j|, for encoders, instead of -m (i - j).
+        offset: position of the first query, key length - query length when decoding.
+        symmetric: add -m |i - j|, for encoders, instead of -m (i - j).
 
     >>> score_mod = alibi_score_mod(alibi_slopes(8))
     >>> score_mod(torch.tensor(0.0), *torch.tensor([0, 0, 7, 4]))  # batch 0, head 0, query 7, key 4
@@ -39,13 +40,12 @@ def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool
     return score_mod
 
 
-def flex(inputs: Inputs) -> Tensor:
-    """[batch, heads, query, head_dim] by the compiled kernel."""
+def _attend(inputs: AttentionInputs) -> Tensor:
     offset = inputs.key_length - inputs.query_length
     score_mod = None
     if inputs.slopes is not None:
         slopes = inputs.slopes.to(torch.float32)
-        score_mod = alibi_score_mod(slopes, offset=_constant(offset, slopes), symmetric=not inputs.causal)
+        score_mod = alibi_score_mod(slopes, offset=_as_tensor(offset, slopes), symmetric=not inputs.causal)
     return _compiled(inputs.query.device.type == "cpu")(
         inputs.query,
         inputs.key,
@@ -53,15 +53,15 @@ def flex(inputs: Inputs) -> Tensor:
         score_mod=score_mod,
         block_mask=_block_mask(inputs, offset),
         scale=inputs.scaling,
-        enable_gqa=inputs.group > 1,
+        enable_gqa=inputs.group_size > 1,
     )
 
 
-def _block_mask(inputs: Inputs, offset: int) -> BlockMask | None:
+def _block_mask(inputs: AttentionInputs, offset: int) -> BlockMask | None:
     real, device = inputs.key_padding_mask, str(inputs.query.device)
     if real is None:
         return _causal_block_mask(inputs.query_length, inputs.key_length, device) if inputs.causal else None
-    first = _constant(offset, real)
+    first = _as_tensor(offset, real)
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return real[batch, key] & (key <= query + first) if inputs.causal else real[batch, key]
@@ -71,8 +71,8 @@ def _block_mask(inputs: Inputs, offset: int) -> BlockMask | None:
 
 @lru_cache(maxsize=8)
 def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
-    with torch.inference_mode(False):  # what is kept must serve a later call that trains
-        first = _constant(key_length - query_length, torch.empty(0, device=device))
+    with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
+        first = _as_tensor(key_length - query_length, torch.empty(0, device=device))
 
         def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return key <= query + first
@@ -80,11 +80,28 @@ def _causal_block_mask(query_length: int, key_length: int, device: str) -> Block
         return create_block_mask(visible, None, None, query_length, key_length, device=device)
 
 
-def _constant(offset: int, like: Tensor) -> Tensor:
-    """A tensor, since torch 2.13 writes C++ that does not compile when such a number is an int and changes."""
+def _as_tensor(offset: int, like: Tensor) -> Tensor:
+    """Avoid an int that changes between calls: torch 2.13 generates C++ code for it that does not compile."""
     return torch.tensor(offset, device=like.device)
 
 
 @lru_cache(maxsize=2)
 def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
     return torch.compile(flex_attention, dynamic=False if on_cpu else None)
+
+
+def _unsupported_reason(inputs: AttentionInputs) -> str | None:
+    if inputs.query.numel() == 0:
+        return "FlexAttention does not accept empty tensors"
+    if inputs.query.dtype == torch.float64:
+        return "FlexAttention computes in float32 at most"
+    if inputs.query.device.type == "cpu" and inputs.needs_gradients:
+        return "FlexAttention has no backward pass on the CPU"
+    if inputs.dropout:
+        return "FlexAttention has no dropout"
+    if inputs.attn_mask is not None or inputs.positions is not None:
+        return "attn_mask and positions are not supported with FlexAttention"
+    return None
+
+
+FLEX = Backend("flex", _attend, _unsupported_reason)

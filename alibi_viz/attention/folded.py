@@ -2,48 +2,50 @@
 
     -m (i - j)  =  (-m i) . 1  +  m . j
 
-The right side is a dot product: of (-m i, m), which belongs to query i alone, and (1, j), which belongs to key j
-alone. Written in front of the channels of q and k they make plain causal attention compute ALiBi, with torch's
-fastest kernel and without a [query, key] tensor. It is also the shortest answer to what ALiBi is.
+The right side is a dot product of (-m i, m), which depends only on query i, and (1, j), which depends only on key j.
+Prepended to the channels of q and k, these coordinates make plain causal attention compute ALiBi, with torch's fastest
+kernel and without a [query, key] tensor.
 
-Which coordinate comes first matters. A matrix product adds its terms in order, each with one rounding (a fused
-multiply-add). Starting from -m i, the second term gives fl(m j - m i): small near the diagonal, where the weights are,
-so its rounding is small too. Starting from m j, which may be thousands, loses two digits (1e-4 instead of 6e-7 in
-the output at 4096 tokens). That -m i was itself rounded is harmless: it shifts a whole row, and softmax does not see
-that.
+The order of the coordinates matters. A matrix product adds its terms in order, each with one rounding (a fused
+multiply-add). After -m i, the second term gives fl(m j - m i), which is small near the diagonal, where the weights are
+large, so its rounding error is small too. Starting with m j, which may be in the thousands, loses two digits (an error
+of 1e-4 instead of 6e-7 in the output at 4096 tokens). The rounding of -m i itself does no harm: it shifts a whole row,
+which cancels in the softmax.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from alibi_viz.attention.inputs import Inputs
+from alibi_viz.attention.backend import Backend
+from alibi_viz.attention.inputs import AttentionInputs
 
-__all__ = ["coordinates", "fold", "folded_attention", "out_of_range"]
+__all__ = ["FLOAT16_MAX", "FOLDED", "coordinates", "fold"]
 
-HALF_LIMIT = 65_504  # the largest number of float16; positions below it split exactly into two parts
-SINGLE_LIMIT = 2**24  # integers up to here exist in float32
-_HIDDEN = 200.0  # by so much a padded key's logit lies below every other, so that its weight is exactly zero
-_PIECE = 8 * 2**20  # bytes of a widened tensor that are made at once when no gradient is needed
-_ROW_UNIT = 64.0  # -m i is stored in units of 64, to stay inside float16; a power of two costs no digit
+FLOAT16_MAX = 65_504  # positions below it are the exact sum of two float16 or two bfloat16 numbers
+_EXACT_IN_FLOAT32 = 2**24  # float32 represents every integer up to here
+_PADDING_MARGIN = 200.0  # a padded key's logit is this far below all others, so its weight is exactly 0
+_CHUNK_BYTES = 8 * 2**20  # size of a folded tensor that is allocated at a time if no gradient is needed
+_ROW_UNIT = 64.0  # -m i is stored in units of 64 to stay within float16; a power of two loses no digits
 
 
 def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """The coordinates that ALiBi adds: their dot product, times `scale`, is -m (i - j).
+    """Compute the coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m (i - j).
 
-    In float32 and float64 there are two. bfloat16 and float16 cannot hold a position above 256 or 2048, so position
-    and slope are each split into a coarse and a fine part that the dtype does hold, which makes five.
+    float32 and float64 need two. bfloat16 and float16 don't represent all positions above 256 or 2048, so position and
+    slope are each split into a coarse and a fine part that they do represent, which makes five.
 
     Args:
         slopes: [heads].
         positions: integers [length] or [batch, length]; below 65504 in half precision.
-        dtype: of the result.
-        scale: what the attention will multiply all dot products by.
+        dtype: dtype of the result.
+        scale: the factor by which attention will multiply q . k.
 
     Returns:
-        for queries [..., heads, length, 2 or 5], for keys [..., 1, length, 2 or 5].
+        Coordinates of the queries [..., heads, length, 2 or 5] and of the keys [..., 1, length, 2 or 5].
 
     >>> query, key = coordinates(torch.tensor([0.5]), torch.arange(3), torch.float32)
     >>> query @ key.mT
@@ -52,117 +54,82 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
              [-1.0000, -0.5000,  0.0000]]])
     """
     work = torch.float64 if dtype == torch.float64 else torch.float32
-    steep = slopes.to(work)[:, None] / scale  # [heads, 1]
-    where = positions[..., None, :].to(work)  # [..., 1, length]
-    row = -steep * where  # [..., heads, length]
+    slope = slopes.to(work)[:, None] / scale  # [heads, 1]
+    position = positions[..., None, :].to(work)  # [..., 1, length]
+    row = -slope * position  # [..., heads, length]
     if dtype == work:
-        return _stack(row, steep.expand_as(row)), _stack(torch.ones_like(where), where)
+        query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
+        return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
 
-    digit = 256 if dtype == torch.bfloat16 else 2048  # integers up to here exist in the dtype
-    fine = where.remainder(digit)
-    high = steep.to(dtype)
-    low = (steep.detach() - high.detach().to(work)).to(dtype)  # detached: the gradient of the sum flows through `high`
+    exact = 256 if dtype == torch.bfloat16 else 2048  # the dtype represents every integer up to here
+    fine = position.remainder(exact)
+    coarse = position - fine
+    high = slope.to(dtype)
+    low = (slope.detach() - high.detach().to(work)).to(dtype)  # detached: the gradient of the sum flows through `high`
     high, low = high.expand_as(row), low.expand_as(row)
-    query = _stack((row / _ROW_UNIT).to(dtype), high, high, low, low)
-    key = _stack(torch.full_like(where, _ROW_UNIT), where - fine, fine, where - fine, fine).to(dtype)
-    return query, key
+    for_query = torch.stack(((row / _ROW_UNIT).to(dtype), high, high, low, low), dim=-1)
+    for_key = torch.stack((torch.full_like(position, _ROW_UNIT), coarse, fine, coarse, fine), dim=-1).to(dtype)
+    return for_query, for_key
 
 
-def out_of_range(inputs: Inputs) -> str | None:
-    """Why the coordinates of these inputs would not be exact, or overflow; None where they fit.
+def fold(inputs: AttentionInputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value with the coordinates prepended: [batch, heads, length, extra + head_dim].
 
-    Values are looked at on the CPU only, and not while a compiler follows.
+    Padded keys get one more coordinate, a penalty. The value is padded with zeros, because the kernel needs the same
+    head_dim for all three.
     """
-    dtype = inputs.query.dtype
-    if inputs.scaling <= 0:
-        return "the coordinates are divided by the scale, which must be positive"
-    if dtype in (torch.float16, torch.bfloat16):
-        if inputs.positions is not None:
-            return "positions of your own might not fit into half precision"
-        if inputs.key_length > HALF_LIMIT:
-            return f"half precision holds positions below {HALF_LIMIT} only"
-    if _overflows(inputs):
-        return f"with so small a scale, or slopes so steep, {str(dtype).removeprefix('torch.')} overflows"
-    if dtype == torch.float32 and _span(inputs) > SINGLE_LIMIT:
-        return f"float32 tells positions apart that lie at most {SINGLE_LIMIT} from each other"
-    return None
-
-
-def _overflows(inputs: Inputs) -> bool:
-    slopes, limit = inputs.slopes, torch.finfo(inputs.query.dtype).max
-    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
-        return False
-    steepest = max(map(abs, slopes.tolist())) / inputs.scaling
-    unit = _ROW_UNIT if inputs.query.dtype == torch.float16 else 1.0
-    return steepest * max(1.0, inputs.key_length / unit) > limit
-
-
-def _span(inputs: Inputs) -> int:
-    """From the first position to the last; 0 where it cannot be seen."""
-    places = inputs.positions
-    if places is None or not places.numel() or places.device.type != "cpu" or torch.compiler.is_compiling():
-        return 0
-    places = places.long()
-    return int((places.amax(-1) - places.amin(-1)).max())
-
-
-def fold(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value with the coordinates in front: [batch, heads, length, extra + head_dim].
-
-    Padded keys get one more coordinate, which sinks them; the values are filled up with zeros, because the kernel
-    wants one size for all three.
-    """
-    query, key, value, slopes = inputs.query, inputs.key, inputs.value, inputs.slopes
+    query, key, value, slopes, real = inputs.query, inputs.key, inputs.value, inputs.slopes, inputs.key_padding_mask
     if slopes is None:
-        if inputs.key_padding_mask is None:
+        if real is None:
             return query, key, value
         slopes = query.new_zeros(query.shape[1], dtype=torch.float32)
-    places = inputs.key_positions()
+    positions = inputs.key_positions()
     if inputs.positions is not None and inputs.key_length:
-        places = places - places.amin(-1, keepdim=True)  # only differences count, and small numbers are exact
-    for_query, for_key = coordinates(slopes, places, query.dtype, inputs.scaling)
-    if inputs.key_padding_mask is not None:
-        padded = inputs.key_padding_mask[:, None, :, None].logical_not()  # [batch, 1, key, 1]
-        key = key.masked_fill(padded, 0.0)
-        sink = padded.to(query.dtype) * -_depth(query, key, slopes, inputs)
-        at_origin = for_key * inputs.key_padding_mask[:, None, :, None]  # ... or a pad nearby beats a token far away
+        positions = positions - positions.amin(-1, keepdim=True)  # only differences matter, and small numbers are exact
+    for_query, for_key = coordinates(slopes, positions, query.dtype, inputs.scaling)
+    if real is not None:
+        real = real[:, None, :, None]  # [batch, 1, key, 1]
+        key = key.masked_fill(~real, 0.0)
+        penalty = (~real).to(query.dtype) * -_padding_penalty(query, key, slopes, inputs)
+        at_origin = for_key * real  # position 0 for padding, or a nearby padded key could beat a distant token
         at_origin[..., 0] = for_key[..., 0]
-        for_key = torch.cat((at_origin, sink), dim=-1)
+        for_key = torch.cat((at_origin, penalty), dim=-1)
         for_query = pad(for_query, (0, 1), value=1.0)
     extra = for_key.shape[-1]
-    wide_query = torch.cat((for_query.expand(*query.shape[:3], extra), query), dim=-1)
-    wide_key = torch.cat((for_key.expand(*key.shape[:3], extra), key), dim=-1)
-    return wide_query, wide_key, pad(value, (extra, 0))
+    folded_query = torch.cat((for_query.expand(*query.shape[:3], extra), query), dim=-1)
+    folded_key = torch.cat((for_key.expand(*key.shape[:3], extra), key), dim=-1)
+    return folded_query, folded_key, pad(value, (extra, 0))
 
 
 @torch.no_grad()
-def _depth(query: Tensor, key: Tensor, slopes: Tensor, inputs: Inputs) -> Tensor:
-    """How far a padded key is sunk, before the scale: below whatever q . k and the biases may be."""
+def _padding_penalty(query: Tensor, key: Tensor, slopes: Tensor, inputs: AttentionInputs) -> Tensor:
+    """How far, before scaling, a padded key's logit must be lowered to be below any sum of content and bias."""
     if not query.numel() or not key.numel():
         return query.new_zeros(())
     work = torch.float64 if query.dtype == torch.float64 else torch.float32
     content = query.to(work).norm(dim=-1).amax() * key.to(work).norm(dim=-1).amax()  # at least |q . k|
-    reward = (-slopes.to(work)).clamp(min=0).amax() * inputs.key_length  # of the origin, were slopes negative
-    depth = 3 * content + (reward + _HIDDEN) / inputs.scaling
-    return depth.clamp(max=torch.finfo(query.dtype).max).to(query.dtype)
+    bonus = (-slopes.to(work)).clamp(min=0).amax() * inputs.key_length  # of position 0, if a slope is negative
+    penalty = 3 * content + (bonus + _PADDING_MARGIN) / inputs.scaling
+    return penalty.clamp(max=torch.finfo(query.dtype).max).to(query.dtype)
 
 
-def folded_attention(inputs: Inputs) -> Tensor:
-    """Causal attention by folding, [batch, heads, query, head_dim]; as many queries as keys.
+def _attend(inputs: AttentionInputs) -> Tensor:
+    """Attend to chunks of batch and heads in turn, so that only their folded copies are in memory.
 
-    Beyond query, key, value and output it needs memory proportional to the length: without gradients, the wider
-    copies of a few heads at a time.
+    Autograd would keep all copies anyway, and a compiler plans memory by itself, so both get one chunk.
     """
-    pieces = list(_pieces(inputs))
-    if len(pieces) == 1:
-        return _attend(inputs)
+    if inputs.needs_gradients or torch.compiler.is_compiling():
+        return _attend_chunk(inputs)
+    chunks = list(_chunks(inputs))
+    if len(chunks) == 1:
+        return _attend_chunk(inputs)
     output = torch.empty_like(inputs.query, memory_format=torch.contiguous_format)
-    for rows, heads, piece in pieces:
-        output[rows, heads] = _attend(piece)
+    for batch_slice, head_slice, chunk in chunks:
+        output[batch_slice, head_slice] = _attend_chunk(chunk)
     return output
 
 
-def _attend(inputs: Inputs) -> Tensor:
+def _attend_chunk(inputs: AttentionInputs) -> Tensor:
     query, key, value = fold(inputs)
     output = scaled_dot_product_attention(
         query,
@@ -171,49 +138,82 @@ def _attend(inputs: Inputs) -> Tensor:
         dropout_p=inputs.dropout,
         is_causal=True,
         scale=inputs.scaling,
-        enable_gqa=inputs.group > 1,
+        enable_gqa=inputs.group_size > 1,
     )[..., -inputs.query.shape[-1] :]
     if inputs.key_padding_mask is not None:
-        seen = inputs.key_padding_mask.cumsum(dim=1) > 0  # [batch, key]: some real key at or before this position
-        output = output.masked_fill(~seen[:, None, :, None], 0.0)
+        sees_token = inputs.key_padding_mask.cumsum(dim=1) > 0  # [batch, key]: a real key at or before this position
+        output = output.masked_fill(~sees_token[:, None, :, None], 0.0)
     return output
 
 
-def _pieces(inputs: Inputs) -> Iterator[tuple[slice, slice, Inputs]]:
-    """The inputs, whole where autograd or a compiler follows, else cut by batch and heads."""
-    whole = slice(None)
-    if inputs.needs_gradients or torch.compiler.is_compiling():
-        yield whole, whole, inputs
-        return
-    query, group = inputs.query, inputs.group
+def _chunks(inputs: AttentionInputs) -> Iterator[tuple[slice, slice, AttentionInputs]]:
+    """Slices of the batch and of the query heads, with the inputs cut to them."""
+    group, query = inputs.group_size, inputs.query
     batch, key_heads = inputs.key.shape[:2]
-    one_head = group * inputs.query_length * query.shape[-1] * query.element_size()
-    at_once = max(1, _PIECE // max(one_head, 1))  # key heads
-    if batch * key_heads <= at_once:
-        yield whole, whole, inputs
-        return
-    rows = max(1, at_once // key_heads)
-    for first in range(0, batch, rows):
-        some = slice(first, first + rows)
-        for head in range(0, key_heads, at_once):
-            few = slice(head, head + at_once)
-            yield some, slice(few.start * group, few.stop * group), _cut(inputs, some, few)
+    bytes_per_key_head = group * inputs.query_length * query.shape[-1] * query.element_size()
+    heads_per_chunk = max(1, _CHUNK_BYTES // max(bytes_per_key_head, 1))  # key heads, of one or more batch rows
+    batch_rows = max(1, heads_per_chunk // key_heads)
+    padding, positions = inputs.key_padding_mask, inputs.positions
+    for row in range(0, batch, batch_rows):
+        batch_slice = slice(row, row + batch_rows)
+        for head in range(0, key_heads, heads_per_chunk):
+            key_head_slice = slice(head, head + heads_per_chunk)
+            head_slice = slice(head * group, (head + heads_per_chunk) * group)
+            chunk = replace(
+                inputs,
+                query=query[batch_slice, head_slice],
+                key=inputs.key[batch_slice, key_head_slice],
+                value=inputs.value[batch_slice, key_head_slice],
+                slopes=None if inputs.slopes is None else inputs.slopes[head_slice],
+                key_padding_mask=None if padding is None else padding[batch_slice],
+                positions=positions[batch_slice] if positions is not None and positions.ndim == 2 else positions,
+            )
+            yield batch_slice, head_slice, chunk
 
 
-def _cut(inputs: Inputs, rows: slice, key_heads: slice) -> Inputs:
-    heads = slice(key_heads.start * inputs.group, key_heads.stop * inputs.group)
-    padding, positions, slopes = inputs.key_padding_mask, inputs.positions, inputs.slopes
-    return Inputs(
-        query=inputs.query[rows, heads],
-        key=inputs.key[rows, key_heads],
-        value=inputs.value[rows, key_heads],
-        slopes=None if slopes is None else slopes[heads],
-        key_padding_mask=None if padding is None else padding[rows],
-        positions=positions[rows] if positions is not None and positions.ndim == 2 else positions,
-        scale=inputs.scale,
-        dropout=inputs.dropout,
-    )
+def _unsupported_reason(inputs: AttentionInputs) -> str | None:
+    if not inputs.causal:
+        return "without a causal mask the bias is -m |i - j|, which is not a dot product of a few coordinates"
+    if inputs.attn_mask is not None:
+        return "an attn_mask needs a [query, key] tensor anyway"
+    if inputs.query_length != inputs.key_length:
+        return "torch's is_causal aligns the first query with the first key, so there must be as many queries as keys"
+    return _inexact_reason(inputs)
 
 
-def _stack(*coordinate: Tensor) -> Tensor:
-    return torch.stack(coordinate, dim=-1)
+def _inexact_reason(inputs: AttentionInputs) -> str | None:
+    """Why the coordinates would overflow or be inexact. Slopes and positions are read only on the CPU, uncompiled."""
+    dtype = inputs.query.dtype
+    if inputs.scaling <= 0:
+        return "the coordinates are divided by the scale, which must be positive"
+    if dtype in (torch.float16, torch.bfloat16):
+        if inputs.positions is not None:
+            return "explicit positions may not fit into half precision"
+        if inputs.key_length > FLOAT16_MAX:
+            return f"half precision represents only positions below {FLOAT16_MAX}"
+    if _overflows(inputs):
+        return f"{str(dtype).removeprefix('torch.')} overflows with a scale this small or slopes this large"
+    if dtype == torch.float32 and _span(inputs) > _EXACT_IN_FLOAT32:
+        return f"float32 distinguishes positions only if they are at most {_EXACT_IN_FLOAT32} apart"
+    return None
+
+
+def _overflows(inputs: AttentionInputs) -> bool:
+    slopes, limit = inputs.slopes, torch.finfo(inputs.query.dtype).max
+    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
+        return False
+    steepest = max(map(abs, slopes.tolist())) / inputs.scaling
+    unit = _ROW_UNIT if inputs.query.dtype == torch.float16 else 1.0
+    return steepest * max(1.0, inputs.key_length / unit) > limit
+
+
+def _span(inputs: AttentionInputs) -> int:
+    """Largest position minus smallest; 0 if unknown."""
+    positions = inputs.positions
+    if positions is None or not positions.numel() or not positions.is_cpu or torch.compiler.is_compiling():
+        return 0
+    positions = positions.long()
+    return int((positions.amax(-1) - positions.amin(-1)).max())
+
+
+FOLDED = Backend("folded", _attend, _unsupported_reason)

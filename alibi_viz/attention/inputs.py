@@ -1,30 +1,32 @@
-"""What goes into attention, checked once, with the two things that every backend derives from it."""
+"""The arguments of attention: checked once, with the bias and the visibility mask that follow from them."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import bias_from_positions, check_slopes
+from alibi_viz.bias import bias_from_positions
 from alibi_viz.distance import causal_mask, is_integer
+from alibi_viz.slopes import check_slopes
 
-__all__ = ["Inputs", "autocast_dtype"]
+__all__ = ["AttentionInputs", "autocast_dtype"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
-    """What autocast would make of a tensor before a product; None where it is off, or leaves the tensor alone."""
+    """The dtype to which autocast casts a tensor before a matrix product; None if it is off or leaves it alone."""
     kind = tensor.device.type
     try:
         enabled = torch.is_autocast_enabled(kind)
-    except RuntimeError:  # the meta device has none
+    except RuntimeError:  # autocast does not exist on the meta device
         return None
     return torch.get_autocast_dtype(kind) if enabled and tensor.dtype != torch.float64 else None
 
 
-@dataclass
-class Inputs:
-    """The arguments of `alibi_attention`, whose docstring tells what each of them is."""
+@dataclass(frozen=True)
+class AttentionInputs:
+    """The arguments of `alibi_attention`, which documents them."""
 
     query: Tensor
     key: Tensor
@@ -46,34 +48,34 @@ class Inputs:
         return self.key.shape[2]
 
     @property
-    def group(self) -> int:
-        """Query heads that share one key head."""
+    def group_size(self) -> int:
+        """Number of query heads that share a key head."""
         return self.query.shape[1] // self.key.shape[1]
 
     @property
     def scaling(self) -> float:
-        """What q . k is multiplied by."""
+        """The factor of q . k: `scale`, or its default 1 / sqrt(head_dim)."""
         return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
 
     @property
-    def hides(self) -> bool:
-        """Whether more is hidden than the future, so that a query may see no key at all."""
+    def has_mask(self) -> bool:
+        """Whether a padding or attention mask is given, so that a query may have no visible key."""
         return self.key_padding_mask is not None or self.attn_mask is not None
 
     @property
     def needs_gradients(self) -> bool:
-        """Whether autograd will follow this call."""
+        """Whether autograd records this call."""
         tensors = (self.query, self.key, self.value, self.slopes)
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
     def key_positions(self) -> Tensor:
-        """int64 [key] or [batch, key]; those of the queries are the last of them."""
+        """int64 [key] or [batch, key]; the queries have the last of them."""
         return (
             torch.arange(self.key_length, device=self.key.device) if self.positions is None else self.positions.long()
         )
 
     def bias(self) -> Tensor:
-        """[1 or batch, heads, query, key] in the dtype of the query; float32 from integers, cast last."""
+        """[1 or batch, heads, query, key] in the dtype of the query: computed in float32 and cast last."""
         if self.slopes is None:
             return self.query.new_zeros(1, 1, self.query_length, self.key_length)
         keys = self.key_positions()
@@ -83,7 +85,7 @@ class Inputs:
         return bias if bias.ndim == 4 else bias[None]
 
     def visible(self) -> Tensor:
-        """Which keys a query may see: bool, broadcast to [batch, heads, query, key]."""
+        """True where a query may attend to a key: bool, broadcastable to [batch, heads, query, key]."""
         visible = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=self.query.device)
         if self.causal:
             visible = causal_mask(self.query_length, self.key_length, device=self.query.device)[None, None]
@@ -91,11 +93,15 @@ class Inputs:
             visible = visible & self.key_padding_mask[:, None, None, :]
         return visible if self.attn_mask is None else visible & self.attn_mask
 
-    def check(self) -> "Inputs":
-        """These inputs; raises TypeError or ValueError naming the tensor, its shape and the expected axes.
+    def autocast(self) -> "AttentionInputs":
+        """These inputs with query, key and value cast as torch's own attention casts them under autocast."""
+        dtype = autocast_dtype(self.query)
+        if dtype is None:
+            return self
+        return replace(self, query=self.query.to(dtype), key=self.key.to(dtype), value=self.value.to(dtype))
 
-        Under autocast, query, key and value are cast as torch's own attention casts them.
-        """
+    def check(self) -> "AttentionInputs":
+        """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""
         self._check_tensors()
         self._check_sizes()
         self._check_slopes()
@@ -107,8 +113,6 @@ class Inputs:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
-        if (dtype := autocast_dtype(self.query)) is not None:
-            self.query, self.key, self.value = self.query.to(dtype), self.key.to(dtype), self.value.to(dtype)
         return self
 
     def _check_tensors(self) -> None:
@@ -132,12 +136,12 @@ class Inputs:
         if [self.key.shape[0], self.key.shape[3]] != [batch, head_dim] or key_heads < 1 or heads % key_heads:
             raise ValueError(
                 f"key must be [batch, heads, key, head_dim] = [{batch}, {heads} or a divisor of it, {key_length}, "
-                f"{head_dim}] to fit query, got {list(self.key.shape)}"
+                f"{head_dim}] to match query, got {list(self.key.shape)}"
             )
         expected = [batch, key_heads, key_length, head_dim]
         if list(self.value.shape) != expected:
             raise ValueError(
-                f"value must be [batch, heads, key, head_dim] = {expected} to fit key, got {list(self.value.shape)}"
+                f"value must be [batch, heads, key, head_dim] = {expected} to match key, got {list(self.value.shape)}"
             )
         if query_length > key_length:
             raise ValueError(f"query length {query_length} must be at most the key length {key_length}")
@@ -148,7 +152,7 @@ class Inputs:
         check_slopes("slopes", self.slopes)
         if len(self.slopes) != self.query.shape[1]:
             raise ValueError(
-                f"slopes must be [heads] = [{self.query.shape[1]}] to fit query, got shape {list(self.slopes.shape)}"
+                f"slopes must be [heads] = [{self.query.shape[1]}] to match query, got shape {list(self.slopes.shape)}"
             )
         self._check_device("slopes", self.slopes)
 
@@ -156,18 +160,18 @@ class Inputs:
         expected = [self.query.shape[0], self.key_length]
         padding, mask, positions = self.key_padding_mask, self.attn_mask, self.positions
         if padding is not None:
-            self._check_kind("key_padding_mask", padding, "bool, True for a real token")
+            self._check_dtype("key_padding_mask", padding, "bool, True for a real token", _is_bool)
             if list(padding.shape) != expected:
                 raise ValueError(f"key_padding_mask must be [batch, key] = {expected}, got {list(padding.shape)}")
         if mask is not None:
-            self._check_kind("attn_mask", mask, "bool, True where a query may look")
+            self._check_dtype("attn_mask", mask, "bool, True where a query may attend", _is_bool)
             full = [*self.query.shape[:3], self.key_length]
-            if mask.ndim != 4 or any(size not in (1, whole) for size, whole in zip(mask.shape, full, strict=True)):
+            if mask.ndim != 4 or any(given not in (1, size) for given, size in zip(mask.shape, full, strict=True)):
                 raise ValueError(
                     f"attn_mask must broadcast to [batch, heads, query, key] = {full}, got {list(mask.shape)}"
                 )
         if positions is not None:
-            self._check_kind("positions", positions, "integers")
+            self._check_dtype("positions", positions, "integers", is_integer)
             shape = list(positions.shape)
             if shape not in (expected, expected[1:]):
                 raise ValueError(f"positions must be [key] = {expected[1:]} or [batch, key] = {expected}, got {shape}")
@@ -176,10 +180,13 @@ class Inputs:
         if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
             raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
 
-    def _check_kind(self, name: str, tensor: Tensor, allowed: str) -> None:
-        """Raise unless a mask is bool, or positions are integers, and on the device of the query."""
+    def _check_dtype(self, name: str, tensor: Tensor, expected: str, fits: Callable[[torch.dtype], bool]) -> None:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a tensor of {allowed}, got {type(tensor).__name__}")
-        if not (tensor.dtype == torch.bool if allowed.startswith("bool") else is_integer(tensor.dtype)):
-            raise TypeError(f"{name} must be {allowed}, got {tensor.dtype}")
+            raise TypeError(f"{name} must be a tensor of {expected}, got {type(tensor).__name__}")
+        if not fits(tensor.dtype):
+            raise TypeError(f"{name} must be {expected}, got {tensor.dtype}")
         self._check_device(name, tensor)
+
+
+def _is_bool(dtype: torch.dtype) -> bool:
+    return dtype == torch.bool

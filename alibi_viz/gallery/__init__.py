@@ -1,6 +1,6 @@
-"""Beside floor 1: how other systems compute slopes and biases, and what went wrong there, dated and sourced.
+"""Other systems' faulty slopes and biases, dated and sourced, for lessons and for tests that must be able to fail.
 
-Nothing in the library uses these rules. They are for lessons, and for tests that must be able to fail.
+The library itself uses none of them. `EXHIBITS` lists the faults; `who_agrees` compares the slopes.
 """
 
 from alibi_viz.gallery.biases import (
@@ -15,7 +15,7 @@ from alibi_viz.gallery.biases import (
     labml_2021,
     zeta,
 )
-from alibi_viz.gallery.exhibits import EXHIBITS, Exhibit
+from alibi_viz.gallery.exhibit import EXHIBITS, Exhibit
 from alibi_viz.gallery.slopes import SLOPE_RULES, off_by_one, who_agrees
 
 __all__ = [

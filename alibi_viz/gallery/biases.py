@@ -1,140 +1,153 @@
-"""Other systems' biases with the mistakes that were once in them, each a few lines of our own.
+"""Faulty biases of other systems, reproduced in a few lines each.
 
-A wrong bias raises no error: the model trains, a little worse or a lot. Every function here computes what the named
-code computed; its docstring says where, when, and what is wrong. The tests state each fault as a number.
+A wrong bias raises no error: the model trains, a little worse or a lot. The tests state every fault as a number.
 """
 
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import alibi_bias
-from alibi_viz.distance import causal_mask
-
-__all__ = [
-    "attention_gym_2024",
-    "bloom_in_bfloat16",
-    "cache_from_the_wrong_corner",
-    "decoding_by_query_length",
-    "fairseq_mask",
-    "falcon_eager",
-    "jaketae_content",
-    "jaketae_encoder",
-    "labml_2021",
-    "zeta",
-]
+from alibi_viz.bias import alibi_bias, mask_future
+from alibi_viz.gallery.exhibit import exhibit
 
 
+@exhibit(
+    "bias before scaling",
+    system="labml, 28 August 2021 to 17 July 2022",
+    github="labmlai/annotated_deep_learning_paper_implementations/blob/e06a89e2/labml_nn/transformers/alibi/__init__.py",
+    fault="the bias is divided by sqrt(head_dim) with the content, so slope 1/2 acts as 0.088 at head_dim 32",
+)
 def labml_2021(slopes: Tensor, length: int, head_dim: int) -> Tensor:
-    """What reaches the softmax when the bias is added before the logits are scaled: m j / sqrt(head_dim).
+    """m j / sqrt(head_dim), float32 [heads, 1, length].
 
-    labml's annotated module of 28 August 2021 (commit e06a89e2) added the bias in `get_scores`, and its base class then
-    multiplied by 1/sqrt(d_k). Every head looks much further than its slope says. Corrected on 17 July 2022 (72669d05).
-
-    Returns float32 [heads, 1, length].
+    `get_scores` added the bias, and then the base class multiplied by 1/sqrt(d_k). Fixed in commit 72669d05.
     """
     return alibi_bias(slopes, length, form="key") / head_dim**0.5
 
 
+@exhibit(
+    "inverted recency",
+    system="zeta, November 2025",
+    github="kyegomez/zeta/blob/fe82c50/zeta/nn/biases/alibi.py",
+    fault="-m j prefers the oldest key, and the class cannot be constructed",
+)
 def zeta(slopes: Tensor, length: int) -> Tensor:
-    """-m j: the sign belongs to a distance, but j counts from the beginning, so the *oldest* key is preferred.
+    """-m j, float32 [heads, 1, length].
 
-    zeta's `AlibiPositionalBias.get_bias` (kyegomez/zeta, commit fe82c50 of November 2025). The class cannot be built as
-    published: it calls `__get_slopes`, which Python's name mangling does not find, and its documented argument
-    `total_heads` is called `num_heads`.
-
-    Returns float32 [heads, 1, length].
+    The minus sign belongs to a distance, but j counts from the start. The constructor calls `__get_slopes`, which fails
+    because of name mangling; its documented argument `total_heads` is called `num_heads`.
     """
     return -alibi_bias(slopes, length, form="key")
 
 
+@exhibit(
+    "rewarded future",
+    system="jaketae/alibi, December 2021",
+    github="jaketae/alibi/blob/021acae/alibi/attention.py",
+    fault="as an encoder it prefers the keys furthest ahead",
+)
 def jaketae_encoder(slopes: Tensor, length: int) -> Tensor:
-    """m (j - i) without a causal mask: right behind the query, a reward for the future ahead of it.
-
-    jaketae/alibi (commit 021acae of December 2021) with `causal=False`.
-
-    Returns float32 [heads, length, length].
-    """
+    """m (j - i) without a causal mask (`causal=False`), float32 [heads, length, length]."""
     return alibi_bias(slopes, length, form="relative")
 
 
+@exhibit(
+    "content too weak",
+    system="jaketae/alibi, December 2021",
+    github="jaketae/alibi/blob/021acae/alibi/attention.py",
+    fault="q . k is divided by sqrt(d_model), so with 8 heads content counts 2.8 times too little against the bias",
+)
 def jaketae_content(query: Tensor, key: Tensor) -> Tensor:
-    """q . k / sqrt(d_model), where sqrt(head_dim) is meant: content sqrt(heads) times too weak against the bias.
-
-    jaketae/alibi (commit 021acae of December 2021), decoder and encoder alike. With 8 heads a good match outweighs a
-    distance only if it is 2.8 times as good as ALiBi asks for.
+    """q . k / sqrt(d_model) instead of q . k / sqrt(head_dim), in the decoder and the encoder.
 
     `query` and `key` are [batch, heads, length, head_dim]; returns [batch, heads, query, key].
     """
     return query @ key.mT / (query.shape[1] * query.shape[-1]) ** 0.5
 
 
+@exhibit(
+    "rewarded distance",
+    system="attention-gym until 2 December 2024",
+    github="meta-pytorch/attention-gym/pull/86",
+    fault="the sign is inverted, so under the causal mask distant keys are preferred",
+)
 def attention_gym_2024(slopes: Tensor, length: int) -> Tensor:
-    """m (i - j): the sign the wrong way round under a causal mask, so distance is rewarded.
-
-    The ALiBi examples of meta-pytorch/attention-gym until pull request 86 of 2 December 2024.
-
-    Returns float32 [heads, length, length].
-    """
+    """m (i - j), float32 [heads, length, length]."""
     return -alibi_bias(slopes, length, form="relative")
 
 
+@exhibit(
+    "a mask that does not fit",
+    system="the authors' fairseq, October 2023",
+    github="ofirpress/attention_with_linear_biases/blob/4b92f28/fairseq/models/transformer.py",
+    fault="slices beyond the built size are silently shorter; right for the fixed sizes that the paper trained with",
+)
 def fairseq_mask(slopes: Tensor, batch: int, length: int, *, tokens_per_sample: int, max_tokens: int) -> Tensor:
-    """The authors' mask for a batch: m j plus the causal triangle, row index b * heads + h.
+    """m j plus the causal mask, row b * heads + h: float32 [up to batch * heads, up to length, up to length].
 
-    It is built once for `tokens_per_sample` positions and max_tokens // tokens_per_sample sequences, and then *sliced*
-    to [batch * heads, length, length] (fairseq `transformer.py`, `buffered_future_mask`, repository of October 2023).
-    A slice beyond the end is silently shorter, so a longer text or a larger batch gets a mask that does not fit it.
-
-    Returns float32 [at most batch * heads, at most length, at most length].
+    `buffered_future_mask` builds it once for `tokens_per_sample` positions and max_tokens // tokens_per_sample
+    sequences, and slices it to [batch * heads, length, length]. A slice beyond the end is silently shorter, so the mask
+    doesn't fit a longer text or a larger batch.
     """
-    hidden = torch.zeros(tokens_per_sample, tokens_per_sample).masked_fill(
-        ~causal_mask(tokens_per_sample), float("-inf")
-    )
-    one = hidden + alibi_bias(slopes, tokens_per_sample, form="key")  # [heads, tokens_per_sample, tokens_per_sample]
-    built = one.repeat(max_tokens // tokens_per_sample, 1, 1)
+    bias = alibi_bias(slopes, tokens_per_sample, form="key").expand(-1, tokens_per_sample, -1)
+    built = mask_future(bias).repeat(max_tokens // tokens_per_sample, 1, 1)
     return built[: batch * len(slopes), :length, :length]
 
 
+@exhibit(
+    "colliding positions",
+    system="BLOOM and Falcon, transformers 5.23.0",
+    github="huggingface/transformers/blob/v5.23.0/src/transformers/models/bloom/modeling_bloom.py",
+    fault="m j in bfloat16: at 2048 tokens, the 64 nearest keys have 9 different biases instead of 64",
+)
 def bloom_in_bfloat16(slopes: Tensor, length: int) -> Tensor:
-    """m j rounded to bfloat16, which has eight significant bits: neighbouring keys share a bias.
+    """m j rounded to the eight significant bits of bfloat16, [heads, 1, length].
 
-    `build_alibi_tensor` returns the bias in the model's dtype (transformers 5.23.0, BLOOM; Falcon multiplies in
-    bfloat16 whatever the model's dtype). As a distance, -m (i - j), it would be small where the weight is, and exact.
-
-    Returns bfloat16 [heads, 1, length].
+    `build_alibi_tensor` returns the bias in the model's dtype; Falcon's multiplies in bfloat16 for every dtype. As
+    -m (i - j) the bias would be small, and exact, where the weights are large.
     """
     return alibi_bias(slopes, length, form="key", dtype=torch.bfloat16)
 
 
+@exhibit(
+    "the wrong corner of the cache",
+    system="x-transformers, June 2023",
+    github="lucidrains/x-transformers/blob/f71f3279de539ddb0f58bd50f22b84b6920e0ef6/x_transformers/x_transformers.py",
+    fault="a cached bias sliced [:i, :j] gives a decoded token the row of the first query",
+)
 def cache_from_the_wrong_corner(slopes: Tensor, query_length: int, key_length: int) -> Tensor:
-    """A cached -m |i - j| sliced [:i, :j]: while decoding, the last query gets the row of the first.
+    """A cached -m |i - j| sliced [:i, :j], float32 [heads, query, key].
 
-    x-transformers' `AlibiPositionalBias` in June 2023 (commit f71f327); since corrected to [-i:, -j:] (2.31.10), while
-    copies of the old lines are in other code. With one query the slice is 0, -m, -2m, ...: the newest key is punished
-    most.
-
-    Returns float32 [heads, query_length, key_length].
+    For one query that is 0, -m, -2m, ...: the newest key gets the largest penalty. Fixed by 2.31.10, which slices
+    [-i:, -j:]; copies of the old lines are in other code.
     """
     return alibi_bias(slopes, key_length, form="symmetric")[:, :query_length, :key_length]
 
 
+@exhibit(
+    "no bias while decoding",
+    system="keras-hub's Falcon until August 2026",
+    github="keras-team/keras-hub/pull/2977",
+    fault="a bias as long as the query broadcasts over the cache: slope * 0 for every key",
+)
 def decoding_by_query_length(slopes: Tensor, query_length: int, key_length: int) -> Tensor:
-    """m j for as many positions as there are *queries*, broadcast over the keys: with one query, no bias at all.
+    """m j for as many positions as there are queries, broadcast over the keys: float32 [heads, query, key].
 
-    keras-hub's Falcon until pull request 2977 of August 2026: with a cache, every step of `generate` added slope * 0 to
-    all keys. Nothing raised, because [heads, 1, 1] broadcasts. Other query lengths raise RuntimeError here as there.
-
-    Returns float32 [heads, query_length, key_length].
+    With a cache, every step of `generate` added slope * 0 to all keys; [heads, 1, 1] broadcasts without an error. Query
+    lengths other than 1 and the key length raise RuntimeError, as in keras-hub.
     """
     return alibi_bias(slopes, query_length, form="key").expand(len(slopes), query_length, key_length)
 
 
+@exhibit(
+    "added twice",
+    system="Falcon with eager attention, transformers 5.23.0",
+    github="huggingface/transformers/issues/29946",
+    fault="the mask already holds the bias, so eager attention adds it a second time",
+)
 def falcon_eager(slopes: Tensor, length: int, head_dim: int) -> Tensor:
-    """2 m j / sqrt(head_dim): added to the logits, and once more inside the mask.
+    """2 m j / sqrt(head_dim), float32 [heads, 1, length].
 
-    Falcon in transformers 5.23.0 with eager attention; its `sdpa` path has it once, so asking for the weights changes
-    them (issue 29946 of March 2024 reports it). Both divide the bias by sqrt(head_dim), as Falcon always has.
-
-    Returns float32 [heads, 1, length].
+    The `sdpa` implementation adds the bias once, so requesting the weights changes them. Falcon always divides its bias
+    by sqrt(head_dim).
     """
     return 2 * alibi_bias(slopes, length, form="key") / head_dim**0.5

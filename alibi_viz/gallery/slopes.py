@@ -1,7 +1,7 @@
-"""The same slopes, said in other words: each system's own way to make them, as small functions of our own.
+"""Compare how other systems compute the slopes.
 
-Most of them agree, and only `who_agrees` can tell: the formulas look nothing alike, and the two in use differ only at
-head counts that are no power of two, which is where nobody looks.
+The formulas look nothing alike, yet most of them agree. Where they don't, it is often only for head counts that are not
+a power of two, which few people test.
 """
 
 import math
@@ -10,13 +10,14 @@ from types import MappingProxyType
 
 import torch
 
+from alibi_viz.gallery.exhibit import exhibit
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["SLOPE_RULES", "who_agrees"]
+__all__ = ["SLOPE_RULES", "off_by_one", "who_agrees"]
 
 
 def fairseq(num_heads: int) -> list[float]:
-    """The authors' recursion (fairseq `transformer.py`, lines 742-753 in the repository of October 2023)."""
+    """The authors' recursion (fairseq `transformer.py`, lines 742-753, repository of October 2023)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     start = 2 ** -(2 ** -(math.log2(closest) - 3))
     slopes = [start ** (head + 1) for head in range(closest)]
@@ -24,8 +25,8 @@ def fairseq(num_heads: int) -> list[float]:
 
 
 def bloom(num_heads: int) -> list[float]:
-    """Two geometric series, the second with odd exponents (transformers 5.23.0; Falcon, flash-attention's test, labml
-    since July 2022)."""
+    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, the test of
+    flash-attention, labml since July 2022)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     base, finer = 2 ** (-8 / closest), 2 ** (-4 / closest)
     first = [base**power for power in range(1, closest + 1)]
@@ -33,32 +34,37 @@ def bloom(num_heads: int) -> list[float]:
 
 
 def mpt(num_heads: int) -> list[float]:
-    """One series for the next power of two *above*, then the even entries before the odd ones (transformers 5.23.0)."""
+    """The sequence for the next power of two, even entries before odd ones (MPT in transformers 5.23.0)."""
     above = 2 ** math.ceil(math.log2(num_heads))
     series = [2 ** (-8 * head / above) for head in range(1, above + 1)]
     return series if above == num_heads else (series[1::2] + series[0::2])[:num_heads]
 
 
-def labml_2021(num_heads: int) -> list[float]:
-    """One series for any head count (labml, 28 August 2021, commit e06a89e2; changed to the official rule in July
+def labml_slopes_2021(num_heads: int) -> list[float]:
+    """One geometric sequence for any head count (labml, commit e06a89e2 of 28 August 2021; the official rule since July
     2022)."""
     start = 2 ** -(2 ** -(math.log2(num_heads) - 3))
     return [start * start**head for head in range(num_heads)]
 
 
 def jaketae(num_heads: int) -> list[float]:
-    """The same series by a root of 256 (jaketae/alibi, December 2021; attention-gym's text has the same rule)."""
+    """The same sequence as powers of a root of 256 (jaketae/alibi, December 2021; also in attention-gym's text)."""
     root = 256 ** (1 / num_heads)
     return [1 / root ** (head + 1) for head in range(num_heads)]
 
 
 def halving(num_heads: int) -> list[float]:
-    """1/2, 1/4, 1/8, ...: right for eight heads, which is the paper's example, and for no other number."""
+    """1/2, 1/4, 1/8, ...: right for eight heads, the paper's example, and for no other number."""
     return [2.0**-head for head in range(1, num_heads + 1)]
 
 
+@exhibit(
+    "the first head gets slope 1",
+    system="seen in the wild",
+    fault="every slope is steeper by 2^(8/H), and the smallest one, 1/256, is missing",
+)
 def off_by_one(num_heads: int) -> list[float]:
-    """Counting heads from 0 in 2^(-8h/H): the first head gets slope 1 and the flattest 1/256 is missing."""
+    """2^(-8h/H) with heads counted from 0."""
     return [2 ** (-8 * head / num_heads) for head in range(num_heads)]
 
 
@@ -67,7 +73,7 @@ SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(
         "fairseq": fairseq,
         "bloom": bloom,
         "mpt": mpt,
-        "labml 2021": labml_2021,
+        "labml 2021": labml_slopes_2021,
         "jaketae": jaketae,
         "halving": halving,
         "off by one": off_by_one,
@@ -76,11 +82,11 @@ SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(
 
 
 def who_agrees(num_heads: int) -> list[dict[str, object]]:
-    """For a head count, each system's slopes and how far they are from the official ones.
+    """Compare each system's slopes with the official ones.
 
-    Returns a row a system: "system"; "slopes", a tuple of floats; "agrees", whether no slope differs from the official
-    one in the same head by more than a millionth of it; "largest_ratio", the factor between the two where they differ
-    most, 1 when they agree; "group", a letter shared by the systems that agree with each other.
+    Returns one row per system: "system"; "slopes", a tuple of floats; "agrees", whether every slope equals the official
+    one of that head to within a millionth; "largest_ratio", the largest factor between the two over all heads, 1 if
+    they agree; "group", a letter shared by the systems that agree with each other.
 
     Raises as `alibi_slopes` does.
 

@@ -9,13 +9,13 @@ from torch import Tensor
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, causal_mask
 from tests.literal import literal_attention, literal_bias
 
-BACKENDS = ("eager", "mask", "folded", "auto")  # these take causal attention with any mask and any positions
+BACKENDS = ("eager", "mask", "folded", "auto")  # support causal attention with any mask and any positions
 
 
-def those_for(rows: int, columns: int, causal: bool, hides: bool = False) -> list[str]:
-    """Folding needs a causal mask and as many queries as keys; a strip needs a causal mask and no other."""
-    able = {"folded": causal and rows == columns, "strip": causal and not hides}
-    return [name for name in (*BACKENDS, "strip") if able.get(name, True)]
+def supported(rows: int, columns: int, causal: bool, has_mask: bool = False) -> list[str]:
+    """Folding needs a causal mask and as many queries as keys; a strip needs a causal mask and no other mask."""
+    needs = {"folded": causal and rows == columns, "strip": causal and not has_mask}
+    return [name for name in (*BACKENDS, "strip") if needs.get(name, True)]
 
 
 def unit_normal(
@@ -44,7 +44,7 @@ def literal(
     padded=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_trace_and_backends_equal_the_literal_double_loop(
+def test_trace_and_backends_equal_the_double_loop(
     *, lengths: list[int], batch: int, heads: int, causal: bool, padded: bool, seed: int
 ) -> None:
     rows, columns = lengths
@@ -55,7 +55,7 @@ def test_trace_and_backends_equal_the_literal_double_loop(
 
     trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=real)
     assert torch.allclose(trace.weights, weights, atol=1e-12)
-    for backend in those_for(rows, columns, causal, padded):
+    for backend in supported(rows, columns, causal, padded):
         output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=real, backend=backend)
         assert output.shape == (batch, heads, rows, 4)
         assert torch.allclose(output, expected, atol=1e-12), backend
@@ -63,28 +63,29 @@ def test_trace_and_backends_equal_the_literal_double_loop(
 
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 @pytest.mark.parametrize("causal", [True, False])
-def test_grouped_query_heads(key_heads: int, causal: bool) -> None:
+def test_grouped_query_heads_equal_the_double_loop(key_heads: int, causal: bool) -> None:
     q, k, v = unit_normal(2, 4, 6, 6, 8)
     k, v, slopes = k[:, :key_heads], v[:, :key_heads], alibi_slopes(4)
     expected, weights = literal(q, k, v, slopes, causal=causal, real=None)
     assert torch.allclose(attention_trace(q, k, slopes, causal=causal).weights, weights, atol=1e-12)
-    for backend in those_for(6, 6, causal):
+    for backend in supported(6, 6, causal):
         assert torch.allclose(alibi_attention(q, k, v, slopes, causal=causal, backend=backend), expected, atol=1e-12)
 
 
-def test_holes_count_as_distance() -> None:
-    """Keys dropped from the middle leave the others where they were: the same as hiding them in the whole text."""
+def test_dropping_keys_with_explicit_positions_equals_masking_them() -> None:
     q, k, v = unit_normal(1, 2, 9, 9, 8)
-    slopes, kept = alibi_slopes(2), torch.tensor([0, 3, 4, 8])
+    slopes, remaining = alibi_slopes(2), torch.tensor([0, 3, 4, 8])
     real = torch.zeros(1, 9, dtype=torch.bool)
-    real[0, kept] = True
-    whole = alibi_attention(q, k, v, slopes, key_padding_mask=real)[:, :, kept]
+    real[0, remaining] = True
+    whole = alibi_attention(q, k, v, slopes, key_padding_mask=real)[:, :, remaining]
     for backend in BACKENDS:
-        few = (t[:, :, kept] for t in (q, k, v))
-        assert torch.allclose(alibi_attention(*few, slopes, positions=kept, backend=backend), whole, atol=1e-12)
+        remaining_qkv = (t[:, :, remaining] for t in (q, k, v))
+        assert torch.allclose(
+            alibi_attention(*remaining_qkv, slopes, positions=remaining, backend=backend), whole, atol=1e-12
+        )
 
 
-def test_left_padding_changes_nothing_for_the_real_tokens() -> None:
+def test_left_padding_does_not_change_the_real_tokens() -> None:
     q, k, v = unit_normal(1, 2, 5, 5, 8)
     slopes = alibi_slopes(2)
     alone = alibi_attention(q, k, v, slopes)
@@ -96,7 +97,7 @@ def test_left_padding_changes_nothing_for_the_real_tokens() -> None:
         assert bool((padded[:, :, :3] == 0).all())
 
 
-def test_packed_documents_do_not_see_each_other() -> None:
+def test_packed_documents_equal_separate_calls() -> None:
     q, k, v = unit_normal(1, 2, 7, 7, 8)
     slopes = alibi_slopes(2)
     document = torch.tensor([0, 0, 0, 1, 1, 1, 1])
@@ -107,7 +108,7 @@ def test_packed_documents_do_not_see_each_other() -> None:
         assert torch.allclose(packed[:, :, part], alone, atol=1e-12)
 
 
-def test_without_slopes_it_is_plain_attention() -> None:
+def test_without_slopes_output_equals_plain_attention() -> None:
     q, k, v = unit_normal(2, 2, 6, 6, 8)
     plain = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     for backend in (*BACKENDS, "strip"):
@@ -115,7 +116,7 @@ def test_without_slopes_it_is_plain_attention() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_every_dtype_gives_its_own_back(dtype: torch.dtype) -> None:
+def test_output_has_the_dtype_of_the_query_and_its_accuracy(dtype: torch.dtype) -> None:
     q, k, v = (t.to(dtype) for t in unit_normal(2, 4, 40, 40, 16))
     slopes = alibi_slopes(4)
     exact = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager")
@@ -126,7 +127,7 @@ def test_every_dtype_gives_its_own_back(dtype: torch.dtype) -> None:
         assert torch.allclose(output.double(), exact, atol=tolerance), backend
 
 
-def test_dropout_drops_weights_and_keeps_their_mean() -> None:
+def test_dropout_zeroes_weights_and_preserves_their_mean() -> None:
     q, k, _ = unit_normal(1, 1, 8, 8, 4)
     v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
     torch.manual_seed(0)
@@ -137,7 +138,7 @@ def test_dropout_drops_weights_and_keeps_their_mean() -> None:
         assert torch.allclose(mean, alibi_attention(q, k, v, alibi_slopes(1)), atol=0.3), backend
 
 
-def test_what_is_remembered_in_inference_serves_training() -> None:
+def test_mask_cached_in_inference_mode_supports_autograd() -> None:
     q, k, v = (t.float() for t in unit_normal(1, 3, 5, 5, 4))
     slopes = torch.tensor([0.31, 0.17, 0.05])
     with torch.inference_mode():
@@ -146,7 +147,7 @@ def test_what_is_remembered_in_inference_serves_training() -> None:
     assert q.grad is not None
 
 
-def test_the_trace_adds_up() -> None:
+def test_logits_of_the_trace_are_content_plus_bias() -> None:
     q, k, _ = unit_normal(1, 2, 3, 5, 8)
     trace = attention_trace(q, k, alibi_slopes(2))
     seen = trace.logits > -math.inf
@@ -155,14 +156,14 @@ def test_the_trace_adds_up() -> None:
     assert int((~seen).sum()) == 2 * (2 + 1)
 
 
-def test_the_bias_is_not_divided_by_the_root_of_the_head_size() -> None:
+def test_bias_is_not_divided_by_the_root_of_head_dim() -> None:
     q = k = torch.zeros(1, 1, 2, 64)
     weights = attention_trace(q, k, torch.tensor([1.0])).weights[0, 0, 1]
     assert weights.tolist() == pytest.approx([1 / (1 + math.e), math.e / (1 + math.e)])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_query_that_sees_nothing_gives_zeros_and_finite_gradients(backend: str) -> None:
+def test_fully_masked_queries_return_zeros_and_finite_gradients(backend: str) -> None:
     q, k, v = (t.requires_grad_() for t in unit_normal(2, 2, 4, 4, 8))
     slopes = alibi_slopes(2).requires_grad_()
     real = torch.tensor([[False, False, True, True], [True, True, True, True]])
@@ -176,10 +177,10 @@ def test_a_query_that_sees_nothing_gives_zeros_and_finite_gradients(backend: str
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_slopes_get_the_gradient_of_finite_differences(causal: bool) -> None:
+def test_gradients_equal_finite_differences(causal: bool) -> None:
     q, k, v = unit_normal(1, 2, 5, 5, 4)
     slopes = torch.tensor([0.5, 0.1], dtype=torch.float64, requires_grad=True)
-    for backend in those_for(5, 5, causal):
+    for backend in supported(5, 5, causal):
         assert torch.autograd.gradcheck(
             lambda *tensors, backend=backend: alibi_attention(*tensors, causal=causal, backend=backend),
             (q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), slopes),
@@ -187,7 +188,7 @@ def test_the_slopes_get_the_gradient_of_finite_differences(causal: bool) -> None
         )
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_arguments_raise_with_their_name_and_shape() -> None:
     q, k, v = (t.float() for t in unit_normal(2, 4, 3, 3, 8))
     slopes = alibi_slopes(4)
     with pytest.raises(ValueError, match=r"query must be \[batch, heads, length, head_dim\], got shape \[4, 3, 8\]"):
@@ -230,7 +231,9 @@ def test_bad_input_is_named() -> None:
         alibi_attention(q, k, v, slopes, scale=math.nan)
     with pytest.raises(ValueError, match="at least one head and one channel"):
         alibi_attention(q[..., :0], k[..., :0], v[..., :0], slopes)
-    with pytest.raises(ValueError, match=r"backend 'flex' cannot compute this: FlexAttention has no backward pass"):
+    with pytest.raises(
+        ValueError, match=r"backend 'flex' does not support this call: FlexAttention has no backward pass"
+    ):
         alibi_attention(q.requires_grad_(), k, v, slopes, backend="flex")
     with pytest.raises(ValueError, match=r"backend must be one of .*, got 'flash'"):
         alibi_attention(q, k, v, slopes, backend="flash")

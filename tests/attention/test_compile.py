@@ -1,4 +1,4 @@
-"""torch.compile sees attention as one graph, and not as a new one for every length."""
+"""torch.compile captures attention as a single graph and does not recompile for every length."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slop
 
 
 @pytest.mark.parametrize("backend", ["eager", "mask", "folded", "auto"])
-def test_attention_compiles_without_a_graph_per_length(backend: str) -> None:
+def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
     torch._dynamo.reset()
     counter = CompileCounter()
     slopes = alibi_slopes(4)
@@ -18,10 +18,10 @@ def test_attention_compiles_without_a_graph_per_length(backend: str) -> None:
     for length in (800, 801, 900, 1000, 1101):
         q = torch.randn(1, 4, length, 8)
         assert torch.allclose(compiled(q), alibi_attention(q, q, q, slopes, backend="eager"), atol=1e-5)
-    assert counter.frame_count == 2  # the first length for itself, then one graph for all
+    assert counter.frame_count == 2  # one for the first length, then one for all others
 
 
-def test_the_module_compiles_without_a_graph_per_length() -> None:
+def test_module_is_not_recompiled_for_every_length() -> None:
     torch._dynamo.reset()
     counter = CompileCounter()
     module = AlibiSelfAttention(32, 4)
@@ -33,7 +33,7 @@ def test_the_module_compiles_without_a_graph_per_length() -> None:
 
 
 @pytest.mark.parametrize("form", ["relative", "key", "symmetric", "split"])
-def test_the_bias_compiles_without_a_graph_per_length(form: str) -> None:
+def test_bias_is_not_recompiled_for_every_length(form: str) -> None:
     torch._dynamo.reset()
     counter = CompileCounter()
     module = AlibiBias(3, 4, form=form)

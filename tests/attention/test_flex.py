@@ -1,4 +1,4 @@
-"""FlexAttention compiles C++ for seconds at every new kind of call, so these are few."""
+"""FlexAttention. Few tests, because each new kind of call compiles C++ for seconds."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_the_score_mod_is_the_bias(symmetric: bool) -> None:
+def test_score_mod_equals_the_bias(symmetric: bool) -> None:
     slopes, rows, columns = alibi_slopes(3), 4, 6
     score_mod = alibi_score_mod(slopes, offset=columns - rows, symmetric=symmetric)
     bias = alibi_bias(slopes, rows, columns, form="symmetric" if symmetric else "relative")
@@ -36,11 +36,11 @@ def test_flex_equals_eager(*, rows: int, columns: int, key_heads: int, causal: b
     q = torch.randn(2, 4, rows, 16, generator=generator)
     k, v = (torch.randn(2, key_heads, columns, 16, generator=generator) for _ in range(2))
     real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
-    found, expected = (
+    output, expected = (
         alibi_attention(q, k, v, alibi_slopes(4), causal=causal, key_padding_mask=real, backend=backend)
         for backend in ("flex", "eager")
     )
-    assert torch.allclose(found, expected, atol=2e-6)
+    assert torch.allclose(output, expected, atol=2e-6)
 
 
 @needs_compiler
@@ -52,36 +52,36 @@ def test_flex_equals_eager(*, rows: int, columns: int, key_heads: int, causal: b
         [(4, 20, 20, True), (4, 30, 30, True)],
     ],
 )
-def test_shapes_may_follow_each_other_in_any_order(calls: list[tuple[int, int, int, bool]]) -> None:
+def test_calls_of_different_shapes_in_any_order_equal_eager(calls: list[tuple[int, int, int, bool]]) -> None:
     torch._dynamo.reset()
     _compiled.cache_clear()
     for heads, columns, rows, padded in calls:
         q, k = torch.randn(1, heads, rows, 16), torch.randn(1, heads, columns, 16)
         real = torch.arange(columns)[None] >= 3 if padded else None
-        found, expected = (
+        output, expected = (
             alibi_attention(q, k, k, alibi_slopes(heads), key_padding_mask=real, backend=backend)
             for backend in ("flex", "eager")
         )
-        assert torch.allclose(found, expected, atol=2e-6)
+        assert torch.allclose(output, expected, atol=2e-6)
 
 
-def test_a_block_mask_made_in_inference_mode_serves_training() -> None:
+def test_block_mask_cached_in_inference_mode_supports_autograd() -> None:
     _causal_block_mask.cache_clear()
     with torch.inference_mode():
         mask = _causal_block_mask(8, 8, "cpu")
     assert not mask.kv_indices.is_inference()
 
 
-def test_what_flex_cannot_do_it_says() -> None:
+def test_unsupported_calls_raise_with_the_reason() -> None:
     q = torch.randn(1, 2, 8, 16)
     slopes = alibi_slopes(2)
     for case, reason in (
         ({"dropout": 0.1}, "no dropout"),
-        ({"positions": torch.arange(8)}, "attn_mask and positions are not passed on"),
+        ({"positions": torch.arange(8)}, "attn_mask and positions are not supported"),
     ):
-        with pytest.raises(ValueError, match=f"backend 'flex' cannot compute this: .*{reason}"):
+        with pytest.raises(ValueError, match=f"backend 'flex' does not support this call: .*{reason}"):
             alibi_attention(q, q, q, slopes, backend="flex", **case)
     with pytest.raises(ValueError, match="computes in float32 at most"):
         alibi_attention(q.double(), q.double(), q.double(), slopes, backend="flex")
-    with pytest.raises(ValueError, match="no empty tensors"):
+    with pytest.raises(ValueError, match="does not accept empty tensors"):
         alibi_attention(q[:, :, :0], q[:, :, :0], q[:, :, :0], slopes, backend="flex")

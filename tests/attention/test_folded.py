@@ -7,8 +7,8 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, choose_backend
-from alibi_viz.attention.folded import HALF_LIMIT, coordinates, fold
-from alibi_viz.attention.inputs import Inputs
+from alibi_viz.attention.folded import FLOAT16_MAX, coordinates, fold
+from alibi_viz.attention.inputs import AttentionInputs
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -20,7 +20,7 @@ def unit_normal(heads: int, length: int, dim: int, dtype: torch.dtype = torch.fl
 
 
 def error(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, output: Tensor, rows: Tensor) -> float:
-    """Largest difference of these rows of the output from float64."""
+    """Largest difference from float64, over the given rows of the output."""
     ahead = torch.arange(k.shape[2])[None] - rows[:, None]
     logits = q[:, :, rows].double() @ k.double().mT / math.sqrt(q.shape[-1])
     logits = (logits + slopes.double()[:, None, None] * ahead).masked_fill(ahead > 0, -math.inf)
@@ -29,29 +29,29 @@ def error(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, output: Tensor, rows:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALF])
 @pytest.mark.parametrize("scale", [1.0, 32**-0.5])
-def test_the_coordinates_multiply_to_the_bias(dtype: torch.dtype, scale: float) -> None:
+def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: torch.dtype, scale: float) -> None:
     slopes, length = alibi_slopes(12), 3000
     query, key = coordinates(slopes, torch.arange(length), dtype, scale)
     assert query.shape == (12, length, key.shape[-1])
     assert query.dtype == key.dtype == dtype
     product = (query.double() @ key.double().mT) * scale
     expected = alibi_bias(slopes, length, dtype=torch.float64)
-    # up to a constant of each row, which softmax does not see
+    # up to a constant per row, which cancels in the softmax
     difference = (product - product.diagonal(dim1=1, dim2=2)[:, :, None]) - expected
     slope_digits = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.05}[dtype]
     assert float(difference.abs().max()) < slope_digits  # of biases up to 2,100
     assert float((product.diagonal(dim1=1, dim2=2)).abs().max()) < 10  # ... and that constant is small
 
 
-def test_positions_split_without_loss_in_half_precision() -> None:
+def test_positions_are_exact_in_half_precision() -> None:
     for dtype in HALF:
-        _, key = coordinates(torch.ones(1), torch.arange(HALF_LIMIT), dtype)
-        assert torch.equal(key[0, :, 1].double() + key[0, :, 2].double(), torch.arange(HALF_LIMIT).double())
+        _, key = coordinates(torch.ones(1), torch.arange(FLOAT16_MAX), dtype)
+        assert torch.equal(key[0, :, 1].double() + key[0, :, 2].double(), torch.arange(FLOAT16_MAX).double())
 
 
 @pytest.mark.parametrize("heads", [8, 12])
 @pytest.mark.parametrize("length", [1024, 4096])
-def test_folding_is_as_exact_as_the_mask(heads: int, length: int) -> None:
+def test_folding_is_as_accurate_as_the_mask(heads: int, length: int) -> None:
     q, k, v = unit_normal(heads, length, 32)
     slopes, rows = alibi_slopes(heads), torch.arange(length - 1, 0, -37)
     folded = error(q, k, v, slopes, alibi_attention(q, k, v, slopes, backend="folded"), rows)
@@ -60,10 +60,10 @@ def test_folding_is_as_exact_as_the_mask(heads: int, length: int) -> None:
     assert folded < 2 * masked + 1e-6
 
 
-def test_which_coordinate_comes_first_costs_four_digits() -> None:
+def test_swapping_the_two_coordinates_makes_the_error_twenty_times_larger() -> None:
     q, k, v = unit_normal(8, 4096, 32)
     slopes, rows = alibi_slopes(8), torch.arange(4095, 0, -37)
-    wide_q, wide_k, wide_v = fold(Inputs(q, k, v, slopes))
+    wide_q, wide_k, wide_v = fold(AttentionInputs(q, k, v, slopes))
     errors = []
     for order in ([0, 1, *range(2, 34)], [1, 0, *range(2, 34)]):
         both = wide_q[..., order], wide_k[..., order]
@@ -74,7 +74,7 @@ def test_which_coordinate_comes_first_costs_four_digits() -> None:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_half_precision_is_no_worse_than_a_relative_mask(dtype: torch.dtype) -> None:
+def test_half_precision_error_is_at_most_1_5_times_that_of_the_mask(dtype: torch.dtype) -> None:
     q, k, v = unit_normal(8, 2048, 32, dtype)
     slopes, rows = alibi_slopes(8), torch.arange(2047, 0, -37)
     folded = error(q, k, v, slopes, alibi_attention(q, k, v, slopes, backend="folded"), rows)
@@ -82,7 +82,7 @@ def test_half_precision_is_no_worse_than_a_relative_mask(dtype: torch.dtype) -> 
     assert folded < 1.5 * masked
 
 
-def test_without_the_split_bfloat16_would_be_useless() -> None:
+def test_without_the_split_bfloat16_is_ten_times_less_accurate() -> None:
     q, k, v = unit_normal(8, 2048, 32, torch.bfloat16)
     slopes, positions, rows = alibi_slopes(8), torch.arange(2048.0), torch.arange(2047, 0, -37)
     for_key = torch.stack((torch.ones(2048), positions), -1).to(torch.bfloat16)
@@ -94,20 +94,20 @@ def test_without_the_split_bfloat16_would_be_useless() -> None:
     assert error(q, k, v, slopes, output, rows) > 10 * error(q, k, v, slopes, split, rows)
 
 
-def test_gradients_agree_with_the_mask() -> None:
+def test_gradients_equal_those_of_the_mask() -> None:
     tensors = [t.requires_grad_() for t in (*unit_normal(8, 1024, 32), alibi_slopes(8))]
     q, k, v, slopes = tensors
-    found = []
+    gradients = []
     for backend in ("mask", "folded"):
         output = alibi_attention(q, k, v, slopes, backend=backend)
         weight = torch.randn(output.shape, generator=torch.Generator().manual_seed(1))
-        found.append(torch.autograd.grad((output * weight).sum(), tensors))
-    for name, masked, folded in zip(("query", "key", "value", "slopes"), *found, strict=True):
+        gradients.append(torch.autograd.grad((output * weight).sum(), tensors))
+    for name, masked, folded in zip(("query", "key", "value", "slopes"), *gradients, strict=True):
         tolerance = 1e-3 if name == "slopes" else 2e-5
         assert torch.allclose(folded, masked, rtol=tolerance, atol=tolerance * float(masked.abs().max())), name
 
 
-def test_no_tensor_of_query_by_key_is_made() -> None:
+def test_no_query_by_key_tensor_is_allocated() -> None:
     class Largest(TorchDispatchMode):
         numel = 0
 
@@ -124,19 +124,19 @@ def test_no_tensor_of_query_by_key_is_made() -> None:
     assert largest.numel == 4 * 4096 * (32 + 2)
 
 
-def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_does_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = torch.randn(3, 3, 4, 50, 8, dtype=torch.float64)
     real = torch.rand(3, 50) < 0.7
     positions = torch.rand(3, 50).mul(9).long().cumsum(1)
     for size in (10**9, 2 * 50 * 8 * 8, 1):  # all at once; two heads at a time; one
-        monkeypatch.setattr("alibi_viz.attention.folded._PIECE", size)
+        monkeypatch.setattr("alibi_viz.attention.folded._CHUNK_BYTES", size)
         for case in ({}, {"key_padding_mask": real}, {"positions": positions}, {"positions": positions[0]}):
             folded = alibi_attention(q, k[:, :2], v[:, :2], alibi_slopes(4), backend="folded", **case)
             eager = alibi_attention(q, k[:, :2], v[:, :2], alibi_slopes(4), backend="eager", **case)
             assert torch.allclose(folded, eager, atol=1e-12)
 
 
-def test_what_cannot_be_folded_says_why_and_auto_takes_the_mask() -> None:
+def test_unsupported_calls_raise_with_the_reason_and_auto_selects_the_mask() -> None:
     q, k, v = unit_normal(2, 2049, 8)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "folded"
@@ -145,14 +145,14 @@ def test_what_cannot_be_folded_says_why_and_auto_takes_the_mask() -> None:
         ({"attn_mask": causal_mask(2049)[None, None]}, "attn_mask needs"),
     ]
     for case, reason in cases:
-        with pytest.raises(ValueError, match=f"backend 'folded' cannot compute this: .*{reason}"):
+        with pytest.raises(ValueError, match=f"backend 'folded' does not support this call: .*{reason}"):
             alibi_attention(q, k, v, slopes, backend="folded", **case)
         choice = choose_backend(q, k, slopes, **case)
         assert choice.name == "mask"
-        assert "folding does not fit" in choice.reason
-    with pytest.raises(ValueError, match="their numbers must agree"):
+        assert "folding is not possible" in choice.reason
+    with pytest.raises(ValueError, match="there must be as many queries as keys"):
         alibi_attention(q[:, :, 1:], k, v, slopes, backend="folded")
-    with pytest.raises(ValueError, match="might not fit into half precision"):
+    with pytest.raises(ValueError, match="may not fit into half precision"):
         alibi_attention(q.half(), k.half(), v.half(), slopes, positions=torch.arange(2049), backend="folded")
     trained = slopes.clone().requires_grad_()
     assert choose_backend(q, k, trained).name == "folded"

@@ -1,31 +1,40 @@
 import pytest
 import torch
-from tests.attention.test_attention import unit_normal
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, choose_backend
-from alibi_viz.attention.strip import FEW, ROWS, SHORT, make_strip
+from alibi_viz.attention.strip import ROWS, SHORT_KEYS, SMALL_BLOCK, bias_strip
+from tests.attention.test_attention import unit_normal
 
 
-def test_the_strip_holds_the_bias_of_any_neighbours() -> None:
+def test_slices_of_the_strip_equal_the_bias_of_any_block() -> None:
     slopes, length = alibi_slopes(4), 1000
-    strip = make_strip(slopes, length)[0]
+    strip = bias_strip(slopes, length)[0]
     whole = alibi_bias(slopes, length).masked_fill(~causal_mask(length), float("-inf"))
     for first, end in ((0, 1), (0, 64), (64, 192), (300, 492), (999, 1000)):
         assert torch.equal(strip[:, ROWS - (end - first) :, length - end :], whole[:, first:end, :end])
 
 
-@pytest.mark.parametrize("keys", [1, FEW, FEW + 1, 2 * FEW, ROWS, SHORT, SHORT + 1, 4 * ROWS, 5 * ROWS - 1])
-def test_cut_anywhere_it_is_the_same_attention(keys: int) -> None:
+def test_cached_strip_does_not_allocate_the_full_square() -> None:
+    strip = bias_strip(alibi_slopes(8), 2048)
+    assert strip.shape == (1, 8, ROWS, 2048)
+    assert strip.untyped_storage().nbytes() == 8 * 256 * 2048 * 4  # lengths are rounded up to powers of two
+    assert bias_strip(alibi_slopes(8), 1500).untyped_storage().data_ptr() == strip.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize(
+    "keys", [1, SMALL_BLOCK, SMALL_BLOCK + 1, 2 * SMALL_BLOCK, ROWS, SHORT_KEYS, SHORT_KEYS + 1, 4 * ROWS, 5 * ROWS - 1]
+)
+def test_strip_equals_eager_for_any_number_of_blocks(keys: int) -> None:
     q, k, v = unit_normal(2, 4, keys, keys, 8)
     k, v = k[:, :2], v[:, :2]  # grouped heads as well
     for rows in {1, keys // 2 + 1, keys}:
         for slopes in (alibi_slopes(4), alibi_slopes(4, "geometric", bias_max=1.0), None):
-            few = q[:, :, keys - rows :]
-            expected = alibi_attention(few, k, v, slopes, backend="eager")
-            assert torch.allclose(alibi_attention(few, k, v, slopes, backend="strip"), expected, atol=1e-12)
+            last_queries = q[:, :, keys - rows :]
+            expected = alibi_attention(last_queries, k, v, slopes, backend="eager")
+            assert torch.allclose(alibi_attention(last_queries, k, v, slopes, backend="strip"), expected, atol=1e-12)
 
 
-def test_what_is_kept_for_one_width_dtype_or_slope_is_not_given_to_another() -> None:
+def test_cached_strip_is_not_used_for_another_length_dtype_or_slope() -> None:
     for length in (300, 20, 700, 300):
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
             for slopes in (alibi_slopes(2), alibi_slopes(2) / 2):
@@ -37,32 +46,32 @@ def test_what_is_kept_for_one_width_dtype_or_slope_is_not_given_to_another() -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_reads_an_exact_bias(dtype: torch.dtype) -> None:
-    """A mask in the dtype of the query rounds the bias; the strip stays float32."""
+def test_half_precision_uses_an_exact_bias(dtype: torch.dtype) -> None:
+    """A mask in the dtype of the query would round the bias; the strip stays float32."""
     length, slopes = 600, torch.tensor([0.0101])
     v = torch.zeros(1, 1, length, 4, dtype=dtype)
-    v[:, :, 0] = 100  # the output is the weight of the first key, for which nothing but the bias decides
+    v[:, :, 0] = 100  # the output is the weight of the first key, which depends only on the bias
     q = k = torch.zeros_like(v)
     exact = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager")
     strip, mask = (alibi_attention(q, k, v, slopes, backend=name).double() for name in ("strip", "mask"))
     assert float((strip / exact - 1).abs().max()) < 0.6 * float((mask / exact - 1).abs().max())
 
 
-def test_gradients_are_those_of_the_mask() -> None:
+def test_gradients_equal_those_of_eager() -> None:
     slopes = alibi_slopes(2).double()
-    found = []
+    gradients = []
     for backend in ("strip", "eager"):
         tensors = [t.requires_grad_() for t in (*unit_normal(1, 2, 600, 600, 4), slopes.clone())]
         output = alibi_attention(*tensors, backend=backend)
         output.square().sum().backward()
-        found.append([t.grad for t in tensors])
-    for strip, eager in zip(*found, strict=True):
+        gradients.append([t.grad for t in tensors])
+    for strip, eager in zip(*gradients, strict=True):
         assert strip is not None
         assert eager is not None
         assert torch.allclose(strip, eager, atol=1e-10 * float(eager.abs().max()))
 
 
-def test_auto_takes_it_where_it_is_fastest_and_says_so() -> None:
+def test_auto_selects_the_strip_where_it_is_fastest() -> None:
     q, k, _ = unit_normal(1, 2, 2048, 2048, 4)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "strip"
@@ -73,17 +82,17 @@ def test_auto_takes_it_where_it_is_fastest_and_says_so() -> None:
     assert choose_backend(longer, longer, slopes).name == "folded"
     choice = choose_backend(q, longer, slopes)
     assert choice.name == "strip"
-    assert "folding does not fit" in choice.reason
+    assert "folding is not possible" in choice.reason
     assert choose_backend(q, k, slopes.clone().requires_grad_()).name == "folded"
     assert choose_backend(q.to("meta"), k.to("meta"), slopes.to("meta")).name == "folded"
 
 
-def test_what_it_cannot_do_it_says() -> None:
+def test_unsupported_calls_raise_with_the_reason() -> None:
     q, k, v = unit_normal(1, 2, 4, 4, 4)
     for case, reason in (
         ({"causal": False}, "without a causal mask"),
-        ({"key_padding_mask": torch.ones(1, 4, dtype=torch.bool)}, "a mask of your own"),
-        ({"positions": torch.arange(4)}, "positions of your own"),
+        ({"key_padding_mask": torch.ones(1, 4, dtype=torch.bool)}, "a padding or attention mask differs"),
+        ({"positions": torch.arange(4)}, "with explicit positions"),
     ):
-        with pytest.raises(ValueError, match=f"backend 'strip' cannot compute this: .*{reason}"):
+        with pytest.raises(ValueError, match=f"backend 'strip' does not support this call: .*{reason}"):
             alibi_attention(q, k, v, alibi_slopes(2), backend="strip", **case)  # type: ignore[arg-type]

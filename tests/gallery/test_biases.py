@@ -1,4 +1,4 @@
-"""Each fault as a number, so that a lesson that shows it says something true."""
+"""Each fault of the gallery as a number, so that lessons about it are correct."""
 
 import math
 
@@ -11,13 +11,13 @@ SLOPES = alibi_slopes(8)
 
 
 def weights(bias: torch.Tensor, *, causal: bool = True) -> torch.Tensor:
-    """What equal content gets: the softmax of the bias alone, float32 [heads, query, key]."""
+    """Attention weights at equal content: the softmax of the bias alone, float32 [heads, query, key]."""
     length = bias.shape[-1]
     bias = bias.expand(-1, length, length) if bias.shape[1] == 1 else bias
     return (bias.masked_fill(~causal_mask(length), -math.inf) if causal else bias).softmax(-1)
 
 
-def test_bias_before_scaling_makes_every_head_look_5_7_times_further() -> None:
+def test_bias_before_scaling_makes_every_slope_5_7_times_smaller() -> None:
     bias = gallery.labml_2021(SLOPES, 64, head_dim=32)
     steps = bias[:, 0].diff(dim=-1)[:, 0]
     assert steps[0].item() == pytest.approx(0.0884, abs=5e-5)  # instead of 0.5
@@ -25,27 +25,27 @@ def test_bias_before_scaling_makes_every_head_look_5_7_times_further() -> None:
 
 
 def test_zeta_prefers_the_oldest_key() -> None:
-    found, right = weights(gallery.zeta(SLOPES, 16))[0, -1], weights(alibi_bias(SLOPES, 16))[0, -1]
-    assert int(found.argmax()) == 0
-    assert int(right.argmax()) == 15
-    assert found[0].item() == pytest.approx(0.394, abs=5e-4)
-    assert torch.allclose(found, right.flip(0))
+    faulty, correct = weights(gallery.zeta(SLOPES, 16))[0, -1], weights(alibi_bias(SLOPES, 16))[0, -1]
+    assert int(faulty.argmax()) == 0
+    assert int(correct.argmax()) == 15
+    assert faulty[0].item() == pytest.approx(0.394, abs=5e-4)
+    assert torch.allclose(faulty, correct.flip(0))
 
 
-def test_jaketaes_encoder_prefers_the_furthest_future() -> None:
-    found = weights(gallery.jaketae_encoder(SLOPES, 16), causal=False)
-    right = weights(alibi_bias(SLOPES, 16, form="symmetric"), causal=False)
-    assert bool((found.argmax(-1) == 15).all())
-    assert bool((right[0].argmax(-1) == torch.arange(16)).all())
-    assert found[0, 0, 15].item() == pytest.approx(0.394, abs=5e-4)
-    assert found[0, 0, 0].item() == pytest.approx(0.0002, abs=5e-5)
+def test_jaketae_encoder_prefers_the_last_key() -> None:
+    faulty = weights(gallery.jaketae_encoder(SLOPES, 16), causal=False)
+    correct = weights(alibi_bias(SLOPES, 16, form="symmetric"), causal=False)
+    assert bool((faulty.argmax(-1) == 15).all())
+    assert bool((correct[0].argmax(-1) == torch.arange(16)).all())
+    assert faulty[0, 0, 15].item() == pytest.approx(0.394, abs=5e-4)
+    assert faulty[0, 0, 0].item() == pytest.approx(0.0002, abs=5e-5)
 
 
-def test_jaketaes_content_is_too_weak_by_the_root_of_the_number_of_heads() -> None:
+def test_jaketae_content_is_too_small_by_the_root_of_the_number_of_heads() -> None:
     query, key = torch.randn(2, 1, 8, 6, 16)
-    right = attention_trace(query, key, SLOPES).content
-    assert torch.allclose(right, 8**0.5 * gallery.jaketae_content(query, key), atol=1e-6)
-    # a match 4 ahead of its rivals outweighs slope 1/2 over 8 tokens; here it takes 4 * sqrt(8) = 11.3
+    correct = attention_trace(query, key, SLOPES).content
+    assert torch.allclose(correct, 8**0.5 * gallery.jaketae_content(query, key), atol=1e-6)
+    # a content of 4 makes up for 8 tokens at slope 1/2; here the same vectors have a content of only 4 / sqrt(8) = 1.4
     match = torch.zeros(1, 8, 1, 16)
     match[..., 0] = 4 * 16**0.5
     unit = torch.zeros_like(match)
@@ -54,47 +54,47 @@ def test_jaketaes_content_is_too_weak_by_the_root_of_the_number_of_heads() -> No
     assert gallery.jaketae_content(match, unit)[0, 0].item() == pytest.approx(1.414, abs=1e-3)
 
 
-def test_attention_gym_rewarded_distance() -> None:
+def test_attention_gym_prefers_the_oldest_key() -> None:
     assert int(weights(gallery.attention_gym_2024(SLOPES, 16))[0, -1].argmax()) == 0
 
 
-def test_fairseqs_mask_fits_what_it_was_built_for_and_silently_nothing_else() -> None:
+def test_fairseq_mask_is_silently_too_small_beyond_the_built_size() -> None:
     fits = gallery.fairseq_mask(SLOPES, 4, 8, tokens_per_sample=8, max_tokens=256)
     assert fits.shape == (4 * 8, 8, 8)
     assert torch.allclose(fits[8:16].softmax(-1), weights(alibi_bias(SLOPES, 8)), atol=1e-6)  # row b * heads + h
-    # asked for 2 texts of 256 tokens, or for 40 texts, when built for 32 texts of 8
+    # requests for 2 texts of 256 tokens, or for 40 texts, when built for 32 texts of 8 tokens
     assert gallery.fairseq_mask(SLOPES, 2, 256, tokens_per_sample=8, max_tokens=256).shape == (16, 8, 8)
     assert gallery.fairseq_mask(SLOPES, 40, 8, tokens_per_sample=8, max_tokens=256).shape[0] == 256  # not 320
 
 
-def test_bfloat16_positions_collide() -> None:
+def test_bloom_in_bfloat16_gives_neighboring_keys_the_same_bias() -> None:
     near = gallery.bloom_in_bfloat16(SLOPES, 2048)[0, 0, -64:]
     assert sum(int((near == bias).sum()) > 1 for bias in near) == 64
     assert len(near.unique()) == 9  # for 64 keys; they should all differ
     assert len(alibi_bias(SLOPES, 1, 2048, dtype=torch.bfloat16)[0, 0, -64:].unique()) == 64
 
 
-def test_the_wrong_corner_of_the_cache_turns_the_decoded_row_round() -> None:
-    found, right = gallery.cache_from_the_wrong_corner(SLOPES, 1, 10), alibi_bias(SLOPES, 1, 10)
-    assert torch.equal(found, right.flip(-1))
+def test_cache_from_the_wrong_corner_reverses_the_decoded_row() -> None:
+    faulty, correct = gallery.cache_from_the_wrong_corner(SLOPES, 1, 10), alibi_bias(SLOPES, 1, 10)
+    assert torch.equal(faulty, correct.flip(-1))
     assert torch.equal(gallery.cache_from_the_wrong_corner(SLOPES, 10, 10), alibi_bias(SLOPES, 10, form="symmetric"))
 
 
-def test_a_bias_as_long_as_the_query_is_none_while_decoding() -> None:
+def test_decoding_by_query_length_adds_no_bias_to_a_single_query() -> None:
     assert bool((gallery.decoding_by_query_length(SLOPES, 1, 10) == 0).all())
     assert torch.equal(gallery.decoding_by_query_length(SLOPES, 10, 10)[:, :1], alibi_bias(SLOPES, 10, form="key"))
     with pytest.raises(RuntimeError):
         gallery.decoding_by_query_length(SLOPES, 2, 10)
 
 
-def test_falcons_eager_bias_is_twice_the_other() -> None:
+def test_falcon_eager_bias_is_twice_that_of_sdpa() -> None:
     assert gallery.falcon_eager(SLOPES, 4, 64)[0, 0].tolist() == pytest.approx([0, 0.125, 0.25, 0.375])
 
 
-def test_every_exhibit_can_be_visited() -> None:
-    names = {exhibit.name for exhibit in gallery.EXHIBITS}
-    assert len(names) == len(gallery.EXHIBITS) == 11
+def test_exhibits_are_the_functions_of_the_gallery_with_their_description() -> None:
+    assert len({exhibit.name for exhibit in gallery.EXHIBITS}) == len(gallery.EXHIBITS) == 11
     for exhibit in gallery.EXHIBITS:
-        assert callable(getattr(gallery, exhibit.rule))
+        assert getattr(gallery, exhibit.rule.__name__) is exhibit.rule
+        assert exhibit.system
         assert exhibit.fault
-        assert exhibit.source
+        assert exhibit.source.startswith("https://") or exhibit.rule is gallery.off_by_one

@@ -1,0 +1,93 @@
+"""Attention written out step by step: the reference, and the only implementation that shows every step.
+
+    logits[i, j] = q_i . k_j / sqrt(head_dim) + bias[i, j]
+
+The bias is *not* divided by sqrt(head_dim).
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from alibi_viz.attention.backend import Backend
+from alibi_viz.attention.inputs import AttentionInputs
+
+__all__ = ["EAGER", "AttentionTrace", "attention_trace"]
+
+
+@dataclass(frozen=True)
+class AttentionTrace:
+    """The steps of attention, each [batch, heads, query, key] in the dtype of the query.
+
+    Attributes:
+        content: q . k / sqrt(head_dim) for every pair, masked or not.
+        bias: the ALiBi bias.
+        logits: content + bias, -inf where a key is masked.
+        weights: softmax of the logits over the keys; zeros for a query without any visible key.
+    """
+
+    content: Tensor
+    bias: Tensor
+    logits: Tensor
+    weights: Tensor
+
+
+def attention_trace(
+    query: Tensor,
+    key: Tensor,
+    slopes: Tensor | None,
+    *,
+    causal: bool = True,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    scale: float | None = None,
+) -> AttentionTrace:
+    """Compute every step of attention from content to weights, for inspection.
+
+    Args:
+        query: [batch, heads, query, head_dim].
+        key: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key heads
+            than heads, neighboring heads share a key head (grouped-query attention).
+        slopes: [heads], or None for no bias.
+        causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
+        key_padding_mask: bool [batch, key], True for a real token.
+        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
+            documents, for example.
+        positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
+            none, because only differences matter. `causal` uses the order of the keys, not their positions.
+        scale: factor of q . k; 1 / sqrt(head_dim) by default.
+
+    Raises TypeError and ValueError that name the tensor, its shape and the expected axes.
+
+    >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
+    >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.2689, 0.7311, 0.0000],
+            [0.0900, 0.2447, 0.6652]])
+    """
+    inputs = AttentionInputs(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions, scale)
+    return _trace(inputs.check().autocast())
+
+
+def _trace(inputs: AttentionInputs) -> AttentionTrace:
+    key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
+    content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
+    bias = inputs.bias().expand_as(content)
+    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
+    return AttentionTrace(content, bias, logits, _softmax(logits))
+
+
+def _attend(inputs: AttentionInputs) -> Tensor:
+    weights = dropout(_trace(inputs).weights, inputs.dropout)
+    return weights @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
+
+
+def _softmax(logits: Tensor) -> Tensor:
+    """Softmax over the keys; zeros instead of NaN for a fully masked row."""
+    masked = (logits == float("-inf")).all(-1, keepdim=True)
+    return logits.masked_fill(masked, 0.0).softmax(-1).masked_fill(masked, 0.0)
+
+
+EAGER = Backend("eager", _attend)
