@@ -1,10 +1,11 @@
-"""Many square matrices in one image: the tiles, where they lie, and the PNG.
+"""Many square matrices in one PNG image: where their tiles are, and how to draw them.
 
-A heatmap trace per head sends every number as text and redraws every trace: 1.7 s for 32 heads of 256 x 256. One
-palette PNG, a byte a cell before compression, is drawn by the browser in a frame. So the eye gets every cell from the
-PNG, and the pointer gets true values from a sparse invisible grid over it (see `hover_cells`).
+One heatmap trace per head would send every number as text: 1.7 s for 32 heads of 256 x 256. A PNG with a palette is
+small, and plotly swaps a layout image without touching the rest of the figure. Hover texts come from an invisible
+heatmap over the image, with fewer cells if there are many (see `hover_cells`).
 
-Coordinates are in cells, x to the right and y downwards. Tile 0 has its first cell at [0, 1) x [0, 1).
+Coordinates are pixels on the page, x to the right and y down, from the upper left corner of the first tile. They do not
+depend on the size of the matrices, so that only the image changes with it.
 """
 
 import base64
@@ -18,109 +19,122 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.color_scale import COLORS
+from alibi_viz.figures.color_scale import NUM_COLORS
 
-__all__ = ["Atlas"]
+__all__ = ["BORDER", "Atlas"]
 
-_GAP, _MASKED, _FIRST = 0, 1, 2  # what a byte means; from 2 to 254 it is a colour
-assert _FIRST + COLORS <= 256
-_TALLEST = 500  # pixels of all tiles together, so that the controls stay in view
-_LARGEST = 440  # pixels of one tile
-_GAPS = (18, 24)  # pixels between tiles: room for two tick labels, and for a title
+BORDER = 1  # pixels of the frame around each tile, without which white cells would vanish on white paper
+_GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
+assert _FIRST_COLOR + NUM_COLORS <= 256
+_DENSITY = 2  # image pixels per pixel on the page: sharp on high-resolution screens too
+_MAX_HEIGHT = 500  # pixels of all tiles together, so that the controls stay in view
+_MAX_SIDE = 440  # pixels of one tile
+_GAPS = (18, 24)  # pixels between tiles, across and down: room for two tick labels, and for a title
 
 
 @dataclass(frozen=True)
 class Atlas:
-    """`tiles` matrices of `length` x `length` cells, in rows, on a page of `width` pixels."""
+    """`tiles` square matrices in rows, on a page `width` pixels wide.
+
+    >>> from alibi_viz.figures.atlas import Atlas
+    >>> atlas = Atlas(8, 840)
+    >>> atlas.rows, atlas.columns, atlas.side, atlas.corner(5)
+    (2, 4, 196, (214, 220))
+    """
 
     tiles: int
-    length: int
     width: int = 840
 
     @cached_property
     def columns(self) -> int:
-        """As many as give the largest tiles; a hole in the last row counts half as much as its size."""
-        return max(range(1, self.tiles + 1), key=lambda n: self._size(n) * math.sqrt(self.tiles / n / self._rows(n)))
+        """As many columns as give the largest tiles; an incomplete last row counts half as much as the size."""
+        return max(range(1, self.tiles + 1), key=lambda n: self._side(n) * math.sqrt(self.tiles / n / self._rows(n)))
 
     @property
     def rows(self) -> int:
         return self._rows(self.columns)
 
-    @property
-    def tile_pixels(self) -> float:
-        """The side of a tile on the page."""
-        return self._size(self.columns)
-
     @cached_property
-    def zoom(self) -> int:
-        """PNG pixels a cell, so that gaps of a fraction of a cell can be drawn when there are few cells."""
-        return math.ceil(64 / self.length)
-
-    @cached_property
-    def pitch(self) -> tuple[float, float]:
-        """From one tile to the next, in cells, right and down. The gap below has room for a title."""
-        right, down = (math.ceil(gap / self.tile_pixels * self.length * self.zoom) / self.zoom for gap in _GAPS)
-        return self.length + right, self.length + down
+    def side(self) -> int:
+        """The width and height of a tile, in pixels on the page."""
+        return self._side(self.columns)
 
     @property
-    def extent(self) -> tuple[float, float]:
-        """Width and height of all tiles, without a margin, in cells."""
-        right, down = self.pitch
-        return (self.columns - 1) * right + self.length, (self.rows - 1) * down + self.length
+    def pitch(self) -> tuple[int, int]:
+        """The distance from one tile to the next, across and down."""
+        return self.side + _GAPS[0], self.side + _GAPS[1]
 
-    def corner(self, tile: int) -> tuple[float, float]:
-        """The upper left corner of a tile, in cells.
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The width and height of all tiles together."""
+        across, down = self.pitch
+        return (self.columns - 1) * across + self.side, (self.rows - 1) * down + self.side
 
-        >>> from alibi_viz.figures.atlas import Atlas
-        >>> Atlas(1, 8).corner(0)
-        (0.0, 0.0)
-        """
+    def corner(self, tile: int) -> tuple[int, int]:
+        """The upper left corner of a tile."""
         row, column = divmod(tile, self.columns)
         return column * self.pitch[0], row * self.pitch[1]
 
     def png(self, colors: NDArray[np.uint8], masked: NDArray[np.bool_], palette: NDArray[np.uint8]) -> str:
-        """The image, as a data URI.
+        """The image as a data URI. It begins `BORDER` pixels to the left of and above the first tile.
 
         Args:
-            colors: uint8 [tiles, length, length] or what broadcasts to it, 0 to COLORS - 1; any value where masked.
-            masked: bool, likewise.
-            palette: uint8 [COLORS, 3].
+            colors: uint8 [tiles, length, length], 0 to NUM_COLORS - 1; ignored where masked.
+            masked: bool, broadcastable to the shape of `colors`.
+            palette: uint8 [NUM_COLORS, 3].
         """
-        shape = (self.tiles, self.length, self.length)
-        cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST))
-        cells = np.broadcast_to(cells, shape).repeat(self.zoom, axis=1).repeat(self.zoom, axis=2)
-        width, height = (round(side * self.zoom) for side in self.extent)
+        cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST_COLOR))
+        side, border = self.side * _DENSITY, BORDER * _DENSITY
+        shown = _centers(cells.shape[-1], side)
+        cells = cells.take(shown, axis=1).take(shown, axis=2)
+        width, height = (_DENSITY * (size + 2 * BORDER) for size in self.extent)
         sheet = np.full((height, width), _GAP, dtype=np.uint8)
-        for tile in range(self.tiles):
-            x, y = (round(at * self.zoom) for at in self.corner(tile))
-            sheet[y : y + cells.shape[1], x : x + cells.shape[2]] = cells[tile]
+        for tile, pixels in enumerate(cells):
+            x, y = (at * _DENSITY for at in self.corner(tile))
+            sheet[y : y + side + 2 * border, x : x + side + 2 * border] = _MASKED
+            sheet[y + border : y + border + side, x + border : x + border + side] = pixels
         image = Image.fromarray(sheet, mode="P")
-        grey = theme.MASKED_RGBA
-        image.putpalette(bytes(3) + bytes(grey[:3]) + palette.tobytes())
+        gray = theme.MASKED_RGBA
+        image.putpalette(bytes(3) + bytes(gray[:3]) + palette.tobytes())
         file = io.BytesIO()
-        image.save(file, "PNG", transparency=bytes([0, grey[3]]), compress_level=1)
+        image.save(file, "PNG", transparency=bytes([0, gray[3]]), compress_level=1)
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
-    def hover_cells(self, most: int) -> NDArray[np.int64]:
-        """Positions 0 <= p < length, evenly spaced, such that tiles * len(positions)^2 is at most `most`.
-
-        All of them when they fit; at least one.
+    def visible_cells(self, length: int) -> NDArray[np.int64]:
+        """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells.
 
         >>> from alibi_viz.figures.atlas import Atlas
-        >>> Atlas(16, 8).hover_cells(1024).tolist()
+        >>> len(Atlas(8).visible_cells(256)), len(Atlas(32).visible_cells(256))
+        (256, 168)
+        """
+        side = self.side * _DENSITY
+        return np.arange(length) if length <= side else _centers(length, side)
+
+    def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
+        """Evenly spaced positions 0 <= p < length such that tiles * len(positions)^2 is at most `limit`.
+
+        All positions if they fit; at least one.
+
+        >>> from alibi_viz.figures.atlas import Atlas
+        >>> Atlas(16).hover_cells(8, 1024).tolist()
         [0, 1, 2, 3, 4, 5, 6, 7]
-        >>> Atlas(16, 8).hover_cells(256).tolist()
+        >>> Atlas(16).hover_cells(8, 256).tolist()
         [1, 3, 5, 7]
         """
-        side = max(1, math.isqrt(most // self.tiles))
-        step = math.ceil(self.length / side)
-        return np.minimum(np.arange(step // 2, self.length + step // 2, step), self.length - 1)
+        side = max(1, math.isqrt(limit // self.tiles))
+        step = math.ceil(length / side)
+        return np.minimum(np.arange(step // 2, length + step // 2, step), length - 1)
 
     def _rows(self, columns: int) -> int:
         return math.ceil(self.tiles / columns)
 
-    def _size(self, columns: int) -> float:
+    def _side(self, columns: int) -> int:
         rows = self._rows(columns)
         across = (self.width - (columns - 1) * _GAPS[0]) / columns
-        down = (_TALLEST - (rows - 1) * _GAPS[1]) / rows
-        return max(min(across, down, _LARGEST), 1)
+        down = (_MAX_HEIGHT - (rows - 1) * _GAPS[1]) / rows
+        return max(int(min(across, down, _MAX_SIDE)), 1)
+
+
+def _centers(cells: int, pixels: int) -> NDArray[np.int64]:
+    """The cell under the center of each of `pixels` pixels."""
+    return (2 * np.arange(pixels) + 1) * cells // (2 * pixels)

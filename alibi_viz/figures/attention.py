@@ -1,11 +1,12 @@
-"""Content + bias = logits -> weights, for one head; below, one query's weights, and the same query in every head.
+"""Content + bias = logits -> weights for one head, one query's weights, and the same query in every head.
 
-The sheet is laid out in attention_sheet.py. Content, bias and logits share one colour scale, or their sum could not be
+The panels are laid out in attention_layout.py. Content, bias and logits share one color scale, so that the sum can be
 seen.
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,56 +14,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace
+from alibi_viz.figures import attention_layout as layout
 from alibi_viz.figures import theme
-from alibi_viz.figures.attention_sheet import (
-    BARS,
-    BIAS,
-    CONTENT,
-    FRAMES,
-    HEADS,
-    LOGITS,
-    MATRICES,
-    OTHER,
-    PAIR,
-    PANELS,
-    WEIGHTS,
-    blank,
-    labels,
-    name,
-)
+from alibi_viz.figures.arrays import as_array, update_changed
+from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, WEIGHTS, blank, name
 from alibi_viz.figures.tokens import full, label, literal, quoted
 
-__all__ = [
-    "BARS",
-    "BIAS",
-    "CONTENT",
-    "HEADS",
-    "LOGITS",
-    "MATRICES",
-    "OTHER",
-    "WEIGHTS",
-    "attention_figure",
-    "blank",
-    "draw",
-]
+__all__ = ["attention_figure", "blank", "draw"]
 
 _MINUS = "\N{MINUS SIGN}"
 
 
-def attention_figure(
-    tokens: Sequence[str], trace: AttentionTrace, other: AttentionTrace, **options: object
-) -> go.Figure:
-    """The picture as a plain figure; the arguments are those of `draw`.
+def attention_figure(tokens: Sequence[str], trace: AttentionTrace, other: AttentionTrace, **options: Any) -> go.Figure:
+    """Draw an attention trace as a plain plotly figure. The arguments are those of `draw`.
 
-    >>> from alibi_viz.figures.attention import attention_figure
+    >>> from alibi_viz import figures
     >>> q = k = torch.zeros(1, 1, 2, 4)
     >>> trace, other = attention_trace(q, k, torch.ones(1)), attention_trace(q, k, None)
-    >>> attention_figure(["to", "be"], trace, other).data[3].z  # the weights; None is masked
+    >>> figures.attention_figure(["to", "be"], trace, other).data[3].z  # the weights; None is masked
     array([[1.0, None],
            [0.26894, 0.73106]], dtype=object)
     """
     figure = blank()
-    draw(figure, tokens, trace, other, **options)  # type: ignore[arg-type]
+    draw(figure, tokens, trace, other, **options)
     return figure
 
 
@@ -78,20 +52,20 @@ def draw(
     bias_name: str = "bias",
     page_width: int = 880,
 ) -> None:
-    """Put one text into the sheet.
+    """Draw one text into a figure from `blank`, plain or live.
 
     Args:
-        figure: what `blank` made, plain or live.
-        tokens: [length], as text; it is shown as it stands, markup and all.
+        figure: the figure.
+        tokens: [length], plain text; markup is shown as it is.
         trace: of one text, [1, heads, length, length]; a cell whose logit is -inf is masked.
-        other: the same with the bias switched the other way; its weights are the diamonds.
-        head, query: which head and which row are chosen, counted from 0; negative from the end.
-        names: what `trace` and `other` are called.
-        bias_name: title of the bias.
-        page_width: pixels, to write only as many labels as there is room for.
+        other: the same text with the bias switched the other way; its weights are the diamonds.
+        head, query: the selected head and row, counted from 0; negative from the end.
+        names: the names of `trace` and `other` in the legend.
+        bias_name: the title of the bias panel.
+        page_width: pixels available for the figure; they decide its height and the number of labels.
     """
     steps = np.stack([_array(step) for step in (trace.content, trace.bias, trace.logits, trace.weights)])
-    others = _array(other.weights)  # [heads, query, key]; steps have one more axis in front: which of the four
+    others = _array(other.weights)  # [heads, query, key]; steps are [4, heads, query, key]
     heads, length = others.shape[:2]
     pairs = _pairs(tokens)
     head, query = head % heads, query % length
@@ -101,62 +75,67 @@ def draw(
         _draw_matrices(figure, pairs, steps[:, head], head, query)
         _draw_heads(figure, pairs[query], steps[:, :, query], head)
         _draw_query(figure, pairs[query], steps[:, head, query], others[head, query])
-        figure.data[OTHER].hovertemplate = f"%{{hovertext}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
-        highest = max(steps[WEIGHTS, :, query].max(), others[:, query].max())  # of all heads: no head moves the axis
-        figure.layout[name("yaxis", BARS)].range = [0, 1.08 * highest]
+        update_changed(
+            figure.data[OTHER], hovertemplate=f"%{{hovertext}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
+        )
+        highest = max(steps[WEIGHTS, :, query].max(), others[:, query].max())  # of all heads, for a steady axis
+        update_changed(figure.layout[name("yaxis", BARS)], range=[0, 1.08 * highest])
         word = f"query {query} {quoted(tokens[query], 16)}"
         titles = _titles(word, names, bias_name, heads, bool(_masked(steps).any()))
         for annotation, title in zip(figure.layout.annotations, titles, strict=True):
-            annotation.text = title
+            update_changed(annotation, text=title)
 
 
 def _draw_axes(figure: go.Figure, tokens: Sequence[str], heads: int, query: int, page_width: int) -> None:
-    """Tokens on the axes, the chosen query in bold; every so many of them where all would not fit."""
-    length, words = len(tokens), [label(token) for token in tokens]
-    room_across, room_down = labels(page_width)
+    """Tokens on the axes, the selected query in bold; only every n-th token if there is no room for all."""
+    update_changed(figure.layout, height=layout.height(page_width))
+    length, labels = len(tokens), [label(token) for token in tokens]
+    room_across, room_down = layout.max_labels(page_width)
     across, down = _spread(length, room_across), _spread(length, room_down, query)
-    bold = [f"<b>{words[at]}</b>" if at == query else words[at] for at in down]
-    for panel in range(len(PANELS)):
+    bold = [f"<b>{labels[at]}</b>" if at == query else labels[at] for at in down]
+    for panel in range(len(layout.PANELS)):
         x, y = figure.layout[name("xaxis", panel)], figure.layout[name("yaxis", panel)]
-        x.update(range=[-0.5, length - 0.5], tickvals=across, ticktext=[words[at] for at in across])
+        update_changed(x, range=[-0.5, length - 0.5], tickvals=across, ticktext=[labels[at] for at in across])
         if panel in MATRICES:
-            y.update(range=[length - 0.5, -0.5], tickvals=down, ticktext=bold)
+            update_changed(y, range=[length - 0.5, -0.5], tickvals=down, ticktext=bold)
         elif panel == HEADS:
-            y.update(range=[heads + 0.5, 0.5], tickvals=[at + 1 for at in _spread(heads, 8)])
+            update_changed(y, range=[heads + 0.5, 0.5], tickvals=[at + 1 for at in _spread(heads, 8)])
 
 
 def _draw_scale(figure: go.Figure, content: NDArray[np.float64]) -> None:
-    """The colours of content, bias and logits: from the content of all heads, so that moving the head leaves them."""
+    """The colors of content, bias and logits. They depend on all heads, so selecting a head keeps them."""
     limit = max(4, math.ceil(1.5 * float(np.abs(content).max())))
     ticks = [-limit, -limit / 2, 0, limit / 2, limit]
-    words = [f"≤ {-limit:g}", *(f"{tick:g}" for tick in ticks[1:-1]), f"≥ {limit:g}"]
-    figure.layout.coloraxis.update(cmin=-limit, cmax=limit)
-    figure.layout.coloraxis.colorbar.update(tickvals=ticks, ticktext=[word.replace("-", _MINUS) for word in words])
+    labels = [f"≤ {-limit:g}", *(f"{tick:g}" for tick in ticks[1:-1]), f"≥ {limit:g}"]
+    update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
+    update_changed(
+        figure.layout.coloraxis.colorbar, tickvals=ticks, ticktext=[text.replace("-", _MINUS) for text in labels]
+    )
 
 
 def _draw_matrices(
     figure: go.Figure, pairs: NDArray[np.object_], steps: NDArray[np.float64], head: int, query: int
 ) -> None:
-    """The four steps of one head, [4, query, key], with a frame around the chosen query."""
+    """The four steps of one head, [4, query, key], with a frame around the selected query."""
     numbers = _numbers(steps)
     for panel in MATRICES:
         figure.data[panel].update(z=_with_gaps(steps, panel), text=pairs, customdata=numbers)
-        figure.data[panel].hovertemplate = f"head {head + 1}<br>{PAIR}"
-        figure.layout.shapes[FRAMES + panel].update(y0=query - 0.5, y1=query + 0.5)
+        figure.data[panel].hovertemplate = f"head {head + 1}<br>{layout.PAIR}"
+        figure.layout.shapes[layout.FRAMES + panel].update(y0=query - 0.5, y1=query + 0.5)
 
 
 def _draw_heads(figure: go.Figure, pairs: NDArray[np.object_], steps: NDArray[np.float64], head: int) -> None:
-    """The weights of one query in every head, from [4, heads, key], with a frame around the chosen head."""
-    words = np.tile(pairs, (steps.shape[1], 1))
-    figure.data[HEADS].update(z=_with_gaps(steps, WEIGHTS), y0=1, text=words, customdata=_numbers(steps))
-    figure.data[HEADS].hovertemplate = f"head %{{y}}<br>{PAIR}"
-    figure.layout.shapes[FRAMES + HEADS].update(y0=head + 0.5, y1=head + 1.5)
+    """The weights of one query in every head, from [4, heads, key], with a frame around the selected head."""
+    text = np.tile(pairs, (steps.shape[1], 1))
+    figure.data[HEADS].update(z=_with_gaps(steps, WEIGHTS), y0=1, text=text, customdata=_numbers(steps))
+    figure.data[HEADS].hovertemplate = f"head %{{y}}<br>{layout.PAIR}"
+    figure.layout.shapes[layout.FRAMES + HEADS].update(y0=head + 0.5, y1=head + 1.5)
 
 
 def _draw_query(
     figure: go.Figure, pairs: NDArray[np.object_], steps: NDArray[np.float64], others: NDArray[np.float64]
 ) -> None:
-    """One query's weights, from [4, key], as bars; `others`, [key], as diamonds; grey behind the keys it cannot see."""
+    """One query's weights, from [4, key], as bars; `others`, [key], as diamonds; gray behind its masked keys."""
     keys, masked = np.arange(len(pairs)), _masked(steps)
     figure.data[BARS].update(x=keys, y=_with_gaps(steps, WEIGHTS), hovertext=pairs, customdata=_numbers(steps))
     figure.data[OTHER].update(x=keys, y=np.where(masked, np.nan, others), hovertext=pairs)
@@ -165,24 +144,24 @@ def _draw_query(
     figure.layout.shapes[BARS].update(x0=float(ends[0]), x1=float(ends[1]))
 
 
-def _titles(word: str, names: tuple[str, str], bias_name: str, heads: int, masked: bool) -> list[str]:
-    """What stands above each panel; `word` is the query."""
+def _titles(query: str, names: tuple[str, str], bias_name: str, heads: int, masked: bool) -> list[str]:
+    """The title of each panel."""
     bars, diamonds = (
         f'<span style="color:{color}">{sign}</span>' for color, sign in zip(theme.COLORS[:2], "■◇", strict=True)
     )
-    grey = f'    <span style="color:{theme.MASKED}">■</span> masked' if masked else ""
+    gray = f'<br><span style="color:{theme.MASKED}">■</span> masked' if masked else ""
     return [
-        f"content, q · k / √d{grey}",
+        f"content, q · k / √d{gray}",
         f"+  {bias_name}",
         "=  logits",
         "→  softmax: weights",
         f"same query, {'every head' if heads > 1 else 'the one head'}",
-        f"{literal(word)}<br>{bars} {names[0]}  {diamonds} {names[1]}",
+        f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}",
     ]
 
 
 def _array(step: Tensor) -> NDArray[np.float64]:
-    return np.round(step[0].double().numpy(), 5)  # more digits than that are never seen, but travel to the browser
+    return np.round(as_array(step[0]), 5)  # more digits are never visible, but would be sent to the browser
 
 
 def _masked(steps: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -197,7 +176,7 @@ def _with_gaps(steps: NDArray[np.float64], step: int) -> NDArray[np.object_]:
 
 
 def _numbers(steps: NDArray[np.float64]) -> NDArray[np.object_]:
-    """For the pointer: content, bias, logit and weight in per cent, [..., 4]."""
+    """For the hover texts: content, bias, logit and weight in percent, [..., 4]."""
     table = np.stack([*steps[:WEIGHTS], 100 * steps[WEIGHTS]], axis=-1).round(4).astype(object)
     table[_masked(steps), BIAS] = "masked"
     table[_masked(steps), LOGITS] = f"{_MINUS}∞"
@@ -205,7 +184,7 @@ def _numbers(steps: NDArray[np.float64]) -> NDArray[np.object_]:
 
 
 def _pairs(tokens: Sequence[str]) -> NDArray[np.object_]:
-    """For the pointer: every query with every key, [query, key]."""
+    """For the hover texts: every query with every key, [query, key]."""
     names = [f"{at} {full(token)}" for at, token in enumerate(tokens)]
     pairs = [
         [f"query {query}<br>key {key}<br>distance {abs(i - j)}" for j, key in enumerate(names)]
@@ -214,12 +193,12 @@ def _pairs(tokens: Sequence[str]) -> NDArray[np.object_]:
     return np.array(pairs, dtype=object)
 
 
-def _spread(length: int, most: int, keep: int | None = None) -> list[int]:
-    """Every so many positions, at most `most`; `keep` is among them, and pushes its neighbours out.
+def _spread(length: int, limit: int, keep: int | None = None) -> list[int]:
+    """Every n-th position, at most `limit` of them. `keep` is always one of them and replaces its neighbors.
 
     >>> _spread(10, 5), _spread(10, 5, keep=3)
     ([0, 2, 4, 6, 8], [0, 3, 6, 8])
     """
-    step = math.ceil(length / most)
+    step = math.ceil(length / limit)
     ticks = [at for at in range(0, length, step) if keep is None or abs(at - keep) >= step]
     return sorted(ticks if keep is None else [*ticks, keep])

@@ -1,11 +1,12 @@
-"""The bias of every head as small multiples: one colour scale, masked cells grey, true values under the pointer.
+"""The bias of every head as small multiples: one square tile per head, all on one color scale.
 
-Five traces on one pair of axes, made once: the image (see atlas.py), frames, an invisible heatmap that answers the
-pointer, a marker that is never seen but carries the colour bar, and titles.
+A tile shows either the bias or what the softmax makes of it, e^bias. The figure has two traces, created once: an
+invisible heatmap for hover texts, clicks and the color bar, and the titles. The tiles are one layout image; see
+atlas.py.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,53 +14,51 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.atlas import Atlas
-from alibi_viz.figures.color_scale import SCALES, ColorScale
+from alibi_viz.figures.arrays import as_array, update_changed
+from alibi_viz.figures.atlas import BORDER, Atlas
+from alibi_viz.figures.color_scale import SCALES, WEIGHT_SCALE, ColorScale
 
-__all__ = ["SCALES", "answer_pointer", "bias_figure", "blank", "draw", "on_click"]
+__all__ = ["SCALES", "SHOWS", "add_hover", "bias_figure", "blank", "draw", "on_click", "weights_from_bias"]
 
-HOVER_MANY, HOVER_ONE = 2048, 65536  # cells that answer the pointer: with all heads in view, and with one
-_IMAGE, _FRAMES, _HOVER, _BAR, _TITLES = range(5)
+SHOWS = ("weight", "bias")
+HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
+_HOVER, _TITLES = range(2)
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
-    "<br>bias %{customdata[4]}<extra></extra>"
+    "<br>bias %{customdata[4]}<br>relative weight %{customdata[5]:.3g}<extra></extra>"
 )
-_TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 16  # margins, in pixels
-_BAR_LENGTH, _LEGEND, _LETTER = 280, 480, 6.2  # pixels: the colour bar, with its words, and a title's average letter
+_TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 22  # margins, in pixels
+_BAR_LENGTH, _LEGEND_WIDTH, _LETTER = 220, 440, 6.2  # pixels: the color bar, with its text; a letter of a title
+
+Floats = NDArray[np.float32]
 
 
-def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: object) -> go.Figure:
-    """The picture as a plain figure; the arguments are those of `draw`.
+def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure:
+    """Draw biases as a plain plotly figure. The arguments are those of `draw`.
 
-    >>> from alibi_viz.figures.bias import bias_figure
-    >>> figure = bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4))
-    >>> figure.data[2].customdata[3, 0].tolist()  # the first cell of the last row: head, query, key, distance, bias
-    [1, 3, 0, 3, -0.1875]
+    >>> from alibi_viz import figures
+    >>> figure = figures.bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4), show="bias")
+    >>> figure.data[0].customdata[3, 0].tolist()  # head, query, key, distance, bias and relative weight of a cell
+    [1, 3, 0, 3, -0.1875, 0.8290291]
     """
     figure = blank()
-    draw(figure, bias, masked, **options)  # type: ignore[arg-type]
+    draw(figure, bias, masked, **options)
     return figure
 
 
 def blank() -> go.Figure:
-    """The sheet with its five traces."""
+    """The figure without data."""
     margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
-    figure.add_image(colormodel="rgba", hoverinfo="skip")
-    line = {"color": theme.MASKED, "width": 1}
-    figure.add_scatter(mode="lines", line=line, cliponaxis=False, hoverinfo="skip")
-    figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
-    figure.add_scatter(
-        x=[None], y=[None], mode="markers", marker={"color": [1], "coloraxis": "coloraxis"}, hoverinfo="skip"
-    )
-    # Titles have a trace of their own: as texts of the frames, with none at most points, they get lost on a redraw.
+    figure.add_heatmap(opacity=0, coloraxis="coloraxis", hoverongaps=False, hovertemplate=_TEMPLATE)
     figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False, hoverinfo="skip")
+    figure.add_layout_image(xref="x", yref="y", x=-BORDER, y=-BORDER, sizing="stretch", layer="below")
     bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
     bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
     figure.update_layout(coloraxis_colorbar={**bar, "ticks": "outside", "ticklen": 3})
     axis = {"showgrid": False, "showline": False, "tickangle": 0, "fixedrange": True}
     figure.update_xaxes(**axis, title_text="key position j")
-    # The tiles are square because width and height are chosen so; plotly's own way goes astray when a page is resized.
+    # Tiles are square because of the figure's size. A `scaleanchor` would fail when the page is resized.
     figure.update_yaxes(**axis, title_text="query position i", scaleanchor=False)
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "middle"}
     figure.add_annotation(place, showarrow=False, xshift=_BAR_LENGTH + 20, yshift=_TOP - 12)
@@ -71,129 +70,165 @@ def draw(
     bias: ArrayLike,
     masked: ArrayLike,
     *,
+    show: str = "weight",
     heads: ArrayLike | None = None,
-    slopes: list[str] | None = None,
+    slopes: Sequence[str] | None = None,
     scale: str = "linear",
     page_width: int = 880,
-    pointer: bool = True,
+    hover: bool = True,
 ) -> None:
-    """Put the biases into the sheet, one tile a head.
+    """Draw one tile per head into a figure from `blank`, plain or live.
 
     Args:
-        figure: what `blank` made, plain or live.
-        bias: [heads, length, length] or broadcastable to it, finite where not masked.
-        masked: bool, likewise; these cells are grey.
+        figure: the figure.
+        bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
+        masked: bool, broadcastable to [heads, length, length]; these cells are gray.
+        show: "weight" for the weight that a key gets at equal content, relative to the most favored key of its query
+            (see `weights_from_bias`), or "bias" for the bias itself.
         heads: [heads], the number of each head; 1, 2, ... by default.
-        slopes: [heads], each slope as it is written above its tile where there is room; none by default.
-        scale: "linear" or "logarithmic" (linear up to 1/16, logarithmic beyond), over all that is shown. Zero is always
-            the middle of the colour scale or its end.
-        page_width: pixels that the picture may take.
-        pointer: answer the pointer. That takes the browser half as long again, so a picture that is moving leaves it to
-            `answer_pointer`, once it stands still.
+        slopes: [heads], the text of each slope, added to the title of its tile if there is room; none by default.
+        scale: the color scale of the bias for all heads: "linear", or "logarithmic" with a linear part from -1/16 to
+            1/16. Zero is in the middle or at an end.
+        page_width: pixels available for the figure.
+        hover: whether to add the hover texts. They take the browser longer than the image, so an animated figure adds
+            them with `add_hover` when it stops.
     """
-    values = np.asarray(bias, dtype=np.float32)
-    hidden = np.asarray(masked, dtype=bool)
-    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
-    atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
-    visible = np.where(hidden, np.float32(0), values)
-    colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
-    png = atlas.png(colors.indices(visible), hidden, colors.palette)
-    hover = _hover(atlas, values, hidden, numbers) if pointer else {"visible": False}
-    width, height = atlas.extent
+    values, hidden, numbers, atlas = _arguments(bias, masked, heads, page_width)
+    picked = atlas.visible_cells(values.shape[-1])
+    if show == "weight":
+        colors = WEIGHT_SCALE
+        cells = weights_from_bias(values[:, picked], hidden[:, picked])[..., picked]
+    else:
+        visible = np.where(hidden, np.float32(0), values)
+        colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
+        cells = visible[:, picked][..., picked]
+    png = atlas.png(colors.indices(cells), hidden[:, picked][..., picked], colors.palette)
+    gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
+    text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
+    hover_layer = _hover(atlas, values, hidden, numbers) if hover else {"hoverinfo": "skip"}
     with figure.batch_update():
-        across, down = (side * atlas.tile_pixels / atlas.length for side in atlas.extent)  # pixels
-        whole = max(across, min(_LEGEND, page_width - _LEFT - _RIGHT))  # the colour bar and its words need room
-        figure.layout.update(width=round(whole) + _LEFT + _RIGHT, height=round(down) + _TOP + _BOTTOM)
-        figure.layout.xaxis.update(range=[0, width], domain=[0, across / whole], **_ticks(atlas, atlas.columns, 0))
-        figure.layout.yaxis.update(range=[height, 0], **_ticks(atlas, atlas.rows, 1))
-        step = 1 / atlas.zoom  # an image trace places the centre of its first pixel
-        figure.data[_IMAGE].update(source=png, x0=step / 2, y0=step / 2, dx=step, dy=step)
-        figure.data[_IMAGE].zsmooth = "fast" if atlas.tile_pixels < atlas.length * atlas.zoom else False
-        corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])  # [tiles, x and y]
-        figure.data[_FRAMES].update(_frames(corners, atlas.length))
-        figure.data[_TITLES].update(x=corners[:, 0], y=corners[:, 1], text=_titles(atlas, numbers, slopes))
-        figure.data[_HOVER].update(hover)
-        figure.layout.coloraxis.update(colors.axis)
-        grey = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
-        figure.layout.annotations[0].text = f"{scale} scale{grey}"
+        _place_tiles(figure, atlas, page_width)
+        _label_tiles(figure, atlas, values.shape[-1], numbers, slopes)
+        figure.layout.images[0].source = png
+        update_changed(figure.data[_HOVER], **hover_layer)
+        update_changed(figure.layout.coloraxis, **colors.axis)
+        update_changed(figure.layout.coloraxis.colorbar, **colors.bar)
+        update_changed(figure.layout.annotations[0], text=text + gray)
 
 
-def answer_pointer(
+def add_hover(
     figure: go.Figure, bias: ArrayLike, masked: ArrayLike, heads: ArrayLike | None = None, page_width: int = 880
 ) -> None:
-    """Add the true values under the pointer to what `draw(..., pointer=False)` drew from the same arguments."""
-    values, hidden = np.asarray(bias, dtype=np.float32), np.asarray(masked, dtype=bool)
-    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
-    atlas = Atlas(len(values), values.shape[-1], page_width - _LEFT - _RIGHT)
+    """Add the hover texts to a figure drawn with `draw(..., hover=False)`. The arguments are the same."""
+    values, hidden, numbers, atlas = _arguments(bias, masked, heads, page_width)
     with figure.batch_update():
         figure.data[_HOVER].update(_hover(atlas, values, hidden, numbers))
 
 
-def on_click(figure: go.FigureWidget, answer: Callable[[int], None]) -> None:
-    """Call `answer(head)`, with the head's number, when the user clicks into a tile of a live figure."""
+def on_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
+    """Call `callback(head)` with the head's number when the user clicks a tile of a live figure."""
 
     def clicked(trace: go.Heatmap, points: Any, _: Any) -> None:
         for row, column in points.point_inds:
             if trace.z[row][column] is not None:  # not a gap
-                answer(int(trace.customdata[row][column][0]))
+                callback(int(trace.customdata[row][column][0]))
 
     figure.data[_HOVER].on_click(clicked)
 
 
-def _titles(atlas: Atlas, numbers: NDArray[np.integer], slopes: list[str] | None) -> list[str]:
-    """The number of each head, and its slope where all tiles have room for it."""
-    short = [f"head {number}" for number in numbers]
-    if slopes is None:
-        return short
-    long = [f"{name}, m = {slope}" for name, slope in zip(short, slopes, strict=True)]
-    return long if max(map(len, long)) * _LETTER <= atlas.tile_pixels else short
+def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
+    """e^(bias - the largest visible bias of its row), 0 where masked: the softmax before its normalization.
 
+    This is a key's weight relative to that of the most favored key of the same query, if the content of both is equal.
+    Forms of ALiBi that give the same attention weights also give the same result here.
 
-def _frames(corners: NDArray[np.floating], side: int) -> dict[str, object]:
-    """A line around each tile, where white cells would melt into white paper."""
-    around = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0], [np.nan, np.nan]]) * side  # NaN lifts the pen
-    path = (corners[:, None, :] + around).reshape(-1, 2)
-    return {"x": path[:, 0], "y": path[:, 1]}
-
-
-def _ticks(atlas: Atlas, tiles: int, axis: int) -> dict[str, object]:
-    """The first and the last position of every tile along an axis, and the middle one where there is room.
-
-    Where there is little, a 0 would run into the last position of the tile to its left, and only the first is written.
+    >>> from alibi_viz.figures.bias import weights_from_bias
+    >>> bias, masked = alibi_bias(torch.tensor([1.0]), 3, form="key").expand(-1, 3, -1), ~causal_mask(3)
+    >>> weights_from_bias(bias.numpy(), masked.numpy())[0, 2].round(3)
+    array([0.135, 0.368, 1.   ], dtype=float32)
     """
-    last, roomy = atlas.length - 1, atlas.tile_pixels >= 160
+    visible = np.where(masked, -np.inf, bias)
+    largest = visible.max(-1, keepdims=True)
+    return np.exp(visible - np.where(np.isneginf(largest), 0, largest), dtype=np.float32)
+
+
+def _arguments(
+    bias: ArrayLike, masked: ArrayLike, heads: ArrayLike | None, page_width: int
+) -> tuple[Floats, NDArray[np.bool_], NDArray[np.integer], Atlas]:
+    """Bias and mask as arrays [heads, length, length], the numbers of the heads, and the tiles."""
+    values, hidden = as_array(bias, np.float32), as_array(masked, bool)
+    shape = (len(values), values.shape[-1], values.shape[-1])
+    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
+    atlas = Atlas(len(values), page_width - _LEFT - _RIGHT)
+    return np.broadcast_to(values, shape), np.broadcast_to(hidden, shape), numbers, atlas
+
+
+def _place_tiles(figure: go.Figure, atlas: Atlas, page_width: int) -> None:
+    """The size of the figure, its axes and the image. One unit of an axis is one pixel."""
+    across, down = atlas.extent
+    whole = max(across, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
+    update_changed(figure.layout, width=whole + _LEFT + _RIGHT, height=down + _TOP + _BOTTOM)
+    update_changed(figure.layout.xaxis, range=[0, across], domain=[0, across / whole])
+    update_changed(figure.layout.yaxis, range=[down, 0])
+    update_changed(figure.layout.images[0], sizex=across + 2 * BORDER, sizey=down + 2 * BORDER)
+
+
+def _label_tiles(
+    figure: go.Figure, atlas: Atlas, length: int, numbers: NDArray[np.integer], slopes: Sequence[str] | None
+) -> None:
+    """Positions on the axes, and above each tile its head, with the slope if all tiles have room for it."""
+    update_changed(figure.layout.xaxis, **_ticks(atlas, length, atlas.columns, 0))
+    update_changed(figure.layout.yaxis, **_ticks(atlas, length, atlas.rows, 1))
+    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])
+    titles = [f"head {number}" for number in numbers]
+    if slopes is not None:
+        long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
+        titles = long if max(map(len, long)) * _LETTER <= atlas.side else titles
+    update_changed(figure.data[_TITLES], x=corners[:, 0], y=corners[:, 1], text=titles)
+
+
+def _ticks(atlas: Atlas, length: int, tiles: int, axis: int) -> dict[str, object]:
+    """The first and the last position of every tile along an axis, and the middle one if there is room.
+
+    In small tiles, a 0 would run into the last position of the tile to the left, so only the first tile has one.
+    """
+    last, roomy = length - 1, atlas.side >= 160
     positions = sorted({0, last // 2, last} if roomy else {0, last})
-    places = [tile * atlas.pitch[axis] + at + 0.5 for tile in range(tiles) for at in positions]
-    words = [str(at) if roomy or at or not tile or axis else "" for tile in range(tiles) for at in positions]
-    return {"tickvals": places, "ticktext": words}
+    places = [tile * atlas.pitch[axis] + (at + 0.5) * atlas.side / length for tile in range(tiles) for at in positions]
+    labels = [str(at) if roomy or at or not tile or axis else "" for tile in range(tiles) for at in positions]
+    return {"tickvals": places, "ticktext": labels}
 
 
-def _hover(
-    atlas: Atlas, values: NDArray[np.float32], hidden: NDArray[np.bool_], heads: NDArray[np.integer]
-) -> dict[str, object]:
-    """The invisible heatmap: its cell edges, and for every cell [head, query, key, distance, bias].
+def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArray[np.integer]) -> dict[str, object]:
+    """The invisible heatmap: its cell edges, and for every cell [head, query, key, distance, bias, relative weight].
 
-    z is 0 on a cell and None in a gap, where there is nothing to say.
+    z is 0 in a cell and None in a gap between tiles, which has no hover text.
     """
-    picked = atlas.hover_cells(HOVER_ONE if atlas.tiles == 1 else HOVER_MANY)
+    length = values.shape[-1]
+    picked = atlas.hover_cells(length, HOVER_ONE if atlas.tiles == 1 else HOVER_ALL)
     side = len(picked)
     rows, columns = atlas.rows * (side + 1) - 1, atlas.columns * (side + 1) - 1
     z = np.full((rows, columns), None, dtype=object)
-    custom = np.full((rows, columns, 5), None, dtype=object)
+    custom = np.full((rows, columns, 6), None, dtype=object)
     query, key = np.meshgrid(picked, picked, indexing="ij")
-    # A float32 in its own shortest digits: converted to Python's float it would drag 9 false digits along.
-    exact = values[:, query, key].astype(str).astype(np.float64).astype(object)
-    exact[np.broadcast_to(hidden, values.shape)[:, query, key]] = "masked"
+    bias = _shortest(values[:, query, key])
+    bias[hidden[:, query, key]] = "masked"
+    weight = _shortest(weights_from_bias(values[:, picked], hidden[:, picked])[..., picked])
     for tile in range(atlas.tiles):
         row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
         here = slice(row, row + side), slice(column, column + side)
         z[here] = 0
-        custom[here] = np.stack(
-            [np.full_like(query, heads[tile]), query, key, np.abs(query - key), exact[tile]], axis=-1, dtype=object
-        )
-    edges = np.append(np.arange(0, atlas.length, math.ceil(atlas.length / side)), atlas.length)
+        head = np.full_like(query, heads[tile])
+        cells = [head, query, key, np.abs(query - key), bias[tile], weight[tile]]
+        custom[here] = np.stack(cells, axis=-1, dtype=object)
+    edges = np.append(np.arange(0, length, math.ceil(length / side)), length) * (atlas.side / length)
     x, y = (
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z, "customdata": custom, "visible": True}
+    return {"x": x, "y": y, "z": z, "customdata": custom, "hoverinfo": None}
+
+
+def _shortest(values: Floats) -> NDArray[np.object_]:
+    """float32 values as Python floats with their own shortest digits, not the 17 digits of a converted float64."""
+    return values.astype(str).astype(np.float64).astype(object)

@@ -1,7 +1,8 @@
-"""From signed values to colours: zero is always white, blue lies below it and orange above.
+"""Colors for biases and for weights.
 
-The colour bar runs from 0 to 1 whatever it shows and only its labels change: plotly redraws labels cheaply, and a
-colour axis dearly.
+Biases get a diverging scale: white is zero, blue is below and orange above. Weights get a sequential scale from 0 to 1.
+plotly's color axis always runs from 0 to 1 and only the labels of its color bar change: plotly redraws labels quickly,
+but a changed color axis slowly.
 """
 
 from dataclasses import dataclass
@@ -12,18 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 
-__all__ = ["COLORS", "SCALES", "ColorScale"]
+__all__ = ["NUM_COLORS", "SCALES", "WEIGHT_SCALE", "ColorScale"]
 
 SCALES = ("linear", "logarithmic")
-COLORS = 253  # odd, so that zero has a colour of its own; two of a byte's 256 values mean "gap" and "masked"
-_LINEAR_BELOW = 1 / 16  # where the logarithmic scale bends into a straight line through zero
+NUM_COLORS = 253  # odd, so that zero has its own color; an image needs two of a byte's 256 values for gaps and masks
+_LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
 
 
 @dataclass(frozen=True)
 class ColorScale:
-    """The colours of the values from `low` to `high`, "linear" or "logarithmic".
+    """The colors of the values from `low` to `high`.
 
-    One end is zero, or zero is the middle: make it with `around_zero`.
+    `kind` is "linear" or "logarithmic" for biases, where zero is an end or the middle of the scale (create it with
+    `around_zero`), and "weight" for the one scale of weights, `WEIGHT_SCALE`.
 
     >>> from alibi_viz.figures.color_scale import ColorScale
     >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
@@ -38,38 +40,47 @@ class ColorScale:
 
     @classmethod
     def around_zero(cls, low: float, high: float, kind: str = "linear") -> "ColorScale":
-        """The smallest scale that holds `low` and `high` and has zero at an end or in the middle."""
+        """The smallest scale that contains `low` and `high` and has zero at an end or in the middle."""
         size = max(-low, high) or 1.0
         return cls(-size if low < 0 or high <= 0 else 0.0, size if high > 0 else 0.0, kind)
 
-    def share(self, values: ArrayLike) -> NDArray[np.floating]:
-        """Where on the colour bar a value lies, 0 for `low` and 1 for `high`."""
-        low, high = self._bend([self.low, self.high]).tolist()
-        return (self._bend(values) - low) * (1 / (high - low))
+    def fraction(self, values: ArrayLike) -> NDArray[np.floating]:
+        """The position of each value on the color bar, from 0 at `low` to 1 at `high`."""
+        low, high = self._transform([self.low, self.high]).tolist()
+        return (self._transform(values) - low) * (1 / (high - low))
 
     def indices(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
-        """Which of the COLORS a value gets; values beyond the ends get the colour of that end."""
-        return (self.share(values) * (COLORS - 1)).clip(0, COLORS - 1).round().astype(np.uint8)
+        """The row of `palette` for each value. Values beyond an end get the color of that end."""
+        return (self.fraction(values) * (NUM_COLORS - 1)).clip(0, NUM_COLORS - 1).round().astype(np.uint8)
 
     @cached_property
     def palette(self) -> NDArray[np.uint8]:
-        """Red, green and blue of each colour, uint8 [COLORS, 3]."""
+        """Red, green and blue of each color, uint8 [NUM_COLORS, 3]."""
+        if self.kind == "weight":
+            return theme.rgb(theme.SEQUENTIAL, NUM_COLORS)
         middle = len(theme.DIVERGING) // 2
-        sides = theme.DIVERGING[0 if self.low < 0 else middle : None if self.high > 0 else middle + 1]
-        return theme.rgb(sides, COLORS)
+        half = slice(0 if self.low < 0 else middle, None if self.high > 0 else middle + 1)
+        return theme.rgb(theme.DIVERGING[half], NUM_COLORS)
 
     @property
     def axis(self) -> dict[str, object]:
-        """A plotly `coloraxis` with a colour bar that shows this scale."""
-        shown = self.palette[:: (COLORS - 1) // 36].tolist()
-        stops = [[at / (len(shown) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(shown)]
+        """Properties of a plotly `coloraxis` whose color bar shows this scale."""
+        colors = self.palette[:: (NUM_COLORS - 1) // 36].tolist()
+        stops = [[at / (len(colors) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(colors)]
+        return {"cmin": 0, "cmax": 1, "colorscale": stops}
+
+    @property
+    def bar(self) -> dict[str, object]:
+        """Properties of the color bar of `axis`: the labels and where they are."""
         ticks = self.ticks()
-        words = [f"{tick:.3g}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-        bar = {"colorbar.tickvals": self.share(ticks).tolist(), "colorbar.ticktext": words}
-        return {"cmin": 0, "cmax": 1, "colorscale": stops, **bar}
+        style = ".0%" if self.kind == "weight" else ".3g"
+        labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+        return {"tickvals": self.fraction(ticks).tolist(), "ticktext": labels}
 
     def ticks(self) -> list[float]:
-        """Both ends and round values between them, mirrored at zero, that do not crowd one another."""
+        """Both ends and round values between them, symmetric around zero and far enough apart to be readable."""
+        if self.kind == "weight":
+            return [0.0, 0.25, 0.5, 0.75, 1.0]
         size = max(-self.low, self.high)
         powers = [10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5]
         falling = [size, size / 2] if self.kind == "linear" else [size, *powers]
@@ -78,8 +89,11 @@ class ColorScale:
         below = [-value for value in falling] if self.low < 0 else []
         return [*below, 0.0, *(falling[::-1] if self.high > 0 else [])]
 
-    def _bend(self, values: ArrayLike) -> NDArray[np.floating]:
+    def _transform(self, values: ArrayLike) -> NDArray[np.floating]:
         value = np.asarray(values)
-        if self.kind == "linear":
+        if self.kind != "logarithmic":
             return value
         return np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
+
+
+WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")

@@ -1,8 +1,7 @@
-"""The slope of every head, and what it means in tokens.
+"""The slope of every head and its half-life in tokens.
 
-Both axes are logarithmic, because the slopes are a geometric sequence: there it is a straight line, and every
-departure from it can be seen. Half-life is ln 2 / slope, so it needs no points of its own: the right-hand axis reads
-the same points in tokens, upside down.
+Both axes are logarithmic: slopes are a geometric sequence, so they lie on a straight line. The half-life is
+ln 2 / slope, so the right-hand axis shows the same points in tokens, upside down.
 """
 
 import math
@@ -13,22 +12,23 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from alibi_viz.figures import theme
+from alibi_viz.figures.arrays import as_array
 
 __all__ = ["blank", "draw", "slope_figure"]
 
 _MAIN, _OTHER, _TOKENS = range(3)
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
-    "<br>practically blind beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
+    "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
 )
-_MARGIN = 0.04  # room above the steepest and below the flattest slope, a share of the axis
+_MARGIN = 0.04  # space above the steepest and below the flattest slope, as a fraction of the axis
 
 
 def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, **names: str) -> go.Figure:
-    """The picture as a plain figure; the arguments are those of `draw`.
+    """Draw slopes as a plain plotly figure. The arguments are those of `draw`.
 
-    >>> from alibi_viz.figures.slopes import slope_figure
-    >>> slope_figure([0.5, 0.25]).data[0].y
+    >>> from alibi_viz import figures
+    >>> figures.slope_figure([0.5, 0.25]).data[0].y
     array([0.5 , 0.25])
     """
     figure = blank()
@@ -37,7 +37,7 @@ def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | Non
 
 
 def blank() -> go.Figure:
-    """The sheet: the slopes, the slopes they are compared with, and a trace that only holds the token axis."""
+    """The figure without data: the slopes, other slopes to compare, and a trace that only holds the token axis."""
     figure = theme.blank(380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48})
     line = {"color": theme.COLORS[0], "width": 1}
     figure.add_scatter(mode="lines+markers", line=line, marker={"color": theme.COLORS[0], "size": 9}, opacity=1)
@@ -64,19 +64,19 @@ def blank() -> go.Figure:
 def draw(
     figure: go.Figure, slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, other_name: str = ""
 ) -> None:
-    """Put the slopes into the sheet.
+    """Draw slopes into a figure from `blank`, plain or live.
 
     Args:
-        figure: what `blank` made, plain or live.
+        figure: the figure.
         slopes: [heads], positive.
-        name: what these slopes are called in the legend.
-        other: [heads], slopes to compare with, drawn as open diamonds; None for none.
+        name: the name of these slopes in the legend.
+        other: [heads], slopes to compare with, drawn as open diamonds; none by default.
         other_name: their name in the legend.
     """
-    slope = np.asarray(slopes, dtype=np.float64)
-    others = np.asarray([] if other is None else other, dtype=np.float64)
+    slope = as_array(slopes)
+    others = as_array([] if other is None else other)
     heads = np.arange(1, len(slope) + 1)
-    every = np.concatenate([slope, others, [1 / 256, 1 / 2]])  # the usual range stays put when the head count moves
+    every = np.concatenate([slope, others, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
     room = (every.max() / every.min()) ** _MARGIN
     low, high = every.min() / room, every.max() * room
     size = 9 if max(len(slope), len(others)) <= 32 else 6
@@ -113,7 +113,7 @@ def _in_tokens(slopes: np.ndarray) -> np.ndarray:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, 20, ... between two token counts, and only powers of ten when that would be many.
+    """1, 2, 5, 10, 20, ... between two token counts, or only powers of ten over more than four decades.
 
     >>> _round_numbers(0.9, 30)
     [1.0, 2.0, 5.0, 10.0, 20.0]
@@ -124,12 +124,12 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [number for number in numbers if low <= number <= high]
 
 
-def _every_nth(numbers: range, most: int) -> Sequence[int]:
-    return numbers[:: max(1, math.ceil(len(numbers) / most))]
+def _every_nth(numbers: range, limit: int) -> Sequence[int]:
+    return numbers[:: max(1, math.ceil(len(numbers) / limit))]
 
 
 def _as_fraction(power: int) -> str:
-    """2^power as people write it: 1/256 while that is short.
+    """2^power as a fraction if that is short.
 
     >>> _as_fraction(-8), _as_fraction(0), _as_fraction(-20)
     ('1/256', '1', '2<sup>-20</sup>')

@@ -1,21 +1,24 @@
-"""Tokens as text in a picture: never markup, never empty, never cut through a character.
+"""Show tokens in figures: no markup, never empty, never cut inside a character.
 
-Plotly reads a little HTML, and LaTeX between dollar signs, in every label. A user's text must be shown, not read.
+plotly interprets some HTML, and LaTeX between dollar signs, in every label. A user's text has to appear as it is.
 """
 
 import html
 import textwrap
-import unicodedata
+from itertools import accumulate
+
+import regex
+from wcwidth import wcswidth
 
 __all__ = ["full", "label", "literal", "quoted"]
 
-_JOINER = "\u200d"  # glues emoji into one
-# What turns the direction of a line: right-to-left letters, and the marks that override it.
-_TURNS = {"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI", "PDF", "PDI"}
+_VISIBLE = regex.compile(r"[^\p{C}\p{M}\p{Z}]")
+# Characters that change the direction of a line: right-to-left letters, and the marks that override it.
+_DIRECTION = regex.compile(r"[\p{bc=R}\p{bc=AL}\p{bc=AN}\u202a-\u202e\u2066-\u2069]")
 
 
 def literal(text: str) -> str:
-    """Text that plotly shows as it stands.
+    """Escape a text so that plotly shows it as it is.
 
     >>> from alibi_viz.figures.tokens import literal
     >>> literal("<b>AT&T</b> costs $5")
@@ -25,7 +28,7 @@ def literal(text: str) -> str:
 
 
 def label(token: str, columns: int = 10) -> str:
-    """A token for an axis, where plotly shows it as it stands: cut to so many columns, with an ellipsis.
+    """A token for a plotly axis, escaped, and cut to at most `columns` columns with an ellipsis.
 
     A Chinese character or an emoji takes two columns.
 
@@ -37,17 +40,20 @@ def label(token: str, columns: int = 10) -> str:
 
 
 def quoted(token: str, columns: int = 24) -> str:
-    """A token in quotation marks, for a sentence; plain text, not yet for plotly.
+    """A token in quotation marks, for a sentence; not escaped for plotly.
 
     >>> from alibi_viz.figures.tokens import quoted
     >>> quoted("cat")
     '“cat”'
     """
-    return _in_marks(_cut(_visible(token), columns))
+    text = _cut(_visible(token), columns)
+    if _DIRECTION.search(text):
+        text = f"\u2068{text}\u2069"  # isolated, so that a right-to-left token does not reverse the words around it
+    return f"“{text}”"
 
 
 def full(token: str, columns: int = 80) -> str:
-    """A token in quotation marks for plotly's pointer, in lines of 40 characters.
+    """A token in quotation marks for a plotly hover text, escaped, in lines of 40 characters.
 
     >>> from alibi_viz.figures.tokens import full
     >>> full("a" * 50)
@@ -57,40 +63,14 @@ def full(token: str, columns: int = 80) -> str:
 
 
 def _visible(token: str) -> str:
-    """The token, or the numbers of its characters where the eye would see nothing."""
-    if any(unicodedata.category(character)[0] not in "CMZ" for character in token):
-        return token
-    return " ".join(f"U+{ord(character):04X}" for character in token)
+    """The token, or the code points of its characters if nothing of it can be seen."""
+    return token if _VISIBLE.search(token) else " ".join(f"U+{ord(character):04X}" for character in token)
 
 
 def _cut(token: str, columns: int) -> str:
-    """At most so many columns, the ellipsis included; what is drawn as one character stays whole or goes."""
-    widths = [_width(character) for character in token]
-    if sum(widths) <= columns:
+    """At most `columns` columns, including the ellipsis. Characters that are drawn as one stay together."""
+    characters = regex.findall(r"\X", token)
+    ends = list(accumulate(max(0, wcswidth(character)) for character in characters))
+    if not ends or ends[-1] <= columns:
         return token
-    end = 1
-    while sum(widths[: end + 1]) < columns:
-        end += 1
-    while end > 1 and _joined(token, end):
-        end -= 1
-    return token[:end] + "…"
-
-
-def _width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _joined(token: str, at: int) -> bool:
-    """Whether the characters before and after a cut are drawn as one."""
-    after = token[at]
-    tone = "\U0001f3fb" <= after <= "\U0001f3ff"
-    return tone or after == _JOINER or token[at - 1] == _JOINER or unicodedata.category(after)[0] == "M"
-
-
-def _in_marks(text: str) -> str:
-    """In quotation marks; text that runs from right to left is isolated, so that it turns nothing but itself round."""
-    if any(unicodedata.bidirectional(character) in _TURNS for character in text):
-        text = f"\u2068{text}\u2069"
-    return f"“{text}”"
+    return "".join(characters[: max(1, sum(end < columns for end in ends))]) + "…"

@@ -24,14 +24,11 @@ __all__ = ["BiasExplorer"]
 Floats = NDArray[np.float32]
 
 _FORMULAS = {
-    form: formula.replace("-", "\N{MINUS SIGN}")
-    for form, formula in {
-        "relative": "-m (i - j)",
-        "key": "m j",
-        "end": "m (j - last)",
-        "symmetric": "-m |i - j|",
-        "split": "-m |i - j|, half of the heads looking back, half ahead",
-    }.items()
+    "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
+    "key": "m j",
+    "end": "m (j \N{MINUS SIGN} last)",
+    "symmetric": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|",
+    "split": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|, half of the heads looking back, half ahead",
 }
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _UNIFORM = 0.04  # a head that spans at most this share of the color scale looks like one color
@@ -71,7 +68,7 @@ class BiasExplorer(App):
     >>> from alibi_viz.widgets import BiasExplorer
     >>> app = BiasExplorer(num_heads=2, length=4)
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    2 heads, 4 x 4, ... At distance 3, head 1 leaves a key 83% of the weight of the query's own position, head 2 99%. ...
+    2 heads, 4 x 4, ... At distance 3, head 1 leaves 83%, while head 2 still leaves 99%. ... Click a head to enlarge it.
     >>> app.head = 3
     Traceback (most recent call last):
     alibi_viz.widgets.core.traits.BadValue: head must be None or an integer from 1 to num_heads=2, got 3
@@ -97,13 +94,7 @@ class BiasExplorer(App):
 
     def controls(self) -> list[Widget]:
         shows = {"weight": "weight left, e^bias", "bias": "bias"}
-        scale = self.menu("scale", "colors", "s-scale", "A logarithmic scale shows steep and flat heads together")
-
-        def update_scale(_: Any = None) -> None:
-            scale.disabled = self.show == "weight"
-
-        update_scale()
-        self.observe(update_scale, names="show")
+        self._scale_menu = self.menu("scale", "colors", "s-scale", "A logarithmic scale shows small and large biases")
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
@@ -111,7 +102,7 @@ class BiasExplorer(App):
             self.menu("form", "form", "s-form", "How the bias is computed; see the caption"),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             self.menu("scheme", "slopes", "s-scheme", "The rule that gives each head its slope"),
-            scale,
+            self._scale_menu,
             self._head_menu(),
         ]
 
@@ -135,6 +126,7 @@ class BiasExplorer(App):
             page_width=self.page_width,
             hover=False,
         )
+        self._scale_menu.disabled = self.show == "weight"
         page_width = self.page_width
         self._debounce(lambda: bias_plot.add_hover(self.figure, bias, masked, heads + 1, page_width))
         parts = [self._what(slopes), *self._notes(bool(masked.any()))]
@@ -197,7 +189,7 @@ class BiasExplorer(App):
         """How much weight the farthest visible key keeps in the steepest and in the flattest head shown."""
         one_sided = self.causal or self.form in ("symmetric", "split")
         favored = "the query's own position" if one_sided else "the last key"
-        text = f"The color is e^bias: the weight that distance leaves a key of equal content, relative to {favored}."
+        text = f"Color shows e^bias: the weight left to a key of equal content, relative to {favored}."
         hidden = masked[:, _ENDS]
         weights = np.where(hidden, 1, bias_plot.weights_from_bias(bias[:, _ENDS], hidden)).min((1, 2))  # [heads]
         heads = np.flatnonzero((~hidden).sum(-1).max(-1) > 1)  # heads that see another key than their own position
@@ -238,7 +230,7 @@ class BiasExplorer(App):
             notes.append(_NOTES_WITHOUT_MASK[self.form])
         if self.head is not None:
             color_scale = "" if self.show == "weight" else "The color scale is this head's own. "
-            notes.append(f"{color_scale}Click it to see all heads.")
+            notes.append(f"{color_scale}Click the tile to see all heads.")
         elif self.num_heads > 1:
             notes.append("Click a head to enlarge it.")
         return notes

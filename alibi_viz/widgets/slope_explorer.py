@@ -1,11 +1,11 @@
-"""SlopeExplorer: how many heads, which scheme, and how fast each head forgets."""
+"""SlopeExplorer: the slope of each head, and how fast its attention falls with distance."""
 
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
 from torch import Tensor
 
-from alibi_viz.figures import slopes as picture
+from alibi_viz.figures import slopes as slope_plot
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_number, format_slope
@@ -27,7 +27,7 @@ class SlopeExplorer(App):
     >>> app
     SlopeExplorer(num_heads=2, scheme='official', compare=None)
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    2 heads, official slopes. Steepest: head 1, slope 1/16; its weight halves every 11.1 tokens, ... blind beyond 1,024.
+    2 heads, official slopes. Steepest: head 1, slope 1/16; its weight halves every 11.1 tokens and ... beyond 1,024.
     """
 
     num_heads = Count(8, 1, 64)
@@ -35,55 +35,58 @@ class SlopeExplorer(App):
     compare = Choice("geometric", (None, *SCHEMES))
 
     def blank(self) -> go.Figure:
-        return picture.blank()
+        return slope_plot.blank()
 
     def controls(self) -> list[Widget]:
         return [
-            self.slider("num_heads", "heads", "s-heads", "How many attention heads share the slopes"),
+            self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
-            self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
+            self.menu(
+                "compare", "compare with", "s-compare", "Another rule, shown as open diamonds", {None: "nothing"}
+            ),
         ]
 
     def draw(self) -> str:
         slopes = alibi_slopes(self.num_heads, self.scheme)
         other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
-        picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        said = [_heads(self.num_heads, self.scheme, slopes)]
+        slope_plot.draw(self.figure, slopes, self.scheme, other, self.compare or "")
+        caption = _describe(self.scheme, slopes)
         if other is not None and self.compare != self.scheme:
-            said.append(_difference(self.scheme, slopes, self.compare, other))
-        return " ".join(said)
+            caption += " " + _compare(self.scheme, slopes, self.compare, other)
+        return caption
 
 
-def _heads(count: int, scheme: str, slopes: Tensor) -> str:
-    lives, reaches = half_life(slopes), reach(slopes)
-
-    def forgets(head: int) -> str:
-        return (
-            f"halves every {format_number(lives[head])} tokens, practically blind beyond {format_number(reaches[head])}"
-        )
-
+def _describe(scheme: str, slopes: Tensor) -> str:
+    """The steepest and the flattest slope, and what they mean in tokens."""
+    decay = [
+        f"halves every {format_number(life)} tokens and is below 2% beyond {format_number(end)}"
+        for life, end in zip(half_life(slopes), reach(slopes), strict=True)  # e^-4 = 1.8% at the reach
+    ]
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
-    if count == 1:
-        return f"1 head, {scheme} slope {format_slope(slopes[0])}: its weight {forgets(0)}."
+    if len(slopes) == 1:
+        return f"1 head, {scheme} slope {format_slope(slopes[0])}: its weight {decay[0]}."
     return (
-        f"{count} heads, {scheme} slopes. Steepest: head {steep + 1}, slope {format_slope(slopes[steep])}; its weight "
-        f"{forgets(steep)}. Flattest: head {flat + 1}, slope {format_slope(slopes[flat])}; {forgets(flat)}."
+        f"{len(slopes)} heads, {scheme} slopes. "
+        f"Steepest: head {steep + 1}, slope {format_slope(slopes[steep])}; its weight {decay[steep]}. "
+        f"Flattest: head {flat + 1}, slope {format_slope(slopes[flat])}; its weight {decay[flat]}."
     )
 
 
-def _difference(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
+def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
+    """How far two schemes differ, and why the official one is special."""
     heads = len(slopes)
     if torch.equal(slopes, other):
-        return f"At this head count, {scheme} and {compare} agree exactly."
+        return f"For {heads} {'head' if heads == 1 else 'heads'}, {scheme} and {compare} agree exactly."
     ratio = slopes.double() / other.double()
-    differ = int((ratio != 1).sum())
-    factor = float(torch.maximum(ratio, 1 / ratio).max())
-    most = format_number(factor)
-    said = f"Head by head, {scheme} and {compare} differ in {differ} of {heads}, by up to a factor of {most}."
-    if "official" in (scheme, compare) and heads & (heads - 1):
-        power = 1 << (heads.bit_length() - 1)
-        said += (
-            f" {heads} is no power of two: the official rule takes the slopes of {power} heads, then "
-            f"{heads - power} of those half a step steeper, so slopes no longer fall from head to head."
-        )
-    return said
+    count = int((ratio != 1).sum())
+    factor = format_number(torch.maximum(ratio, 1 / ratio).max())
+    text = (
+        f"{scheme.capitalize()} and {compare} slopes differ in {count} of {heads} heads, by up to a factor of {factor}."
+    )
+    if "official" not in (scheme, compare) or not heads & (heads - 1):
+        return text
+    power = 1 << (heads.bit_length() - 1)
+    return (
+        f"{text} {heads} is not a power of two: the official rule takes the slopes of {power} heads, then "
+        f"{heads - power} of those half a step steeper, so the slopes do not fall from head to head."
+    )

@@ -1,4 +1,4 @@
-"""The attention picture shows the numbers of the trace: every cell, every hover text, every label."""
+"""The attention figure shows the numbers of the trace in every cell, hover text and label."""
 
 import math
 
@@ -9,7 +9,7 @@ import torch
 
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures.attention import attention_figure, blank, draw
-from alibi_viz.figures.attention_sheet import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, PANELS, WEIGHTS
+from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, PANELS, WEIGHTS
 from tests.literal import literal_attention, literal_bias
 
 LENGTH, COUNT = 7, 4
@@ -30,7 +30,7 @@ def numbers(figure: go.Figure, panel: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("head", [0, 3])
-def test_the_four_panels_are_the_trace_of_the_head(head: int) -> None:
+def test_matrices_show_the_trace_of_the_head(head: int) -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=head)
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
@@ -40,7 +40,7 @@ def test_the_four_panels_are_the_trace_of_the_head(head: int) -> None:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_cells_are_those_of_a_plain_loop(causal: bool) -> None:
+def test_cells_equal_a_literal_loop(causal: bool) -> None:
     query, key, on, off = traces(causal)
     form, places = "relative" if causal else "symmetric", list(range(LENGTH))
     bias = literal_bias(alibi_slopes(COUNT), places, places, form)
@@ -52,7 +52,7 @@ def test_the_cells_are_those_of_a_plain_loop(causal: bool) -> None:
     np.testing.assert_allclose(numbers(figure, WEIGHTS)[seen], weights[0, 1].numpy()[seen], atol=1e-5)
 
 
-def test_content_plus_bias_are_the_logits_in_what_is_shown() -> None:
+def test_shown_content_plus_bias_equals_the_shown_logits() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2)
     seen = ~np.isnan(numbers(figure, LOGITS))
@@ -62,7 +62,7 @@ def test_content_plus_bias_are_the_logits_in_what_is_shown() -> None:
     assert figure.layout.coloraxis.cmin == -figure.layout.coloraxis.cmax, "zero is in the middle"
 
 
-def test_the_last_row_shows_one_query_twice_and_in_every_head() -> None:
+def test_right_column_shows_one_query_with_and_without_bias_and_in_every_head() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
     np.testing.assert_allclose(figure.data[BARS].y[:5].astype(float), on.weights[0, 2, 4, :5], atol=1e-5)
@@ -74,17 +74,17 @@ def test_the_last_row_shows_one_query_twice_and_in_every_head() -> None:
     assert figure.layout.yaxis6.range[1] >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max())
 
 
-def test_the_choice_is_framed_and_what_is_masked_is_grey() -> None:
+def test_selection_is_framed_and_masked_keys_are_gray() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
     frames = figure.layout.shapes[len(PANELS) :]
     assert [(frame.y0, frame.y1) for frame in frames] == [(3.5, 4.5)] * 4 + [(2.5, 3.5)]  # heads count from 1
-    ground = figure.layout.shapes[BARS]
-    assert (ground.x0, ground.x1) == (4.5, 6.5)
+    background = figure.layout.shapes[BARS]
+    assert (background.x0, background.x1) == (4.5, 6.5)
     assert all(shape.layer == "below" for shape in figure.layout.shapes[: len(PANELS)])
 
 
-def test_hover_tells_all_of_a_pair() -> None:
+def test_hover_texts_give_every_step_of_a_pair() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=1)
     for panel in MATRICES:
@@ -101,36 +101,36 @@ def test_hover_tells_all_of_a_pair() -> None:
     assert figure.data[HEADS].text[0][1] == figure.data[BARS].hovertext[1] == pair
 
 
-def test_tokens_are_text_on_the_axes_and_under_the_pointer() -> None:
+def test_tokens_are_escaped_on_axes_and_in_hover_texts() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, query=2)
     shown = "&lt;b&gt;x&lt;/b&gt;"
     assert figure.layout.xaxis3.ticktext[2] == shown
-    assert figure.layout.yaxis.ticktext[2] == f"<b>{shown}</b>", "the chosen query is bold"
+    assert figure.layout.yaxis.ticktext[2] == f"<b>{shown}</b>", "the selected query is bold"
     assert "<b>x" not in str(figure.data[CONTENT].text.tolist())
     assert any(shown in annotation.text for annotation in figure.layout.annotations)
 
 
-def test_a_long_text_gets_as_many_labels_as_there_is_room_for_the_query_among_them() -> None:
+def test_long_text_has_only_labels_that_fit_including_the_query() -> None:
     vectors = torch.zeros(1, 1, 48, 2)
     trace = attention_trace(vectors, vectors, None)
     tokens = [f"t{place}" for place in range(48)]
-    narrow, wide = (attention_figure(tokens, trace, trace, query=7, page_width=width) for width in (600, 2000))
+    narrow, wide = (attention_figure(tokens, trace, trace, query=7, page_width=width) for width in (600, 2200))
     assert len(narrow.layout.xaxis3.tickvals) < 20
     assert len(wide.layout.xaxis3.tickvals) == 48
     assert "<b>t7</b>" in narrow.layout.yaxis.ticktext
     gaps = np.diff(narrow.layout.yaxis.tickvals)
-    assert gaps.min() >= math.ceil(48 / 18), "no label runs into another"
+    assert gaps.min() >= math.ceil(48 / 14), "no label runs into another"
 
 
-def test_colours_stay_when_only_the_head_moves() -> None:
+def test_color_scale_is_the_same_for_every_head() -> None:
     _, _, on, off = traces()
     limits = {attention_figure(TOKENS, on, off, head=head).layout.coloraxis.cmax for head in range(COUNT)}
     assert len(limits) == 1
     assert limits.pop() >= on.content[0].abs().tril().max()
 
 
-def test_drawing_again_leaves_nothing_of_the_text_before() -> None:
+def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off)
     vectors = torch.zeros(1, 2, 3, 2)

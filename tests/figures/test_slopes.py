@@ -1,18 +1,18 @@
-"""The picture of the slopes: its points, its two axes, and that it is redrawn in place."""
+"""The figure of the slopes: its points, its two axes, and redrawing in place."""
 
 import math
 
 import numpy as np
 import pytest
 
-from alibi_viz import alibi_slopes, half_life, reach
+from alibi_viz import alibi_slopes, figures, half_life, reach
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("heads", [1, 2, 7, 12, 64])
-def test_points_are_the_slopes_and_all_lie_inside_the_axes(heads, scheme):
+def test_points_are_the_slopes_and_lie_inside_the_axes(heads, scheme):
     slopes = alibi_slopes(heads, scheme)
     figure = picture.slope_figure(slopes, scheme, alibi_slopes(heads), other_name="official")
     main, other = figure.data[:2]
@@ -26,17 +26,17 @@ def test_points_are_the_slopes_and_all_lie_inside_the_axes(heads, scheme):
         assert low < np.log10(y.min()) and high > np.log10(y.max())
 
 
-def test_hover_gives_half_life_and_reach():
+def test_hover_texts_give_half_life_and_reach():
     slopes = alibi_slopes(12)
     trace = picture.slope_figure(slopes).data[0]
     np.testing.assert_allclose(trace.customdata[:, 0], half_life(slopes).numpy(), rtol=1e-6)
     np.testing.assert_allclose(trace.customdata[:, 1], reach(slopes).numpy(), rtol=1e-6)
     assert "half-life %{customdata[0]" in trace.hovertemplate
-    assert "blind beyond %{customdata[1]" in trace.hovertemplate
+    assert "below 2% beyond %{customdata[1]" in trace.hovertemplate
 
 
 @pytest.mark.parametrize(("heads", "scheme"), [(8, "official"), (64, "halving")])
-def test_both_axes_read_the_same_points(heads, scheme):
+def test_token_axis_matches_the_slope_axis(heads, scheme):
     """A token count on the right stands at the height of the slope that has this half-life."""
     layout = picture.slope_figure(alibi_slopes(heads, scheme)).layout
 
@@ -59,3 +59,7 @@ def test_drawing_again_changes_the_figure_in_place():
     assert figure.data is traces or all(new is old for new, old in zip(figure.data, traces, strict=True))
     assert len(figure.data[0].y) == 3
     assert figure.data[1].visible is False
+
+
+def test_slopes_that_require_gradients_can_be_drawn():
+    assert figures.slope_figure(alibi_slopes(8).requires_grad_()).data[0].y[0] == 0.5

@@ -11,7 +11,7 @@ from alibi_viz.widgets.core.traits import BadValue
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("heads", [1, 2, 6, 8, 12, 64])
-def test_the_picture_shows_the_slopes_of_the_traits(heads, scheme):
+def test_figure_shows_the_slopes_for_the_traits(heads, scheme):
     app = SlopeExplorer()
     app.num_heads, app.scheme, app.compare = heads, scheme, "halving"
     main, other = app.figure.data[:2]
@@ -23,7 +23,7 @@ def test_the_picture_shows_the_slopes_of_the_traits(heads, scheme):
 
 
 @pytest.mark.parametrize("value", [0, -1, 65, 2.5, 10**30])
-def test_a_bad_head_count_is_refused_and_nothing_moves(value):
+def test_bad_head_count_raises_and_changes_nothing(value):
     app = SlopeExplorer(num_heads=12)
     with pytest.raises(BadValue, match="num_heads must be an integer from 1 to 64, got"):
         app.num_heads = value
@@ -31,18 +31,16 @@ def test_a_bad_head_count_is_refused_and_nothing_moves(value):
     assert repr(app) == "SlopeExplorer(num_heads=12, scheme='official', compare='geometric')"
 
 
-def test_the_caption_says_which_heads_are_extreme_and_what_it_means():
+def test_caption_gives_the_steepest_and_flattest_head_in_tokens():
     caption = SlopeExplorer(num_heads=12, compare=None).caption
     assert "12 heads, official slopes." in caption
-    assert (
-        "Steepest: head 9, slope 0.707; its weight halves every 0.98 tokens, practically blind beyond 5.66." in caption
-    )
-    assert "Flattest: head 8, slope 1/256; halves every 177 tokens, practically blind beyond 1,024." in caption
+    assert "Steepest: head 9, slope 0.707; its weight halves every 0.98 tokens and is below 2% beyond 5.66." in caption
+    assert "Flattest: head 8, slope 1/256; its weight halves every 177 tokens and is below 2% beyond 1,024." in caption
 
 
-def test_the_caption_of_one_head():
+def test_caption_of_one_head():
     assert SlopeExplorer(num_heads=1, compare=None).caption == (
-        "1 head, official slope 1/256: its weight halves every 177 tokens, practically blind beyond 1,024."
+        "1 head, official slope 1/256: its weight halves every 177 tokens and is below 2% beyond 1,024."
     )
 
 
@@ -52,12 +50,15 @@ def test_official_and_geometric_agree_at_powers_of_two(heads):
 
 
 @pytest.mark.parametrize(("heads", "power"), [(3, 2), (6, 4), (12, 8), (63, 32)])
-def test_official_and_geometric_differ_elsewhere_and_the_caption_says_why(heads, power):
+def test_official_and_geometric_differ_elsewhere_and_caption_explains_why(heads, power):
     caption = SlopeExplorer(num_heads=heads).caption
     official, geometric = alibi_slopes(heads).double(), alibi_slopes(heads, "geometric").double()
     differ = int((official != geometric).sum())
     factor = max(float((official / geometric).max()), float((geometric / official).max()))
-    assert f"official and geometric differ in {differ} of {heads}, by up to a factor of {factor:.3g}." in caption
+    assert (
+        f"Official and geometric slopes differ in {differ} of {heads} heads, by up to a factor of {factor:.3g}."
+        in caption
+    )
     assert f"takes the slopes of {power} heads, then {heads - power} of those half a step steeper" in caption
     assert (
         f"by up to a factor of {factor:.3g}."
@@ -65,17 +66,21 @@ def test_official_and_geometric_differ_elsewhere_and_the_caption_says_why(heads,
     )
 
 
-def test_at_a_power_of_two_the_official_rule_needs_no_explanation():
+def test_caption_does_not_explain_the_official_rule_at_a_power_of_two():
     caption = SlopeExplorer(num_heads=4, compare="halving").caption
-    assert "official and halving differ in 4 of 4" in caption
+    assert "Official and halving slopes differ in 4 of 4 heads" in caption
     assert "power of two" not in caption
 
 
-def test_without_the_official_rule_nothing_is_said_about_it():
+def test_caption_does_not_mention_the_official_rule_between_other_schemes():
     caption = SlopeExplorer(num_heads=6, scheme="geometric", compare="halving").caption
-    assert "geometric and halving differ in 6 of 6" in caption
-    assert "official" not in caption
+    assert "Geometric and halving slopes differ in 6 of 6 heads" in caption
+    assert "official" not in caption.lower()
 
 
-def test_a_scheme_is_not_compared_with_itself():
+def test_caption_writes_huge_factors_as_powers_of_ten():
+    assert "by up to a factor of 7.21 x 10^16." in SlopeExplorer(num_heads=64, compare="halving").caption
+
+
+def test_scheme_is_not_compared_with_itself():
     assert "agree" not in SlopeExplorer(scheme="halving", compare="halving").caption

@@ -8,8 +8,8 @@ import torch
 from ipywidgets import Checkbox, Dropdown, IntSlider, Textarea
 from traitlets import TraitError
 
-from alibi_viz import alibi_slopes, attention_trace, lab
-from alibi_viz.figures.attention_sheet import BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, WEIGHTS
+from alibi_viz import AlibiSelfAttention, alibi_slopes, attention_trace, figures, lab
+from alibi_viz.figures.attention_layout import BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, WEIGHTS
 from alibi_viz.lab.attention_sources import Words
 from alibi_viz.widgets import AttentionExplorer
 from tests.widgets.race.small_race import control, controls, message
@@ -22,13 +22,39 @@ def cells(app: AttentionExplorer, panel: int) -> np.ndarray:
 
 
 def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
-    """The weights of the app's text in its head, from the method alone: [query, key]."""
+    """The weights of the app's text in its head, recomputed: [query, key]."""
     reading = Words().read(app.text, app.content, app.num_heads, 48)
     slopes = alibi_slopes(app.num_heads) if biased else None
     return attention_trace(reading.query, reading.key, slopes, causal=app.causal).weights[0, app.head - 1]
 
 
-def test_it_starts_readable() -> None:
+def test_long_text_is_cut_with_a_note_at_the_text_box() -> None:
+    app = AttentionExplorer(text="word " * 120)
+    assert control(app, "s-note").value == "only the first 48 of 120 tokens are used"
+    assert app.figure.data[0].z.shape == (48, 48)
+    app.text = "short"
+    assert control(app, "s-note").value == ""
+
+
+@pytest.mark.parametrize("width", [700, 880, 1100])
+def test_matrices_are_nearly_square_and_the_figure_leaves_room_for_the_caption(width: int) -> None:
+    app = AttentionExplorer(text=TEXT)
+    app.fit(width)
+    layout = app.figure.layout
+    across = (layout.width - layout.margin.l - layout.margin.r) * (layout.xaxis.domain[1] - layout.xaxis.domain[0])
+    down = (layout.height - layout.margin.t - layout.margin.b) * (layout.yaxis.domain[1] - layout.yaxis.domain[0])
+    assert 0.9 <= across / down <= 1.2
+    assert layout.height <= 670
+
+
+def test_trace_that_requires_gradients_can_be_drawn() -> None:
+    trace = AlibiSelfAttention(8, 2).trace(torch.zeros(1, 3, 8))
+    assert trace.weights.requires_grad
+    shown = figures.attention_figure(["a", "b", "c"], trace, trace).data[WEIGHTS].z
+    assert shown[2][0] == pytest.approx(trace.weights[0, 0, 2, 0].item(), abs=1e-5)
+
+
+def test_default_app_has_a_readable_repr_and_caption() -> None:
     app = AttentionExplorer()
     assert repr(app) == (
         "AttentionExplorer(text='The cat sat on the mat. The...e door and looked at the cat', num_heads=8, head=3, "
@@ -40,7 +66,7 @@ def test_it_starts_readable() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_picture_is_the_method(bias: bool, causal: bool) -> None:
+def test_figure_shows_the_recomputed_weights(bias: bool, causal: bool) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=6, head=5, bias=bias, causal=causal)
     shown = cells(app, WEIGHTS)
     np.testing.assert_allclose(np.nan_to_num(shown), share(app, bias), atol=1e-5)
@@ -48,17 +74,17 @@ def test_the_picture_is_the_method(bias: bool, causal: bool) -> None:
     assert np.isnan(shown).any() == causal
 
 
-def test_switching_the_bias_off_leaves_content_alone() -> None:
+def test_switching_the_bias_off_keeps_the_content() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     content = cells(app, CONTENT)
-    assert np.nanmin(cells(app, BIAS)) == -10 / 2, "head 1 of 8 has slope 1/2, the first word is 10 away"
+    assert np.nanmin(cells(app, BIAS)) == -10 / 2, "head 1 of 8 has slope 1/2, the first word is 10 tokens away"
     app.bias = False
     assert not np.nan_to_num(cells(app, BIAS)).any()
     np.testing.assert_array_equal(cells(app, LOGITS), content)
     np.testing.assert_array_equal(cells(app, CONTENT), content)
 
 
-def test_moving_the_head_changes_the_bias_and_not_the_content() -> None:
+def test_selecting_a_head_changes_the_bias_and_keeps_the_content() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     content, bias = cells(app, CONTENT), cells(app, BIAS)
     app.head = 3
@@ -66,7 +92,7 @@ def test_moving_the_head_changes_the_bias_and_not_the_content() -> None:
     np.testing.assert_allclose(cells(app, BIAS), bias / 4)
 
 
-def test_equal_content_shows_the_bias_alone() -> None:
+def test_equal_content_shows_only_the_bias() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=2, content="equal")
     np.testing.assert_array_equal(cells(app, LOGITS), cells(app, BIAS))
     app.bias = False
@@ -89,7 +115,7 @@ def test_equal_content_shows_the_bias_alone() -> None:
         ("bias", 1, "bias must be True or False, got 1"),
     ],
 )
-def test_bad_values_are_named_and_change_nothing(trait: str, value: object, words: str) -> None:
+def test_bad_value_raises_and_changes_nothing(trait: str, value: object, words: str) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8, query=3)
     before = repr(app), app.caption, app.figure.to_json()
     with pytest.raises((TraitError, ValueError), match=re.escape(words)):
@@ -99,7 +125,7 @@ def test_bad_values_are_named_and_change_nothing(trait: str, value: object, word
         AttentionExplorer(**{"text": TEXT, "num_heads": 8, trait: value})
 
 
-def test_a_blank_box_says_so_and_is_left_to_be_filled() -> None:
+def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     app = AttentionExplorer(text=TEXT)
     box = control(app, "s-text")
     assert isinstance(box, Textarea)
@@ -113,7 +139,7 @@ def test_a_blank_box_says_so_and_is_left_to_be_filled() -> None:
     assert box.value == TEXT
 
 
-def test_markup_is_escaped_wherever_it_is_shown() -> None:
+def test_markup_is_escaped_everywhere() -> None:
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
     assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
     shown = [app._caption.value, *app.figure.layout.xaxis3.ticktext, *app.figure.layout.yaxis.ticktext]
@@ -129,12 +155,12 @@ def test_markup_is_escaped_wherever_it_is_shown() -> None:
 @pytest.mark.parametrize(
     "text", ["👩\u200d👩\u200d👧 שלום 漢字 e\u0301", "broken \ud83d surrogate", "\ud83d\ude00 pair", "\u200b"]
 )
-def test_any_text_can_be_sent_to_a_browser(text: str) -> None:
+def test_any_text_can_be_encoded_for_a_browser(text: str) -> None:
     app = AttentionExplorer(text=text)
     (app.figure.to_json() + app.caption + app.text + control(app, "s-text").value).encode("utf-8")
 
 
-def test_controls_follow_the_traits_and_the_traits_the_controls() -> None:
+def test_controls_and_traits_change_each_other() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
     assert isinstance(query, IntSlider)
@@ -154,7 +180,7 @@ def test_controls_follow_the_traits_and_the_traits_the_controls() -> None:
     assert message(app) == ""
 
 
-def test_head_and_query_stay_in_range() -> None:
+def test_head_and_query_stay_in_range_when_text_or_heads_change() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8, head=8, query=9)
     app.num_heads = 4
     assert app.head == control(app, "s-head").max == 4
@@ -165,7 +191,7 @@ def test_head_and_query_stay_in_range() -> None:
     assert message(app) == ""
 
 
-def test_a_click_on_a_row_chooses_it() -> None:
+def test_click_on_a_row_selects_it() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     click(app, CONTENT, y=4)
     assert app.query == 4
@@ -184,7 +210,7 @@ def click(app: AttentionExplorer, panel: int, y: int) -> None:
     }
 
 
-def test_a_trained_model_is_read_by_its_bytes() -> None:
+def test_trained_model_reads_the_bytes_of_the_text() -> None:
     model = lab.make_model("alibi")
     app = AttentionExplorer(model, text="to be")
     assert (app.num_heads, app.head, app.content) == (4, 1, "layer 1")
@@ -199,7 +225,7 @@ def test_a_trained_model_is_read_by_its_bytes() -> None:
         AttentionExplorer(lab.make_model("none"))
 
 
-def test_another_source_serves_as_well() -> None:
+def test_custom_source_is_used() -> None:
     class Halves(Words):
         contents = ("first", "second")
 
@@ -210,12 +236,12 @@ def test_another_source_serves_as_well() -> None:
     assert app.figure.layout.xaxis3.ticktext == ("one", "two")
 
 
-def test_a_text_given_as_a_source_is_named() -> None:
+def test_text_given_as_source_raises_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"source must be a LanguageModel or .*, got 'to be'; see text="):
         AttentionExplorer("to be")  # type: ignore[arg-type]
 
 
-def test_a_wider_page_has_room_for_more_labels() -> None:
+def test_wider_page_shows_more_labels() -> None:
     app = AttentionExplorer(text="word " * 48)
     app.fit(600)
     few = len(app.figure.layout.xaxis3.ticktext)
@@ -224,5 +250,5 @@ def test_a_wider_page_has_room_for_more_labels() -> None:
     assert app.figure.layout.width == 1600
 
 
-def test_a_snapshot_is_the_same_in_every_run() -> None:
+def test_snapshot_is_the_same_in_every_run() -> None:
     assert AttentionExplorer(text=TEXT).snapshot().to_json() == AttentionExplorer(text=TEXT).snapshot().to_json()
