@@ -28,6 +28,8 @@ from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
 from alibi_viz.models import POSITIONS
 
+TARGETS = 4096  # bytes predicted at each length by `race`
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. Errors are reported in one line on standard error."""
@@ -56,15 +58,20 @@ def _race(options: argparse.Namespace) -> None:
     for method in options.methods if options.save else ():
         if (Path(options.save) / method).exists():
             raise FileExistsError(f"{str(Path(options.save) / method)!r} exists already and is not overwritten")
-    laps = race(options.methods, text, length=options.length, steps=options.steps, seed=options.seed, checkpoints=1)
+    settings = {"length": options.length, "steps": options.steps, "seed": options.seed}
+    laps = race(options.methods, text, **settings, checkpoints=1, targets=TARGETS)
     last = {lap.method: lap for lap in laps}
     _print_row("bits per byte at length", [str(length) for length in evaluation_lengths(options.length)])
+    question = main_question("text")
     for method, lap in last.items():
         losses = lap.scores or {}
         _print_row(method, [f"{bits:.3f}" for bits in losses.values()])
         if options.save:
-            settings = {"method": method, "length": options.length, "steps": options.steps, "seed": options.seed}
-            save_run(Path(options.save) / method, lap.model, settings=settings, curves={"by_length": losses})
+            run = Run(method, **settings, path=options.text)
+            answers = [[AS_TRAINED, question.name, x, bits, question.unit, TARGETS] for x, bits in losses.items()]
+            record = {"run": run.settings(), "text": text.fingerprint, "answers": answers}
+            results = record_table([record], options.save)
+            save_run(Path(options.save) / method, lap.model, settings=run.settings(), results=results)
 
 
 def _sweep(options: argparse.Namespace) -> None:

@@ -1,33 +1,35 @@
-"""Save a trained model with its settings and curves, and load it again.
+"""Save a trained model with its settings and results, and load it again.
 
 A saved run is a folder with two files:
 
     my-run/weights.safetensors    the weights; the format cannot contain executable code
-    my-run/run.json               settings, curves, versions, and a checksum of all of them and the weights
+    my-run/run.json               settings, results, versions, and a checksum of all of them and the weights
 
 The folder is written under a temporary name and then renamed, so a run is either complete or not there at all.
 """
 
 import hashlib
 import json
-import math
 import platform
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
+from alibi_viz.lab.results import results_table
+from alibi_viz.lab.version_1 import saved_rows
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["BadRun", "SavedRun", "load_run", "nan_to_none", "save_run", "versions"]
+__all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
-FORMAT, FORMAT_VERSION = "alibi_viz run", 2
+FORMAT, FORMAT_VERSION = "alibi_viz run", 3  # version 0.1 saved format 2, which is still read
 WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
 
 
@@ -42,14 +44,14 @@ class SavedRun:
     Attributes:
         model: the trained model, on the CPU, with its `config`.
         settings: how the model was trained, as given to `save_run`.
-        curves: measurements, as given to `save_run`, except that keys are strings and NaN is None.
+        results: what was measured, a table with the columns of `lab.results`; the origin is the folder's name.
         made_with: the versions it was saved with, see `versions`.
     """
 
     model: LanguageModel
-    settings: dict[str, Any] = field(default_factory=dict)
-    curves: dict[str, Any] = field(default_factory=dict)
-    made_with: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any]
+    results: pd.DataFrame
+    made_with: dict[str, str]
 
 
 def save_run(
@@ -57,19 +59,19 @@ def save_run(
     model: LanguageModel,
     *,
     settings: dict[str, Any] | None = None,
-    curves: dict[str, Any] | None = None,
+    results: pd.DataFrame | None = None,
 ) -> Path:
-    """Save a model with its settings and curves in the new folder `path`, and return that path.
+    """Save a model with its settings and results in the new folder `path`, and return that path.
 
     Args:
         path: the folder to create; parent folders are created too.
         model: a model as its configuration describes it, without interventions.
         settings: JSON-serializable values that describe the training.
-        curves: JSON-serializable measurements; NaN is saved as None.
+        results: what was measured, a table with the columns of `lab.results`.
 
     Raises:
         FileExistsError: `path` exists. Nothing is ever overwritten.
-        TypeError, ValueError: JSON cannot represent the settings or curves.
+        TypeError, ValueError: JSON cannot represent the settings.
         ValueError: the model was changed by an intervention. Save the original, and repeat the intervention on the
             loaded model.
 
@@ -89,7 +91,7 @@ def save_run(
         "version": FORMAT_VERSION,
         "config": asdict(model.config),
         "settings": settings or {},
-        "curves": nan_to_none(curves or {}),
+        "results": _as_json(results_table([]) if results is None else results),
         "made_with": versions(),
     }
     content = json.loads(json.dumps(content, allow_nan=False))  # the checksum is of the content as it will be read
@@ -125,7 +127,7 @@ def load_run(path: str | Path) -> SavedRun:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} is damaged: it is not JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by alibi_viz")
-    if content.get("version") != FORMAT_VERSION:
+    if content.get("version") not in (2, FORMAT_VERSION):
         raise BadRun(
             f"{str(path)!r} has format version {content.get('version')!r}; this alibi_viz reads {FORMAT_VERSION}"
         )
@@ -134,7 +136,9 @@ def load_run(path: str | Path) -> SavedRun:
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
-        return SavedRun(model, content["settings"], content["curves"], content["made_with"])
+        rows = saved_rows(content) if content["version"] == 2 else _rows(content["results"])
+        results = results_table({"origin": path.name, **row} for row in rows)
+        return SavedRun(model, content["settings"], results, content["made_with"])
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(f"the settings and weights in {str(path)!r} do not fit together: {error}") from None
 
@@ -154,18 +158,14 @@ def versions() -> dict[str, str]:
     }
 
 
-def nan_to_none(value: Any) -> Any:
-    """Replace NaN, which JSON does not have, by None, also inside dicts, lists and tuples.
+def _as_json(results: pd.DataFrame) -> dict[str, list[Any]]:
+    """The table as column names and rows; JSON has no NaN, so it becomes None."""
+    table = results.drop(columns="origin").astype({"value": object})
+    return table.where(table.notna(), None).to_dict("split", index=False)
 
-    >>> from alibi_viz.lab.checkpoints import nan_to_none
-    >>> nan_to_none({"loss": [2.5, float("nan")]})
-    {'loss': [2.5, None]}
-    """
-    if isinstance(value, dict):
-        return {key: nan_to_none(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [nan_to_none(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+
+def _rows(saved: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(saved["columns"], row, strict=True)) for row in saved["data"]]
 
 
 def _checksum(content: dict[str, Any], weights: Path) -> str:

@@ -6,6 +6,7 @@ batches. The number of steps is fixed, not the time; where training lengths diff
 
 from functools import partial
 
+from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.experiment import Run
 from alibi_viz.models import POSITIONS
 
@@ -21,8 +22,7 @@ def default_comparison(seeds: int = 3) -> list[Run]:
     >>> len(runs), len({run.label for run in runs if run.task == "text"})
     (93, 14)
     """
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise ValueError(f"seeds must be an integer of at least 1, got {seeds!r}")
+    check_positive_integers(seeds=seeds)
     return [run for seed in range(seeds) for run in (*_texts(seed), *_needles(seed), *_copies(seed))]
 
 

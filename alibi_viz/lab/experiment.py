@@ -15,17 +15,18 @@ from typing import Any
 
 import torch
 
+from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
-from alibi_viz.lab.questions import QUESTIONS, Question
+from alibi_viz.lab.questions import QUESTIONS, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel, TransformerConfig
 
-__all__ = ["Run", "measure", "new_model", "training_steps"]
+__all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
 
 CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
 CHECKPOINT_TARGETS = 8192  # bytes predicted at each length after each quarter of the training
@@ -70,10 +71,8 @@ class Run:
     def __post_init__(self) -> None:
         if self.task != "text" and self.task not in TASKS:
             raise ValueError(f"task must be one of text, {', '.join(TASKS)}, got {self.task!r}")
-        for name in ("length", "steps", "batch_size", "longest", "threads"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        positive = ("length", "steps", "batch_size", "longest", "threads")
+        check_positive_integers(**{name: getattr(self, name) for name in positive})
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
         TransformerConfig(position=self.position, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
@@ -125,7 +124,7 @@ def measure(run: Run, source: Text | Task | None = None) -> Record:
                 steps.append(step)
                 if isinstance(source, Text) and step.index in _checkpoints(run.steps):
                     answers += _checkpoint_answers(model, source, run, step.index)
-            answers += _final_answers(model, source, run)
+            answers += final_answers(model, source, run)
         except TrainingDiverged as error:
             record["error"], answers = str(error), []
     record["answers"] = _training_curve(steps, run) + answers
@@ -172,16 +171,16 @@ def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -
     ]
 
 
-def _final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[list[Any]]:
+def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[list[Any]]:
     """Every question of the task, for the model as trained and changed. Raises TrainingDiverged for a NaN."""
-    models = {AS_TRAINED: model, **evaluation_variants(model, run.length)}
+    main, models = main_question(run.task), {AS_TRAINED: model, **evaluation_variants(model, run.length)}
     rows = []
     for question in (question for question in QUESTIONS if question.task == run.task):
         for evaluated in question.evaluations:
             if evaluated not in models:
                 continue
             for answer in question.measure(models[evaluated], source, run.length, longest=run.longest):
-                if math.isnan(answer.value) and model.is_defined_at(_context(answer.x, source)):
+                if question is main and math.isnan(answer.value) and model.is_defined_at(_context(answer.x, source)):
                     raise TrainingDiverged("the trained model gives no number: its training has diverged")
                 rows.append(_as_row(evaluated, question, *answer))
     return rows

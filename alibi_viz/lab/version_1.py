@@ -1,11 +1,11 @@
-"""Convert records written by version 0.1, which kept each measurement in a table of its own, to today's form."""
+"""Convert records and saved runs of version 0.1, which kept each measurement in a table of its own."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from alibi_viz.lab.tasks import TASKS
 
-__all__ = ["upgrade"]
+__all__ = ["saved_rows", "upgrade"]
 
 TARGETS, CONTEXT_TARGETS, TASK_TOKENS = 8192, 1024, 65_536  # what version 0.1 measured on
 OLD_TEXT = "version 0.1"  # split the built-in text by place; results on it can't be compared with today's
@@ -44,3 +44,26 @@ def _answers(record: dict[str, Any]) -> Iterator[tuple[str, str, int, float | No
     for distance, share in record.get("accuracy", {}).items():
         samples = max(1, min(256, TASK_TOKENS // TASKS[run["task"]].min_length(int(distance))))
         yield "as trained", run["task"], int(distance), share, SHARE, samples
+
+
+def saved_rows(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of a results table, except for the origin, from the run.json of a run saved by version 0.1."""
+    settings, curves, method = content["settings"], content["curves"], content["config"]["position"]
+    task = settings.get("task", "text")
+    is_text = task == "text"
+    common = {
+        "task": task,
+        "method": method,
+        "label": settings.get("label") or method,
+        "seed": settings.get("seed", 0),
+        "length": settings.get("length", content["config"]["max_length"]),
+        "evaluated": "as trained",
+        "text": OLD_TEXT if is_text else "",
+        "count": 0,  # not saved
+    }
+    for step, bits in enumerate(curves.get("loss", ()), start=1):
+        unit = BITS if is_text else "bits per answer"
+        yield common | {"question": "training loss", "x": step, "value": bits, "unit": unit}
+    name, unit = ("longer windows", BITS) if is_text else (task, SHARE)
+    for x, value in curves.get("by_length" if is_text else "accuracy", {}).items():
+        yield common | {"question": name, "x": int(x), "value": value, "unit": unit}

@@ -11,10 +11,11 @@ def test_a_shipped_model_is_the_published_run(name: str) -> None:
     kept = lab.published_model(name)
     results = lab.published_results().query("label == @name and seed == 0 and question == 'longer windows'")
     bits = results[results["evaluated"] == "as trained"].set_index("x")["value"]
-    assert kept.curves["by_length"] == pytest.approx({str(x): value for x, value in bits.items()}, abs=1e-4)
+    own = kept.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
+    assert own.to_dict() == pytest.approx(bits.to_dict(), abs=1e-4)
     measured = lab.loss_by_length(kept.model, lab.load_text(), [64, 256, 1024])
-    for length, bits in measured.items():
-        assert bits == pytest.approx(kept.curves["by_length"][str(length)], abs=1e-3), length
+    for length, loss in measured.items():
+        assert loss == pytest.approx(bits[length], abs=1e-3), length
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -35,5 +36,5 @@ def test_training_them_again_uses_the_settings_of_the_runs(tmp_path, monkeypatch
     kept, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
     list(lab.train(again, lab.load_text(), length=64, steps=5, device="cpu"))
     assert kept.settings["steps"] == 5
-    assert list(kept.curves["by_length"]) == ["64", "128"]
+    assert kept.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
     assert torch.allclose(kept.model.head.weight, again.head.weight, atol=1e-5)

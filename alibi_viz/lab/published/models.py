@@ -7,18 +7,16 @@ from pathlib import Path
 
 from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
 from alibi_viz.lab.comparison import default_comparison
-from alibi_viz.lab.evaluation import loss_by_length
-from alibi_viz.lab.experiment import new_model, training_steps
-from alibi_viz.lab.race import evaluation_lengths
+from alibi_viz.lab.experiment import final_answers, new_model, training_steps
+from alibi_viz.lab.results import record_table
 
 __all__ = ["PUBLISHED_MODELS", "published_model", "train_published_models"]
 
 PUBLISHED_MODELS = ("alibi", "rotary", "sinusoidal")
-TARGETS = 8192  # bytes predicted at each length
 
 
 def published_model(name: str) -> SavedRun:
-    """A trained model with its settings and its loss by length. Raises ValueError for an unknown name.
+    """A trained model with its settings and results. Raises ValueError for an unknown name.
 
     >>> saved = lab.published_model("alibi")
     >>> saved.settings["steps"], saved.model.config.position
@@ -38,6 +36,5 @@ def train_published_models(folder: str | Path) -> None:
         model = new_model(run, text)
         for _ in training_steps(model, text, run):
             pass
-        lengths = evaluation_lengths(run.length, run.longest)
-        losses = loss_by_length(model, text, lengths, targets=TARGETS)
-        save_run(Path(folder) / name, model, settings=run.settings(), curves={"by_length": losses})
+        record = {"run": run.settings(), "text": text.fingerprint, "answers": final_answers(model, text, run)}
+        save_run(Path(folder) / name, model, settings=run.settings(), results=record_table([record], name))

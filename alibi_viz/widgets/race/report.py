@@ -156,10 +156,10 @@ class RaceReport:
             "seed": settings.seed + self.boards.index(board),
             "learning_rate": settings.learning_rate,
         }
-        kind = "accuracy" if isinstance(self.source, Task) else "by_length"
+        table = self.table()
         for method, path in paths.items():
-            curves = {"loss": board.losses[method], kind: board.scores(method)}
-            save_run(path, board.models[method], settings=saved | {"steps": board.step(method)}, curves=curves)
+            results = table[(table["method"] == method) & (table["seed"] == saved["seed"])]
+            save_run(path, board.models[method], settings=saved | {"steps": board.step(method)}, results=results)
         return list(paths.values())
 
     def _rows(self, question: Question, index: int) -> list[dict[str, Any]]:

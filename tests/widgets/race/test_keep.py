@@ -1,5 +1,6 @@
 """Trained models, saved by LengthLab and opened by SlopeSurgery."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,25 @@ def trained() -> LengthLab:
     return app
 
 
-def test_models_are_kept_with_their_settings_and_curves(trained: LengthLab, tmp_path: Path) -> None:
+def test_models_are_kept_with_their_settings_and_results(trained: LengthLab, tmp_path: Path) -> None:
     control(trained, "s-folder").value = str(tmp_path / "mine")
     control(trained, "s-keep").click()
     assert message(trained) == ""
     kept = lab.load_run(tmp_path / "mine" / "alibi")
     assert torch.equal(kept.model.head.weight, trained.models["alibi"].head.weight)
     assert (kept.settings["length"], kept.settings["steps"], kept.settings["seed"]) == (8, 10, 4)
-    assert kept.curves["loss"] == trained.losses["alibi"]
-    assert kept.curves["by_length"] == {str(at): bits for at, bits in trained.means["alibi"].items()}
-    learned = lab.load_run(tmp_path / "mine" / "learned").curves["by_length"]
-    assert [at for at, bits in learned.items() if bits is not None] == ["8"]
+    assert values(kept, "training loss") == dict(enumerate(trained.losses["alibi"], start=1))
+    assert values(kept, "longer windows") == trained.means["alibi"]
+    learned = values(lab.load_run(tmp_path / "mine" / "learned"), "longer windows")
+    assert [length for length, bits in learned.items() if math.isfinite(bits)] == [8]
     surgery = SlopeSurgery()
     surgery.open_run(tmp_path / "mine" / "alibi")
     assert "alibi, trained on windows of 8 bytes" in surgery.caption
+
+
+def values(saved: lab.SavedRun, question: str) -> dict[int, float]:
+    rows = saved.results[saved.results["question"] == question]
+    return dict(zip(rows["x"], rows["value"], strict=True))
 
 
 def test_nothing_is_overwritten_or_half_written(trained: LengthLab, tmp_path: Path) -> None:
