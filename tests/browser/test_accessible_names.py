@@ -8,7 +8,7 @@ from alibi_viz import widgets
 from tests.browser.notebook_page import NotebookPage
 
 APPS = [name for name in widgets.__all__ if name != "App"]
-UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! ").*', re.M)
+UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 

@@ -32,7 +32,7 @@ class Page(anywidget.AnyWidget):
       for (const field of controls.querySelectorAll(FIELDS)) {
         const widget = field.closest(".jupyter-widgets");
         const labels = [text(widget.parentElement, ".jupyter-widgets.widget-label"), text(widget, ".widget-label")];
-        const name = labels.filter(Boolean).join(" ") || field.placeholder;
+        const name = labels.filter(Boolean).join(" ") || field.placeholder?.replace("\u200b", "");
         if (name) field.setAttribute("aria-label", name);
       }
     }
