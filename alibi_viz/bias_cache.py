@@ -92,7 +92,8 @@ class AlibiBias(nn.Module):
             cached = self._grow(query_length, key_length, dtype)
             _, rows, columns = cached.shape
         # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
-        cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
+        if columns != key_length:
+            cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
         return cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
 
     def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:

@@ -14,7 +14,6 @@ which cancels in the softmax.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -159,8 +158,7 @@ def _chunks(inputs: AttentionInputs) -> Iterator[tuple[slice, slice, AttentionIn
         for head in range(0, key_heads, heads_per_chunk):
             key_head_slice = slice(head, head + heads_per_chunk)
             head_slice = slice(head * group, (head + heads_per_chunk) * group)
-            chunk = replace(
-                inputs,
+            chunk = inputs._replace(
                 query=query[batch_slice, head_slice],
                 key=inputs.key[batch_slice, key_head_slice],
                 value=inputs.value[batch_slice, key_head_slice],

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,8 +24,7 @@ def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(kind) if enabled and tensor.dtype != torch.float64 else None
 
 
-@dataclass(frozen=True)
-class AttentionInputs:
+class AttentionInputs(NamedTuple):
     """The arguments of `alibi_attention`, which documents them."""
 
     query: Tensor
@@ -98,7 +97,7 @@ class AttentionInputs:
         dtype = autocast_dtype(self.query)
         if dtype is None:
             return self
-        return replace(self, query=self.query.to(dtype), key=self.key.to(dtype), value=self.value.to(dtype))
+        return self._replace(query=self.query.to(dtype), key=self.key.to(dtype), value=self.value.to(dtype))
 
     def check(self) -> "AttentionInputs":
         """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""

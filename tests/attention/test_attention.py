@@ -199,7 +199,7 @@ def test_invalid_arguments_raise_with_their_name_and_shape() -> None:
         alibi_attention(q, k, v[:, :, :2], slopes)
     with pytest.raises(ValueError, match="query length 3 must be at most the key length 2"):
         alibi_attention(q, k[:, :, :2], v[:, :, :2], slopes)
-    with pytest.raises(ValueError, match=r"slopes must be \[heads\] = \[4\] to fit query, got shape \[3\]"):
+    with pytest.raises(ValueError, match=r"slopes must be \[heads\] = \[4\] to match query, got shape \[3\]"):
         alibi_attention(q, k, v, slopes[:3])
     with pytest.raises(ValueError, match="slopes must be finite"):
         alibi_attention(q, k, v, slopes * math.nan)
