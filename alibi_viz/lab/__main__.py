@@ -113,7 +113,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     with _executor(options) as executor:
         records = list(sweep(runs, executor, path=options.out))
     print(f"{sum(record['seconds'] for record in records):,.0f} seconds of training and tests in {len(records)} runs")
-    _print_verdicts(record_table(records, options.out))
+    print(*(f"- {verdict}" for verdict in judge(record_table(records, options.out))), sep="\n")
     if options.publish:
         order = {json.dumps(run.settings(), sort_keys=True): number for number, run in enumerate(runs)}
         records.sort(key=lambda record: order[json.dumps(record["run"], sort_keys=True)])
@@ -129,7 +129,7 @@ def _models(options: argparse.Namespace) -> None:
 
 def _claims(options: argparse.Namespace) -> None:
     """Print a verdict on each claim, from a results folder or the published results."""
-    _print_verdicts(_results(options))
+    print(*(f"- {verdict}" for verdict in judge(_results(options))), sep="\n")
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -157,11 +157,6 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _results(options: argparse.Namespace) -> pd.DataFrame:
     return read_results(options.results) if options.results else published_results()
-
-
-def _print_verdicts(results: pd.DataFrame) -> None:
-    for verdict in judge(results):
-        print(f"- {verdict}")
 
 
 def _print_record(record: Record) -> None:
