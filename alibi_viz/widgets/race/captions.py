@@ -4,6 +4,8 @@ import html
 import math
 from collections.abc import Mapping
 
+import pandas as pd
+
 from alibi_viz import lab
 from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.questions import join
@@ -26,9 +28,13 @@ LANES_STYLE = """<style>
 
 
 def caption(
-    report: RaceReport, question: lab.Question, guesses: Mapping[str, Mapping[int, float]], marks: Mapping[str, float]
+    report: RaceReport,
+    question: lab.Question,
+    results: pd.DataFrame,
+    guesses: Mapping[str, Mapping[int, float]],
+    marks: Mapping[str, float],
 ) -> str:
-    """What is shown about a question, in a few sentences."""
+    """What `results`, the rows of one question, show, in a few sentences."""
     settings = report.settings
     sentences = [_status(report)]
     if report.state == "ready":
@@ -38,9 +44,9 @@ def caption(
     elif report.unmeasured(question):
         sentences.append(_measuring(report))
     else:
-        sentences += question.findings(report.results(question), settings.length)
+        sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
-            sentences += [alibi_sentence(marks), _under_trained(report), _compare_guesses(report, question, guesses)]
+            sentences += [alibi_sentence(marks), _under_trained(report), _compare_guesses(report, results, guesses)]
         sentences.append(_weight(report))
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -138,11 +144,11 @@ def _under_trained(report: RaceReport) -> str:
     return f"Under-trained: from step {before:,} to {last:,} the loss at {length} still fell, by up to {fall:.2f}."
 
 
-def _compare_guesses(report: RaceReport, question: lab.Question, guesses: Mapping[str, Mapping[int, float]]) -> str:
+def _compare_guesses(report: RaceReport, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]]) -> str:
     """Guesses made before the race, beside the results."""
-    if not question.guess_at or guesses != report.guesses or report.state == "running":
+    if not report.settings.main.guess_at or guesses != report.guesses or report.state == "running":
         return ""
-    curves = seed_curves(report.results(question))
+    curves = seed_curves(results)
     parts = []
     for method, guessed in guesses.items():
         bits = mean_curve(list(curves.get(method, {}).values()))

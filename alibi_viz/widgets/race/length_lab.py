@@ -183,8 +183,9 @@ class LengthLab(App):
         guesses = report.guesses if report.state == "running" else self.guesses  # locked during a race
         slots = assign_slots(settings.methods, COMMON_METHODS)
         marks = alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in settings.methods else {}
+        results = report.results(question)
         panel = question.panel(
-            report.results(question),
+            results,
             settings.length,
             labels=settings.methods,
             unfinished=report.unfinished(question),
@@ -198,7 +199,7 @@ class LengthLab(App):
         picture.draw(self.figure, slots, panel, losses=beside, steps=settings.steps, unit=unit)
         active = self._active if self._active and self.running else report
         self._lanes.value = captions.lanes(active, assign_slots(active.settings.methods, COMMON_METHODS))
-        return " ".join([captions.caption(report, question, guesses, marks), *self._notes(report)])
+        return " ".join([captions.caption(report, question, results, guesses, marks), *self._notes(report)])
 
     # Internals.
 
