@@ -139,7 +139,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
 def _with_position(model: LanguageModel, modify: Callable[[Position], Position]) -> LanguageModel:
     """A copy with each position module modified, and the very same parameters and buffers."""
     copies: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    positions = {id(module.position): module.position for module in (model.transformer, *attentions)}
-    copies.update((key, modify(position)) for key, position in positions.items())
+    attentions = (module for module in model.modules() if isinstance(module, SelfAttention))
+    positions = {model.transformer.position, *(attention.position for attention in attentions)}
+    copies.update((id(position), modify(position)) for position in positions)
     return copy.deepcopy(model, copies)  # deepcopy takes what is in its memo as it is

@@ -53,8 +53,8 @@ class LanguageModel(nn.Module):
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
             low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
             if low < 0 or high >= self.config.vocabulary:
-                got = low if low < 0 else high
-                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {got}")
+                invalid = low if low < 0 else high
+                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {invalid}")
         return self.head(self.transformer(self.embedding(tokens), cache))
 
     @torch.no_grad()

@@ -129,8 +129,9 @@ class AlibiSelfAttention(SelfAttention):
         bias: bool = False,
     ) -> None:
         position = Alibi(num_heads, causal=causal, scheme=scheme, slopes=slopes, learned=learned_slopes)
-        sizes = {"num_key_heads": num_key_heads, "causal": causal, "dropout": dropout, "bias": bias}
-        super().__init__(position, d_model, num_heads, **sizes)
+        super().__init__(
+            position, d_model, num_heads, num_key_heads=num_key_heads, causal=causal, dropout=dropout, bias=bias
+        )
 
     @property
     def slopes(self) -> Tensor:

@@ -1,5 +1,7 @@
 """ALiBi, with fixed or learned slopes."""
 
+from typing import Any
+
 from torch import Tensor
 
 from alibi_viz.attention import alibi_attention
@@ -52,17 +54,6 @@ class Alibi(Position):
             return self.cached(query_length, key_length)
         return alibi_bias(self.slopes, query_length, key_length, form=self.cached.form)
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        causal: bool,
-        dropout: float = 0.0,
-        x: Tensor | None = None,
-        key_padding_mask: Tensor | None = None,
-    ) -> Tensor:
-        return alibi_attention(
-            query, key, value, self.slopes, causal=causal, dropout=dropout, key_padding_mask=key_padding_mask
-        )
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any) -> Tensor:
+        """As `Position.attend`; `options` are those of `alibi_attention`, such as `key_padding_mask`."""
+        return alibi_attention(query, key, value, self.slopes, **options)

@@ -78,14 +78,7 @@ class Position(nn.Module):
         return None
 
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        causal: bool,
-        dropout: float = 0.0,
-        x: Tensor | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool, dropout: float = 0.0, x: Tensor | None = None
     ) -> Tensor:
         """Attention with this method: [batch, heads, query, head_dim]. `x` is as in `bias`."""
         query, key = self.transform(query, key)

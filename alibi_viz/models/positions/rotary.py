@@ -96,5 +96,4 @@ class ScaledRotary(Rotary):
         return self
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        rotary = self.at(key.shape[-2])
-        return super().transform(query, key) if rotary is self else rotary.transform(query, key)
+        return Rotary.transform(self.at(key.shape[-2]), query, key)
