@@ -53,8 +53,7 @@ bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benc
 
 # Takes 21 minutes on two busy cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim
-	$(PY) -m alibi_viz.lab reproduce --workers 2 --out comparison.jsonl $(ARGS)
-	mv comparison.jsonl alibi_viz/lab/published/comparison.jsonl
+	$(PY) -m alibi_viz.lab reproduce --workers 2 --publish alibi_viz/lab/published/comparison.jsonl $(ARGS)
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a minute)
 	rm -rf models && $(PY) -m alibi_viz.lab models --out models

@@ -134,8 +134,7 @@ def _claims(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     """Print the answers to one question, the mean over the seeds, and what holds in every seed."""
-    question = find_question(options.question)
-    results = _results(options)
+    question, results = find_question(options.question), _results(options)
     rows = results[(results["question"] == question.name) & (results["evaluated"] == options.evaluated)]
     if rows.empty:
         raise ValueError(f"there are no results on {question.name!r}, evaluated {options.evaluated!r}")
