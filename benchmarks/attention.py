@@ -166,8 +166,8 @@ def extra_memory(length: int) -> float:
     """
     with torch.no_grad():
         q, k, v = qkv(length, 32)
-        start = [t[:, :, :1024] for t in (q, k, v)]
-        alibi_attention(*start, SLOPES)  # warm up: threads and library code take memory too
+        short = [t[:, :, :1024] for t in (q, k, v)]
+        alibi_attention(short[0], short[1], short[2], SLOPES)  # warm up: threads and library code take memory too
         Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
         before = peak_memory()
         output = alibi_attention(q, k, v, SLOPES)

@@ -59,8 +59,8 @@ class ColorScale:
         if self.kind == "weight":
             return theme.rgb(theme.SEQUENTIAL, NUM_COLORS)
         middle = len(theme.DIVERGING) // 2
-        half = slice(0 if self.low < 0 else middle, None if self.high > 0 else middle + 1)
-        return theme.rgb(theme.DIVERGING[half], NUM_COLORS)
+        first, end = 0 if self.low < 0 else middle, None if self.high > 0 else middle + 1
+        return theme.rgb(theme.DIVERGING[first:end], NUM_COLORS)
 
     @property
     def axis(self) -> dict[str, object]:

@@ -9,6 +9,7 @@ from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
 from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.experiment import final_answers, new_model, training_steps
 from alibi_viz.lab.results import record_table
+from alibi_viz.lab.text import load_text
 
 __all__ = ["PUBLISHED_MODELS", "published_model", "train_published_models"]
 
@@ -32,7 +33,7 @@ def train_published_models(folder: str | Path) -> None:
     runs = {run.position: run for run in default_comparison(1) if run.task == "text" and run.label == run.position}
     for name in PUBLISHED_MODELS:
         run = runs[name]
-        text = run.source()
+        text = load_text()
         model = new_model(run, text)
         for _ in training_steps(model, text, run):
             pass

@@ -13,7 +13,7 @@ from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Curves, Panel
 
 __all__ = ["ByPosition"]
 
@@ -35,7 +35,7 @@ class ByPosition(Question):
             positions = end - first
             yield Answer(round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), positions * windows)
 
-    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         longest = max([16 * length, *xs])
         powers = [2**power for power in range(longest.bit_length()) if 2**power != length]
         ticks = {x: with_multiple(x, x / length) if x >= length else f"{x}" for x in powers}

@@ -8,7 +8,7 @@ import pandas as pd
 from alibi_viz.lab.questions.outcomes import HOLDS, join, outcomes, quoted
 from alibi_viz.lab.questions.question import Answer, Question, last_finite
 from alibi_viz.lab.results import seed_curves
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Curves, Panel
 
 __all__ = ["Gap"]
 
@@ -30,7 +30,7 @@ class Gap(Question):
     def last_x(self, steps: int) -> int | None:
         return steps
 
-    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         last = max(xs, default=1)
         every = math.ceil(last / 6)
         return Panel(

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from alibi_viz.lab.evaluation import length_losses
-from alibi_viz.lab.questions.outcomes import TIE, Curves, best, join, outcomes, quoted
+from alibi_viz.lab.questions.outcomes import TIE, SeedCurves, best, join, outcomes, quoted
 from alibi_viz.lab.questions.question import Answer, Question, in_lengths
 from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Curves, Panel
 
 __all__ = ["LongerWindows", "best_at", "rises", "undefined"]
 
@@ -36,7 +36,7 @@ class LongerWindows(Question):
         for tested, bits in length_losses(model, source, lengths, targets=targets):
             yield Answer(tested, bits, min(targets, len(source.validation) - 1))
 
-    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         return Panel(
             title="Loss on longer windows",
             x_title="length of the test windows, bytes",
@@ -63,7 +63,7 @@ class LongerWindows(Question):
         ]
 
 
-def rises(curves: Curves) -> dict[str, list[float]]:
+def rises(curves: SeedCurves) -> dict[str, list[float]]:
     """{label: how far the loss of each seed rises above its value at the shortest length, at worst}.
 
     Labels with one length only, or that are not defined beyond their first, are left out.
@@ -82,7 +82,7 @@ def _rise(points: Mapping[int, float]) -> float:
     return max(finite) - first if finite else math.nan
 
 
-def undefined(curves: Curves, length: int) -> list[str]:
+def undefined(curves: SeedCurves, length: int) -> list[str]:
     """Sentences on labels without a value beyond their training length, so that a missing line isn't a surprise."""
     single = [quoted(label) for label, seeds in curves.items() if all(len(points) == 1 for points in seeds.values())]
     ends = [
@@ -94,7 +94,7 @@ def undefined(curves: Curves, length: int) -> list[str]:
     return [*sentences, f"Tested at its training length only: {join(single)}."] if single else sentences
 
 
-def best_at(curves: Curves, x: int, where: str, *, lowest: bool = True) -> list[str]:
+def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> list[str]:
     """A sentence on who is best at x in every seed; none for fewer than two labels."""
     present = {
         label: seeds
@@ -115,7 +115,7 @@ def best_at(curves: Curves, x: int, where: str, *, lowest: bool = True) -> list[
     return [f"{where} {join(leaders)} are best{every}, within {TIE:g} of each other."]
 
 
-def _at_four_times(curves: Curves, length: int) -> list[str]:
+def _at_four_times(curves: SeedCurves, length: int) -> list[str]:
     """How far the others are from ALiBi, or from the best, at four times the training length."""
     x = 4 * length
     means = {}

@@ -10,7 +10,7 @@ FAILS = 0.5  # bits per byte: a method whose loss rises by at least this fails; 
 TIE = 0.02  # bits per byte, or share of answers: a smaller lead doesn't make a method the best
 FOUND = 0.9  # share of answers from which on a task counts as solved
 
-Curves = Mapping[str, Mapping[int, Mapping[int, float]]]  # {label: {seed: {x: value}}}
+SeedCurves = Mapping[str, Mapping[int, Mapping[int, float]]]  # {label: {seed: {x: value}}}
 VERBS = {"holds": ("holds", "hold"), "degrades": ("degrades", "degrade"), "fails": ("fails", "fail")}
 
 
@@ -57,7 +57,7 @@ def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
     return sentences
 
 
-def best(curves: Curves, x: int, *, lowest: bool) -> list[str]:
+def best(curves: SeedCurves, x: int, *, lowest: bool) -> list[str]:
     """The labels that are best at x in every seed, or within `TIE` of the best. Empty if no label is, or for fewer
     than two labels.
 

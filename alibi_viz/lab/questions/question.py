@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
     x: int
     value: float
-    count: int
+    samples: int
 
 
 class Question:

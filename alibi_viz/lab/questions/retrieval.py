@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from alibi_viz.lab.questions.longer_windows import best_at
-from alibi_viz.lab.questions.outcomes import FOUND, Curves, join, quoted
+from alibi_viz.lab.questions.outcomes import FOUND, SeedCurves, join, quoted
 from alibi_viz.lab.questions.question import Answer, Question, with_multiple
 from alibi_viz.lab.race import evaluation_distances
 from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import TASKS, Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Curves, Panel
 
 __all__ = ["Retrieval"]
 
@@ -47,7 +47,7 @@ class Retrieval(Question):
         task = TASKS[self.task]
         return task.max_distance(task.min_length(x) * new // old)
 
-    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         task = TASKS[self.task]
         return Panel(
             title=self.title,
@@ -79,7 +79,7 @@ class Retrieval(Question):
         ]
 
 
-def _reached(curves: Curves) -> str:
+def _reached(curves: SeedCurves) -> str:
     """Up to which distance each label solves the task, in every seed."""
     clauses = []
     for label, seeds in curves.items():

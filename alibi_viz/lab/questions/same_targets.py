@@ -13,7 +13,7 @@ from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Curves, Panel
 
 __all__ = ["SameTargets"]
 
@@ -36,7 +36,7 @@ class SameTargets(Question):
             losses = loss_by_context(model, source, [context], targets=targets, stride=stride, longest=contexts[-1])
             yield Answer(context, losses[context], targets // stride * stride)
 
-    def layout(self, curves: Mapping[str, object], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
         return Panel(
             title="The same bytes, predicted from more and more context",
             x_title="bytes of context before each predicted byte",

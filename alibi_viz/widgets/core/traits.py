@@ -46,7 +46,9 @@ class State(TraitType[Any, Any]):
 class Number(State):
     """A real number from `low` to `high`; also None with `allow_none=True`. Stored as a float."""
 
-    noun, kind, convert = "a number", numbers.Real, float
+    noun = "a number"
+    kind: type[Any] = numbers.Real
+    convert: type[Any] = float
 
     def __init__(self, default: float | None, low: float, high: float, **options: Any) -> None:
         super().__init__(default, **options)
@@ -65,7 +67,9 @@ class Number(State):
 class Count(Number):
     """An integer from `low` to `high`; also None with `allow_none=True`. NumPy integers are converted to int."""
 
-    noun, kind, convert = "an integer", numbers.Integral, int
+    noun = "an integer"
+    kind = numbers.Integral
+    convert = int
 
 
 class Choice(State):

@@ -92,7 +92,7 @@ def test_longer_windows_measures_the_loss_by_length(model):
     answers = list(find_question("longer windows").measure(model, TEXT, 16, longest=4))
     expected = lab.loss_by_length(model, TEXT, [16, 32, 64])
     assert {answer.x: answer.value for answer in answers} == pytest.approx(expected)
-    assert {answer.count for answer in answers} == {8192}
+    assert {answer.samples for answer in answers} == {8192}
 
 
 def test_same_targets_measures_the_loss_by_context(model):
@@ -105,8 +105,8 @@ def test_by_position_averages_the_loss_in_bins(model):
     answers = list(find_question("by position").measure(model, TEXT, 16))
     bits = lab.loss_by_position(model, TEXT, 256, targets=32_768)
     assert answers[0].value == pytest.approx(float(bits[0]), abs=1e-4)
-    weights = [answer.count for answer in answers]
-    mean = sum(answer.value * answer.count for answer in answers) / sum(weights)
+    weights = [answer.samples for answer in answers]
+    mean = sum(answer.value * answer.samples for answer in answers) / sum(weights)
     assert mean == pytest.approx(float(bits.mean()), abs=1e-3)
 
 
@@ -130,7 +130,7 @@ def test_a_task_is_measured_by_its_accuracy():
     model = lab.make_model("none", vocabulary=needle.vocabulary, max_length=8)
     answers = list(find_question("needle").measure(model, needle, 8, longest=4))
     assert [answer.x for answer in answers] == [7, 15, 31]
-    assert answers[0].value == lab.accuracy(model, needle, 7, samples=answers[0].count)
+    assert answers[0].value == lab.accuracy(model, needle, 7, samples=answers[0].samples)
 
 
 def test_findings_on_longer_windows():
