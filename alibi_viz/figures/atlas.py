@@ -23,13 +23,14 @@ from alibi_viz.figures.color_scale import NUM_COLORS
 
 __all__ = ["BORDER", "Atlas"]
 
-BORDER = 1  # pixels of the frame around each tile, without which white cells would vanish on white paper
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
 assert _FIRST_COLOR + NUM_COLORS <= 256
-_DENSITY = 2  # image pixels per pixel on the page: sharp on high-resolution screens too
+_DENSITY = 1.5  # image pixels per pixel on the page: sharp enough on high-resolution screens, and small
+_FRAME = 2  # image pixels around each tile, without which white cells would vanish on white paper
+BORDER = _FRAME / _DENSITY  # the same in pixels on the page
 _MAX_HEIGHT = 500  # pixels of all tiles together, so that the controls stay in view
 _MAX_SIDE = 440  # pixels of one tile
-_GAPS = (18, 24)  # pixels between tiles, across and down: room for two tick labels, and for a title
+_GAPS = (18, 24)  # pixels between tiles, across and down: room for two tick labels, and for a title. Even, like sides
 
 
 @dataclass(frozen=True)
@@ -84,15 +85,15 @@ class Atlas:
             palette: uint8 [NUM_COLORS, 3].
         """
         cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST_COLOR))
-        side, border = self.side * _DENSITY, BORDER * _DENSITY
+        side = int(self.side * _DENSITY)
         shown = _centers(cells.shape[-1], side)
         cells = cells.take(shown, axis=1).take(shown, axis=2)
-        width, height = (_DENSITY * (size + 2 * BORDER) for size in self.extent)
+        width, height = (int(size * _DENSITY) + 2 * _FRAME for size in self.extent)
         sheet = np.full((height, width), _GAP, dtype=np.uint8)
         for tile, pixels in enumerate(cells):
-            x, y = (at * _DENSITY for at in self.corner(tile))
-            sheet[y : y + side + 2 * border, x : x + side + 2 * border] = _MASKED
-            sheet[y + border : y + border + side, x + border : x + border + side] = pixels
+            x, y = (int(at * _DENSITY) for at in self.corner(tile))
+            sheet[y : y + side + 2 * _FRAME, x : x + side + 2 * _FRAME] = _MASKED
+            sheet[y + _FRAME : y + _FRAME + side, x + _FRAME : x + _FRAME + side] = pixels
         image = Image.fromarray(sheet, mode="P")
         gray = theme.MASKED_RGBA
         image.putpalette(bytes(3) + bytes(gray[:3]) + palette.tobytes())
@@ -105,9 +106,9 @@ class Atlas:
 
         >>> from alibi_viz.figures.atlas import Atlas
         >>> len(Atlas(8).visible_cells(256)), len(Atlas(32).visible_cells(256))
-        (256, 168)
+        (256, 126)
         """
-        side = self.side * _DENSITY
+        side = int(self.side * _DENSITY)
         return np.arange(length) if length <= side else _centers(length, side)
 
     def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
@@ -132,7 +133,7 @@ class Atlas:
         rows = self._rows(columns)
         across = (self.width - (columns - 1) * _GAPS[0]) / columns
         down = (_MAX_HEIGHT - (rows - 1) * _GAPS[1]) / rows
-        return max(int(min(across, down, _MAX_SIDE)), 1)
+        return max(int(min(across, down, _MAX_SIDE)) // 2 * 2, 2)
 
 
 def _centers(cells: int, pixels: int) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The bias of every head as small multiples: one square tile per head, all on one color scale.
 
-A tile shows either the bias or what the softmax makes of it, e^bias. The figure has two traces, created once: an
-invisible heatmap for hover texts, clicks and the color bar, and the titles. The tiles are one layout image; see
-atlas.py.
+A tile shows either the bias or what the softmax makes of it, e^bias. The tiles are one layout image; see
+atlas.py. Two traces are created once: an invisible heatmap for hover texts and clicks, and the titles, whose invisible
+markers carry the color bar.
 """
 
 import math
@@ -50,8 +50,10 @@ def blank() -> go.Figure:
     """The figure without data."""
     margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
-    figure.add_heatmap(opacity=0, coloraxis="coloraxis", hoverongaps=False, hovertemplate=_TEMPLATE)
-    figure.add_scatter(mode="text", textposition="top right", textfont={"size": 11}, cliponaxis=False, hoverinfo="skip")
+    figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
+    marker = {"color": [0], "coloraxis": "coloraxis", "opacity": 0, "size": 1}
+    text = {"textposition": "top right", "textfont": {"size": 11}, "cliponaxis": False, "hoverinfo": "skip"}
+    figure.add_scatter(mode="markers+text", marker=marker, **text)
     figure.add_layout_image(xref="x", yref="y", x=-BORDER, y=-BORDER, sizing="stretch", layer="below")
     bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
     bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
@@ -105,7 +107,12 @@ def draw(
     png = atlas.png(colors.indices(cells), hidden[:, picked][..., picked], colors.palette)
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
     text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
-    hover_layer = _hover(atlas, values, hidden, numbers) if hover else {"hoverinfo": "skip"}
+    if hover:
+        hover_layer = _hover(atlas, values, hidden, numbers)
+    elif len(figure.data[_TITLES].text or ()) == atlas.tiles:  # plotly changes `hoverinfo` at once, `visible` slowly
+        hover_layer = {"hoverinfo": "skip"}
+    else:  # tiles move, so that plotly draws every visible trace again
+        hover_layer = {"visible": False}
     with figure.batch_update():
         _place_tiles(figure, atlas, page_width)
         _label_tiles(figure, atlas, values.shape[-1], numbers, slopes)
@@ -147,9 +154,10 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     >>> weights_from_bias(bias.numpy(), masked.numpy())[0, 2].round(3)
     array([0.135, 0.368, 1.   ], dtype=float32)
     """
-    visible = np.where(masked, -np.inf, bias)
+    visible = np.where(masked, np.float32(-np.inf), bias)
     largest = visible.max(-1, keepdims=True)
-    return np.exp(visible - np.where(np.isneginf(largest), 0, largest), dtype=np.float32)
+    visible -= np.where(np.isneginf(largest), 0, largest)
+    return np.exp(visible, out=visible)
 
 
 def _arguments(
@@ -226,7 +234,7 @@ def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArr
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z, "customdata": custom, "hoverinfo": None}
+    return {"x": x, "y": y, "z": z, "customdata": custom, "hoverinfo": None, "visible": True}
 
 
 def _shortest(values: Floats) -> NDArray[np.object_]:

@@ -51,7 +51,9 @@ class ColorScale:
 
     def indices(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
         """The row of `palette` for each value. Values beyond an end get the color of that end."""
-        return (self.fraction(values) * (NUM_COLORS - 1)).clip(0, NUM_COLORS - 1).round().astype(np.uint8)
+        scaled = self.fraction(values)
+        scaled *= NUM_COLORS - 1  # in place: there may be millions of values
+        return np.rint(scaled.clip(0, NUM_COLORS - 1, out=scaled), out=scaled).astype(np.uint8)
 
     @cached_property
     def palette(self) -> NDArray[np.uint8]:

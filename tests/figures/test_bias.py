@@ -169,7 +169,7 @@ def test_color_bar_has_the_colors_of_the_image():
     assert list(axis.colorbar.tickvals) == scale.fraction(scale.ticks()).tolist()
     assert axis.colorbar.ticktext[0] == f"{scale.low:.3g}".replace("-", "\N{MINUS SIGN}")
     assert picture.bias_figure(bias, masked).layout.coloraxis.colorbar.ticktext[-1] == "100%"
-    assert picture.blank().data[HOVER].coloraxis == "coloraxis"
+    assert picture.blank().data[TITLES].marker.coloraxis == "coloraxis"
 
 
 def test_tensors_that_require_gradients_can_be_drawn():
@@ -187,9 +187,12 @@ def test_drawing_again_changes_the_figure_in_place_and_leaves_nothing_behind():
 
 
 def test_hover_texts_added_later_are_the_same():
-    figure = picture.bias_figure(*case(8, 64))
+    figure = picture.bias_figure(*case(2, 64))
     picture.draw(figure, *case(2, 3), hover=False)
     assert figure.data[HOVER].hoverinfo == "skip"
+    picture.draw(figure, *case(3, 3), hover=False)
+    assert figure.data[HOVER].visible is False
+    picture.draw(figure, *case(2, 3), hover=False)
     picture.add_hover(figure, *case(2, 3))
     assert figure.to_json() == picture.bias_figure(*case(2, 3)).to_json()
 

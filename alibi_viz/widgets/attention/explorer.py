@@ -148,9 +148,8 @@ class AttentionExplorer(App):
         )
         self._length, self._query_slider.max, self._head_slider.max = length, length - 1, self.num_heads
         self._query_slider.value = query
-        self._note.value = (
-            f"only the first {length} of {reading.total:,} tokens are used" if reading.total > length else ""
-        )
+        self._note.value = f"only the first {length} of {reading.total:,} tokens are used"
+        self._note.layout.display = None if reading.total > length else "none"
         return describe(reading, trace, other, head=head, query=query, biased=self.bias)
 
     def fit(self, width: int) -> None:

@@ -30,10 +30,11 @@ def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
 
 def test_long_text_is_cut_with_a_note_at_the_text_box() -> None:
     app = AttentionExplorer(text="word " * 120)
-    assert control(app, "s-note").value == "only the first 48 of 120 tokens are used"
+    note = control(app, "s-note")
+    assert (note.value, note.layout.display) == ("only the first 48 of 120 tokens are used", None)
     assert app.figure.data[0].z.shape == (48, 48)
     app.text = "short"
-    assert control(app, "s-note").value == ""
+    assert note.layout.display == "none"
 
 
 @pytest.mark.parametrize("width", [700, 880, 1100])
