@@ -79,13 +79,12 @@ def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
     for kind in KINDS:
         for style in styles:
             figure.add_scatter(showlegend=kind == "mean", xaxis="x2", yaxis="y2", **_trace(kind, *style))
-    across = {"type": "line", "line": _DOTTED, "xref": "x2 domain", "x0": 0, "x1": 1, "yref": "y2", "layer": "below"}
     upright = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=_SHADE, line_width=0, **upright)
     figure.add_shape(type="line", line=_DOTTED, **upright)
     for _ in range(MARKS):
         figure.add_shape(type="line", line={**_DOTTED, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
-    figure.add_shape(visible=False, **across)
+    figure.add_shape(type="line", line=_DOTTED, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
     add_title(figure, "", left=0)
     for _ in range(MARKS):
         place: dict[str, object] = {"xref": "x2 domain", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
@@ -143,6 +142,7 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel, *, domain: tuple
 def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
     """The properties of the trace of one kind."""
     open_symbol = {"color": color, "symbol": f"{symbol.removesuffix('-open')}-open", "size": 13, "line": {"width": 2}}
+    thin_dots = {"color": color, "width": 1, "dash": "dot"}
     styles: dict[str, dict[str, object]] = {
         "mean": {
             "mode": "lines+markers",
@@ -150,12 +150,8 @@ def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
             "marker": {"color": color, "symbol": symbol, "size": 8},
         },
         "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
-        "published": {"mode": "lines", "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.8},
-        "guesses": {
-            "mode": "lines+markers",
-            "line": {"color": color, "width": 1, "dash": "dot"},
-            "marker": open_symbol,
-        },
+        "published": {"mode": "lines", "line": thin_dots, "opacity": 0.8},
+        "guesses": {"mode": "lines+markers", "line": thin_dots, "marker": open_symbol},
     }
     return {"cliponaxis": False, "visible": False, **styles[kind]}
 
@@ -249,11 +245,8 @@ def _value_at(points: Points, x: float) -> float:
 
 def _all_points(panel: Panel) -> list[Points]:
     """Every curve that is drawn."""
-    return [
-        points
-        for curves in panel.curves.values()
-        for points in (curves.mean, *curves.seeds, *curves.published, curves.guesses)
-    ]
+    each = panel.curves.values()
+    return [points for c in each for points in (c.mean, *c.seeds, *c.published, c.guesses)]
 
 
 def _value_range(panel: Panel) -> list[float]:
@@ -261,6 +254,6 @@ def _value_range(panel: Panel) -> list[float]:
     values = np.array([value for points in _all_points(panel) for value in points.values() if np.isfinite(value)])
     if not len(values):
         return [panel.low, panel.high]
-    low, high = min(values.min(), panel.low), max(values.max(), panel.high)
     per = 1 / panel.step
-    return [float(np.floor(low * per - 0.2) / per), float(np.ceil(high * per + 0.2) / per)]
+    low, high = np.floor(values.min() * per - 0.2) / per, np.ceil(values.max() * per + 0.2) / per
+    return [float(min(low, panel.low)), float(max(high, panel.high))]

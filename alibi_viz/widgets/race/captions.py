@@ -13,7 +13,7 @@ from alibi_viz.lab.questions.question import mean_curve
 from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
 from alibi_viz.widgets.race.report import RaceReport, published_seeds
 
-__all__ = ["LANES_STYLE", "alibi_sentence", "caption", "lanes", "published_sentence"]
+__all__ = ["LANES_STYLE", "caption", "lanes", "published_sentence"]
 
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
 
@@ -32,7 +32,6 @@ def caption(
     question: lab.Question,
     results: pd.DataFrame,
     guesses: Mapping[str, Mapping[int, float]],
-    marks: Mapping[str, float],
 ) -> str:
     """What `results`, the rows of one question, show, in a few sentences."""
     settings = report.settings
@@ -46,12 +45,16 @@ def caption(
     else:
         sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
-            sentences += [alibi_sentence(marks), _under_trained(report), _compare_guesses(report, results, guesses)]
+            sentences += [
+                _alibi_range(report.settings.marks),
+                _under_trained(report),
+                _compare_guesses(report, results, guesses),
+            ]
         sentences.append(_weight(report))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def alibi_sentence(marks: Mapping[str, float]) -> str:
+def _alibi_range(marks: Mapping[str, float]) -> str:
     """How far ALiBi's flattest head sees, so that a flat curve isn't taken for an unlimited memory."""
     if not marks:
         return ""

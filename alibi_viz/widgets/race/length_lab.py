@@ -12,10 +12,8 @@ from ipywidgets import HTML, Widget
 from alibi_viz import lab
 from alibi_viz.figures import race as picture
 from alibi_viz.figures.panel import MAX_METHODS, assign_slots
-from alibi_viz.lab.questions import QUESTIONS, alibi_marks
-from alibi_viz.lab.training import DEFAULT_MODEL
+from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, on_one_thread
 from alibi_viz.widgets.core.choices import Name, Names, tabs
@@ -23,9 +21,9 @@ from alibi_viz.widgets.core.layout import column, row
 from alibi_viz.widgets.core.traits import BadValue, Count, Flag, Number
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.controls import COMMON_METHODS, RaceControls
-from alibi_viz.widgets.race.report import RaceReport, published_seeds
+from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
-from alibi_viz.widgets.race.traits import Guesses, TextSource, named_path, read_source
+from alibi_viz.widgets.race.traits import Guesses, TextSource, named_path
 
 __all__ = ["LengthLab"]
 
@@ -97,9 +95,7 @@ class LengthLab(App):
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
         if self._report is None:
             return {}
-        settings = self._report.settings
-        rows = self._report.results(self._question)
-        panel = self._question.panel(rows, settings.length, labels=settings.methods)
+        panel = self._report.panel(self._question, self._report.results(self._question), {}, published=False)
         return {method: dict(curves.mean) for method, curves in panel.curves.items()}
 
     @property
@@ -132,7 +128,10 @@ class LengthLab(App):
                 step = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
                 raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
             report = self._planned()
-            laps = self._laps(report)
+            try:
+                laps = report.start()
+            except ValueError as error:
+                raise BadValue(str(error)) from error
             self._active = self._reports[report.settings.task] = report
             self.say("")
             self._controls.lock(True)
@@ -182,24 +181,14 @@ class LengthLab(App):
         settings = report.settings
         guesses = report.guesses if report.state == "running" else self.guesses  # locked during a race
         slots = assign_slots(settings.methods, COMMON_METHODS)
-        marks = alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in settings.methods else {}
         results = report.results(question)
-        panel = question.panel(
-            results,
-            settings.length,
-            labels=settings.methods,
-            unfinished=report.unfinished(question),
-            published=published_seeds(question, settings.methods, settings.length) if self.published else None,
-            guesses=_at_lengths(guesses, settings.length) if question.guess_at else None,
-            marks=marks,
-            last=question.last_x(settings.steps),
-        )
-        beside = report.board.losses if question is settings.main else None
+        panel = report.panel(question, results, guesses, published=self.published)
+        losses = report.board.losses if question is settings.main else None
         unit = "answer" if settings.task in lab.TASKS else "byte"
-        picture.draw(self.figure, slots, panel, losses=beside, steps=settings.steps, unit=unit)
+        picture.draw(self.figure, slots, panel, losses=losses, steps=settings.steps, unit=unit)
         active = self._active if self._active and self.running else report
         self._lanes.value = captions.lanes(active, assign_slots(active.settings.methods, COMMON_METHODS))
-        return " ".join([captions.caption(report, question, results, guesses, marks), *self._notes(report)])
+        return " ".join([captions.caption(report, question, results, guesses), *self._notes(report)])
 
     # Internals.
 
@@ -218,15 +207,6 @@ class LengthLab(App):
         training = {name: getattr(self, name) for name in TRAINING_TRAITS}
         settings = RaceSettings(task, text=None if task in lab.TASKS else self.text, **training)
         return RaceReport(settings, guesses=self.guesses)
-
-    def _laps(self, report: RaceReport) -> Iterable[Any]:
-        settings = report.settings
-        if not settings.methods:
-            raise BadValue(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
-        try:
-            return report.start(lab.TASKS.get(settings.task) or read_source(settings.text))
-        except ValueError as error:
-            raise BadValue(str(error)) from error
 
     def _run(
         self, items: Iterable[Any], take: Callable[[Any], None], end: Callable[[BaseException | None], None]
@@ -277,8 +257,3 @@ class LengthLab(App):
             yield "The race that is running belongs to another question."
         elif report.boards and not self.running and settings != self._planned().settings:
             yield "The settings have changed since: train again."
-
-
-def _at_lengths(guesses: dict[str, dict[int, float]], length: int) -> dict[str, dict[int, float]]:
-    """Guesses at multiples of the training length, by length."""
-    return {method: {multiple * length: bits for multiple, bits in row.items()} for method, row in guesses.items()}

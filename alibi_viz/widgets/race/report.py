@@ -1,6 +1,6 @@
 """The record of a race over one or several seeds, and of what is measured on its models afterwards."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -14,7 +14,10 @@ from alibi_viz.lab import Answer, Lap, Question, Scoreboard, Task, Text, race, s
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table
 from alibi_viz.lab.tasks import task_samples
+from alibi_viz.models import POSITIONS
+from alibi_viz.panel import Panel
 from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.widgets.race.traits import read_source
 
 __all__ = ["TARGETS", "RaceReport", "published_seeds"]
 
@@ -70,9 +73,13 @@ class RaceReport:
         """The scoreboard whose models can be kept: that of the last counted seed."""
         return self.boards[self.counted[-1]] if self.boards else self._new_board()
 
-    def start(self, source: Text | Task) -> Iterator[tuple[int, Lap]]:
+    def start(self) -> Iterator[tuple[int, Lap]]:
         """The laps of the whole race, for `add`. Raises ValueError at the call if the race cannot be run."""
-        settings, is_task = self.settings, isinstance(source, Task)
+        settings = self.settings
+        if not settings.methods:
+            raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
+        source = lab.TASKS.get(settings.task) or read_source(settings.text)
+        is_task = isinstance(source, Task)
         races = [
             race(
                 settings.methods,
@@ -128,6 +135,23 @@ class RaceReport:
         if self.state != "running" or not self.complete or latest in self.complete:
             return None
         return results_table(self._rows(question, latest))
+
+    def panel(
+        self, question: Question, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]], *, published: bool
+    ) -> Panel:
+        """The panel of a question, with guesses at multiples of the training length."""
+        settings, length = self.settings, self.settings.length
+        expected = {name: {times * length: bits for times, bits in row.items()} for name, row in guesses.items()}
+        return question.panel(
+            results,
+            length,
+            labels=settings.methods,
+            unfinished=self.unfinished(question),
+            published=published_seeds(question, settings.methods, length) if published else None,
+            guesses=expected if question.guess_at else None,
+            marks=settings.marks,
+            last=question.last_x(settings.steps),
+        )
 
     def table(self) -> pd.DataFrame:
         """All results of the counted seeds: every question, and the training loss of each step."""
@@ -206,7 +230,9 @@ class RaceReport:
             "question": question,
             "unit": unit,
             "text": self.source.fingerprint if isinstance(self.source, Text) else "",
-            **answer._asdict(),
+            "x": answer.x,
+            "value": answer.value,
+            "count": answer.samples,
         }
 
     def _count(self, x: int) -> int:

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_lengths
-from alibi_viz.lab.questions import main_question
+from alibi_viz.lab.questions import alibi_marks, main_question
+from alibi_viz.lab.training import DEFAULT_MODEL
+from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.race.traits import source_name
 
 __all__ = ["RaceSettings"]
@@ -47,3 +49,8 @@ class RaceSettings:
         if self.task in TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
         return f"windows of {self.length} bytes of {source_name(self.text)}"
+
+    @property
+    def marks(self) -> dict[str, float]:
+        """How far ALiBi sees, if it takes part: {label: tokens}."""
+        return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in self.methods else {}
