@@ -110,7 +110,7 @@ def read_results(path: str | Path) -> pd.DataFrame:
     >>> with TemporaryDirectory() as folder:
     ...     _ = list(lab.sweep([lab.Run("alibi", length=16, steps=5, longest=2)], path=folder, progress=False))
     ...     results = lab.read_results(folder)
-    >>> sorted(results["x"][results["question"] == "longer windows"].unique())
+    >>> results["x"][results["question"] == "longer windows"].unique().tolist()
     [16, 32]
     """
     return record_table(read_records(path), Path(path).name)

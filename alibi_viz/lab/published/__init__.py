@@ -17,7 +17,7 @@ def published_results() -> pd.DataFrame:
     """The results that ship with the package, made by `make reproduce`: a table with the columns of `lab.results`.
 
     >>> results = lab.published_results()
-    >>> sorted(results["task"].unique()), sorted(results["seed"].unique())
+    >>> sorted(results["task"].unique()), results["seed"].unique().tolist()
     (['copy', 'needle', 'text'], [0, 1, 2])
     """
     return _published().copy()

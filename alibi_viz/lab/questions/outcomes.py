@@ -35,7 +35,7 @@ def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
     >>> from alibi_viz.lab.questions.outcomes import outcomes
     >>> outcomes({"alibi": [0.01], "rotary": [1.9], "sinusoidal": [2.0]})
     ['alibi holds (+0.01); rotary (+1.90) and sinusoidal (+2.00) fail.']
-    >>> outcomes({"alibi": [0.01, 0.02], "none": [0.05, 0.6]})
+    >>> outcomes({"alibi": [0.01, 0.03], "none": [0.05, 0.6]})
     ['In every seed alibi holds (+0.02).', 'The seeds disagree about none (+0.05 to +0.60).']
     """
     groups: dict[str, list[str]] = {}
