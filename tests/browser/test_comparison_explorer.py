@@ -17,7 +17,7 @@ def test_a_reader_compares(notebook: NotebookPage) -> None:
 
     before = notebook.picture()
     app.get_by_label("fire", exact=True).check()
-    expect(legend).to_have_text(["alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire"])
+    expect(legend).to_have_text(["alibi", "sinusoidal", "rotary", "fire", "none", "t5", "kerple-log"])
     before = notebook.wait_for_new_picture(before)
     app.get_by_label("forget", exact=True).click()
     expect(app.locator(".alibi-error")).to_contain_text("methods must be at most 7 different names")

@@ -25,7 +25,7 @@ def page(notebook: NotebookPage) -> NotebookPage:
 def test_train_moves_bars_and_curves_and_stop_keeps_them(page: NotebookPage) -> None:
     app, before = page.app(0), page.picture(0)
     app.locator(".s-train").click()
-    page.wait_for_caption("step 0 of 2,000", timeout=30)
+    page.wait_for_caption("Training on windows of 8 bytes", timeout=30)
     running = page.wait_for_new_picture(before)
     page.wait_for_caption("last tested after step", timeout=60)
     page.wait_for_new_picture(running)
