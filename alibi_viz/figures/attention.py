@@ -155,7 +155,7 @@ def _titles(query: str, names: tuple[str, str], bias_name: str, heads: int, mask
         f"+  {bias_name}",
         "=  logits",
         "→  softmax: weights",
-        f"same query, {'every head' if heads > 1 else 'the one head'}",
+        "in every head" if heads > 1 else "in the only head",
         f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}",
     ]
 

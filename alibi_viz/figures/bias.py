@@ -23,11 +23,13 @@ __all__ = ["SCALES", "SHOWS", "add_hover", "bias_figure", "blank", "draw", "on_c
 SHOWS = ("weight", "bias")
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
 _HOVER, _TITLES = range(2)
+# Whatever changes, a FigureWidget draws every visible trace again and copies all data.
+_NO_HOVER = {"visible": False, "x": None, "y": None, "z": None, "customdata": None}
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
     "<br>bias %{customdata[4]}<br>relative weight %{customdata[5]:.3g}<extra></extra>"
 )
-_TOP, _BOTTOM, _LEFT, _RIGHT = 60, 48, 58, 22  # margins, in pixels
+_TOP, _BOTTOM, _LEFT, _RIGHT, _PAD = 58, 46, 56, 20, 2  # margins, in pixels; the last is for the frames of the tiles
 _BAR_LENGTH, _LEGEND_WIDTH, _LETTER = 220, 440, 6.2  # pixels: the color bar, with its text; a letter of a title
 
 Floats = NDArray[np.float32]
@@ -107,12 +109,7 @@ def draw(
     png = atlas.png(colors.indices(cells), hidden[:, picked][..., picked], colors.palette)
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
     text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
-    if hover:
-        hover_layer = _hover(atlas, values, hidden, numbers)
-    elif len(figure.data[_TITLES].text or ()) == atlas.tiles:  # plotly changes `hoverinfo` at once, `visible` slowly
-        hover_layer = {"hoverinfo": "skip"}
-    else:  # tiles move, so that plotly draws every visible trace again
-        hover_layer = {"visible": False}
+    hover_layer = _hover(atlas, values, hidden, numbers) if hover else _NO_HOVER
     with figure.batch_update():
         _place_tiles(figure, atlas, page_width)
         _label_tiles(figure, atlas, values.shape[-1], numbers, slopes)
@@ -167,17 +164,18 @@ def _arguments(
     values, hidden = as_array(bias, np.float32), as_array(masked, bool)
     shape = (len(values), values.shape[-1], values.shape[-1])
     numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
-    atlas = Atlas(len(values), page_width - _LEFT - _RIGHT)
+    atlas = Atlas(len(values), page_width - _LEFT - _RIGHT - 2 * _PAD)
     return np.broadcast_to(values, shape), np.broadcast_to(hidden, shape), numbers, atlas
 
 
 def _place_tiles(figure: go.Figure, atlas: Atlas, page_width: int) -> None:
     """The size of the figure, its axes and the image. One unit of an axis is one pixel."""
     across, down = atlas.extent
-    whole = max(across, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
-    update_changed(figure.layout, width=whole + _LEFT + _RIGHT, height=down + _TOP + _BOTTOM)
-    update_changed(figure.layout.xaxis, range=[0, across], domain=[0, across / whole])
-    update_changed(figure.layout.yaxis, range=[down, 0])
+    width, height = across + 2 * _PAD, down + 2 * _PAD
+    whole = max(width, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
+    update_changed(figure.layout, width=whole + _LEFT + _RIGHT, height=height + _TOP + _BOTTOM)
+    update_changed(figure.layout.xaxis, range=[-_PAD, across + _PAD], domain=[0, width / whole])
+    update_changed(figure.layout.yaxis, range=[down + _PAD, -_PAD])
     update_changed(figure.layout.images[0], sizex=across + 2 * BORDER, sizey=down + 2 * BORDER)
 
 
@@ -234,7 +232,7 @@ def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArr
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z, "customdata": custom, "hoverinfo": None, "visible": True}
+    return {"x": x, "y": y, "z": z, "customdata": custom, "visible": True}
 
 
 def _shortest(values: Floats) -> NDArray[np.object_]:

@@ -82,7 +82,7 @@ _TEMPLATE = go.layout.Template(
 )
 
 # Only text around the data takes the notebook's color. Text on a colored cell keeps the color set by its figure.
-_AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below"
+_AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below, .overaxes-above"
 STYLE = f"""<style>
 .alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
 .alibi-app .js-plotly-plot :is({_AROUND}) text {{ fill: var(--alibi-ink) !important; }}

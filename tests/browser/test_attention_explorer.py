@@ -1,11 +1,11 @@
-"""AttentionExplorer in JupyterLab: a head moved by keyboard, a row clicked, a text typed, a script that stays text."""
+"""AttentionExplorer in JupyterLab: keyboard, click, typed text, and markup that must stay text."""
 
 from tests.browser.notebook_page import NotebookPage
 
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
 
 
-def test_a_reader_moves_a_head_and_types_a_text(notebook: NotebookPage) -> None:
+def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(notebook: NotebookPage) -> None:
     notebook.server.write("attention", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
     notebook.open("attention")
     notebook.run_all()

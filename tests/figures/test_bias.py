@@ -13,7 +13,7 @@ from alibi_viz.figures.color_scale import SCALES, WEIGHT_SCALE, ColorScale
 from tests.figures.test_atlas import decoded
 
 HOVER, TITLES = range(2)
-WIDTH = 880 - 58 - 22  # pixels for the tiles on a page of 880
+WIDTH = 880 - 56 - 20 - 2 * 2  # pixels for the tiles on a page of 880
 
 
 def case(heads: int, length: int, form: str = "relative", causal: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
@@ -122,8 +122,8 @@ def test_hover_template_names_every_value():
 def test_tiles_are_square_and_the_figure_fits_the_page(heads, length, page):
     layout = picture.bias_figure(*case(heads, length), page_width=page).layout
     left, right = layout.xaxis.domain
-    across = (layout.width - 58 - 22) * (right - left) / abs(np.subtract(*layout.xaxis.range))
-    down = (layout.height - 60 - 48) / abs(np.subtract(*layout.yaxis.range))
+    across = (layout.width - 56 - 20) * (right - left) / abs(np.subtract(*layout.xaxis.range))
+    down = (layout.height - 58 - 46) / abs(np.subtract(*layout.yaxis.range))
     assert across == pytest.approx(down, rel=0.01)  # pixels per cell
     assert layout.width <= page
     assert layout.height <= 640
@@ -187,14 +187,12 @@ def test_drawing_again_changes_the_figure_in_place_and_leaves_nothing_behind():
 
 
 def test_hover_texts_added_later_are_the_same():
-    figure = picture.bias_figure(*case(2, 64))
+    figure = picture.bias_figure(*case(8, 64))
     picture.draw(figure, *case(2, 3), hover=False)
-    assert figure.data[HOVER].hoverinfo == "skip"
-    picture.draw(figure, *case(3, 3), hover=False)
     assert figure.data[HOVER].visible is False
-    picture.draw(figure, *case(2, 3), hover=False)
+    assert figure.data[HOVER].customdata is None
     picture.add_hover(figure, *case(2, 3))
-    assert figure.to_json() == picture.bias_figure(*case(2, 3)).to_json()
+    assert figure == picture.bias_figure(*case(2, 3))
 
 
 def test_a_longer_sequence_changes_only_the_image_and_the_tick_labels():

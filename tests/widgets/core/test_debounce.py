@@ -44,13 +44,13 @@ def test_hover_is_hidden_while_the_picture_changes_and_correct_afterwards():
         app._debounce.delay = 0.02
         app.length = 5
         hover = app.figure.data[0]
-        assert hover.hoverinfo == "skip"  # it still holds the biases of the previous length
+        assert hover.visible is False  # it still holds the biases of the previous length
         await asyncio.sleep(0.1)
-        assert hover.hoverinfo is None
+        assert hover.visible is True
         assert hover.customdata[4][0].tolist()[:5] == [1, 4, 0, 4, -0.25]
         app.length = 3
         picture = app.snapshot()  # flushes
-        assert picture.data[0].hoverinfo is None
+        assert picture.data[0].visible is True
         assert picture.data[0].customdata[2][0].tolist()[:5] == [1, 2, 0, 2, -0.125]
 
     asyncio.run(scene())
