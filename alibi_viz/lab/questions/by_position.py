@@ -17,7 +17,7 @@ from alibi_viz.panel import Curves, Panel
 
 __all__ = ["ByPosition"]
 
-TARGETS = 32_768  # bytes predicted
+TARGETS, MAX_WINDOWS = 32_768, 128  # bytes predicted, in at most so many windows
 
 
 class ByPosition(Question):
@@ -29,8 +29,9 @@ class ByPosition(Question):
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         assert isinstance(source, Text)
         window = length * longest
-        bits = loss_by_position(model, source, window, targets=max(TARGETS, window))
-        windows = min(max(TARGETS, window), len(source.validation) - 1) // window
+        targets = min(max(TARGETS, window), MAX_WINDOWS * window)
+        bits = loss_by_position(model, source, window, targets=targets)
+        windows = min(targets, len(source.validation) - 1) // window
         for first, end in pairwise(_edges(length, window)):
             positions = end - first
             yield Answer(round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), positions * windows)
