@@ -69,7 +69,7 @@ def pretrained_heads(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Read the queries, keys and slopes of one layer of a BLOOM, MPT or Falcon model of the transformers library.
 
-    `attention_trace(query, key, slopes)` then shows what the model computes, with its peculiarities in transformers
+    `attention_trace(query, key, slopes)` then reproduces what the model computes, with its quirks in transformers
     5.23.0: MPT always has a smallest slope of 1/256 and ignores `alibi_bias_max` in its `attn_config`. Falcon divides
     its bias by sqrt(head_dim), so the slopes returned here are smaller by that factor; it rounds slopes (as we do) and
     biases (we don't) to bfloat16; its eager attention adds the bias twice, so compare with `sdpa`.
@@ -129,9 +129,8 @@ def pretrained_trace(
     if attention_mask is None:
         return attention_trace(query, key, slopes)
     config: Any = model.config
-    positions = (
-        None if config.model_type == "mpt" else _token_positions(attention_mask)
-    )  # BLOOM and Falcon count only real tokens
+    # BLOOM and Falcon count only real tokens
+    positions = None if config.model_type == "mpt" else _token_positions(attention_mask)
     return attention_trace(query, key, slopes, key_padding_mask=attention_mask.bool(), positions=positions)
 
 
@@ -143,12 +142,12 @@ def _token_positions(attention_mask: Tensor) -> Tensor:
     return (mask.cumsum(-1) - 1) * mask
 
 
-def _describe(given: object) -> str:
-    return f"{given.dtype} {list(given.shape)}" if isinstance(given, Tensor) else type(given).__name__
+def _describe(value: object) -> str:
+    return f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def _split_projection(family: str, config: Any, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the fused projection as the family does, and compute the slopes that it uses."""
+    """Split the fused projection and compute the slopes as this model family does."""
     heads = config.n_heads if family == "mpt" else attention.num_heads
     if family == "mpt":
         if attention.clip_qkv:

@@ -29,13 +29,13 @@ def alibi_bias(
     - "relative": -m (i - j), for causal attention
     - "key": +m j, as [heads, 1, key], for causal attention
     - "end": m (j - last), as [heads, 1, key], for causal attention
-    - "symmetric": -m |i - j|, for encoders; with `future_slopes`, later keys get slopes of their own
+    - "symmetric": -m |i - j|, for encoders; `future_slopes` sets separate slopes for keys after the query
     - "split": -m |i - j| for encoders, where the first half of the heads (rounded up) attends only to earlier keys and
       the rest only to later ones; the other side is -inf
 
     "relative", "key" and "end" give the same causal attention weights: they differ by a constant per row, which
-    cancels in the softmax. Without a causal mask all three reward keys for lying ahead of the query. No form
-    includes the causal mask; see `causal_mask`.
+    cancels in the softmax. Without a causal mask, all three favor keys after the query. No form includes the
+    causal mask; see `causal_mask`.
 
     Args:
         slopes: floating point [heads], as returned by `alibi_slopes`.
@@ -96,32 +96,33 @@ def bias_from_positions(
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     _check_arguments(slopes, query_positions, key_positions, form, future_slopes)
-    work = torch.float64 if dtype == torch.float64 else torch.float32
-    slope = slopes.to(work)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
-    keys = key_positions.long()[
-        ..., None, None, :
-    ]  # [..., 1, 1, key]; int64, because differences of uint8 would overflow
+    compute_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    slope = slopes.to(compute_dtype)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
+    # int64, because differences of uint8 would overflow
+    keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]
     if form == "key":
-        return (slope * keys.to(work)).to(dtype)
+        return (slope * keys.to(compute_dtype)).to(dtype)
     if form == "end":
         last = keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
-        return (slope * (keys - last).to(work)).to(dtype)
+        return (slope * (keys - last).to(compute_dtype)).to(dtype)
 
-    ahead = keys - query_positions.long()[..., None, :, None]  # j - i, integers [..., 1, query, key]
+    offset = keys - query_positions.long()[..., None, :, None]  # j - i, integers [..., 1, query, key]
     if form == "relative":
-        return (slope * ahead.to(work)).to(dtype)
-    distance = ahead.abs().to(work)
+        return (slope * offset.to(compute_dtype)).to(dtype)
+    distance = offset.abs().to(compute_dtype)
     if form == "symmetric" and future_slopes is not None:
-        slope = torch.where(ahead > 0, future_slopes.to(work)[:, None, None], slope)
+        slope = torch.where(offset > 0, future_slopes.to(compute_dtype)[:, None, None], slope)
     bias = -slope * distance + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
         looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
-        bias = bias.masked_fill(torch.where(looks_back, ahead > 0, ahead < 0), float("-inf"))
+        bias = bias.masked_fill(torch.where(looks_back, offset > 0, offset < 0), float("-inf"))
     return bias.to(dtype)
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Put -inf where a key lies after its query: [..., query, key], the queries being the last keys.
+    """Set the bias to -inf where the key comes after the query: [..., query, key].
+
+    The queries are at the last positions of the keys.
 
     >>> mask_future(torch.zeros(2, 3))
     tensor([[0., 0., -inf],
@@ -134,7 +135,7 @@ def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan"
     """Compute ALiBi for images: -m times the distance between patches.
 
     `slopes` is [heads] and `metric` "manhattan" or "euclidean"; returns float32 [heads, patch, patch], where the
-    height * width patches are ordered row by row. Raises as `alibi_bias` and `grid_distance` do.
+    height * width patches are in row-major order. Raises as `alibi_bias` and `grid_distance` do.
 
     >>> grid_bias(torch.tensor([1.0]), 1, 3)[0, 0].tolist()
     [0.0, -1.0, -2.0]
@@ -152,7 +153,7 @@ def _check_arguments(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, f
         if positions.ndim == 0:
             raise ValueError(f"{name} must be [..., length], got a 0-dimensional tensor")
     batches = queries.shape[:-1], keys.shape[:-1]
-    if any(one not in (1, other) and other != 1 for one, other in zip(*map(reversed, batches), strict=False)):
+    if any(a not in (1, b) and b != 1 for a, b in zip(*map(reversed, batches), strict=False)):
         raise ValueError(
             f"query_positions and key_positions must agree in all axes but the last, got shapes "
             f"{list(queries.shape)} and {list(keys.shape)}"

@@ -20,9 +20,9 @@ __all__ = ["AlibiBias", "is_cacheable", "shared_bias"]
 class AlibiBias(nn.Module):
     """Cached biases: `bias(query_length, key_length) -> [total_heads, query, key]`.
 
-    A call returns a view of the cache: read it, don't write to it. Biases are built with lengths rounded up to powers
-    of two, so growing inputs build one a handful of times; every smaller request is a slice. A single query with many
-    keys, as in decoding, builds a single row.
+    A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers of two, so growing
+    inputs rebuild the cache only a few times; every smaller request is a slice. A single query with many keys, as in
+    decoding, builds a single row.
 
     The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`, because
     rounding would change them. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
@@ -32,7 +32,8 @@ class AlibiBias(nn.Module):
         total_heads: number of all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
         scheme, bias_max: as in `alibi_slopes`.
         form: as in `alibi_bias`.
-        causal: put -inf on the keys after each query, so that the result is an attention mask; form "relative" only.
+        causal: set the bias of keys after each query to -inf, so that the result is an attention mask; only with form
+            "relative".
         slopes: [num_heads], used instead of a scheme.
 
     Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
@@ -82,7 +83,7 @@ class AlibiBias(nn.Module):
         key_length = check_lengths(query_length, key_length)
         if torch.compiler.is_compiling():
             return self._build(query_length, key_length, dtype)
-        if self.form in ("key", "end"):  # one row serves all queries
+        if self.form in ("key", "end"):  # these forms have a single row for all queries
             query_length = 1
         for cached in self._cache.get((self.slopes.device, dtype), ()):
             _, rows, columns = cached.shape
@@ -100,19 +101,20 @@ class AlibiBias(nn.Module):
         """Build and cache a bias of at least this size, and drop the cached ones that it contains."""
         rows, columns = (1 << max(length - 1, 0).bit_length() for length in (query_length, key_length))
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-            built = self._build(rows, columns, dtype)
+            bias = self._build(rows, columns, dtype)
         slot = self.slopes.device, dtype
-        kept = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
-        self._cache[slot] = (*kept, built)
-        return built
+        remaining = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
+        self._cache[slot] = (*remaining, bias)
+        return bias
 
     def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
         bias = alibi_bias(self.slopes[: self.num_heads], query_length, key_length, form=self.form, dtype=dtype)
-        bias = pad(bias, (0, 0, 0, 0, 0, len(self.slopes) - self.num_heads))  # not by slope 0, which "split" would mask
+        # Pad the bias with zeros. Zero slopes would differ in form "split", which masks keys whatever the slope is.
+        bias = pad(bias, (0, 0, 0, 0, 0, len(self.slopes) - self.num_heads))
         return mask_future(bias) if self.causal else bias
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
-        """Follow a change of device, but not of dtype, and clear the cache."""
+        """Move the slopes to a new device but keep their dtype, and clear the cache."""
         exact = self._initial_slopes if self.slopes.is_meta else self.slopes
         super()._apply(fn, recurse)
         if exact.is_meta and not self.slopes.is_meta:
@@ -128,14 +130,15 @@ class AlibiBias(nn.Module):
 def is_cacheable(slopes: Tensor) -> bool:
     """Whether `shared_bias` accepts these slopes.
 
-    Reading their values would stall a GPU, break a compiled graph or lose a gradient.
+    It looks up a cached bias by their values. Reading these would stall a GPU, break a compiled graph or lose a
+    gradient.
     """
-    fixed = not slopes.requires_grad and slopes.dtype != torch.float64  # `AlibiBias` stores float32
-    return fixed and slopes.is_cpu and not torch.compiler.is_compiling()
+    is_constant = not slopes.requires_grad and slopes.dtype != torch.float64  # `AlibiBias` stores float32
+    return is_constant and slopes.is_cpu and not torch.compiler.is_compiling()
 
 
 def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias:
-    """The `AlibiBias` on the CPU that all layers with these slopes [heads] share; the last eight are kept.
+    """Return the CPU `AlibiBias` that all layers with these slopes, [heads], share (an LRU cache of eight).
 
     Its form is "relative" with the causal mask, or "symmetric" if `causal` is False.
     """
@@ -144,6 +147,6 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias:
 
 @lru_cache(maxsize=8)
 def _shared_bias(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
-    with torch.inference_mode(False), torch.device("cpu"):  # whatever mode and default device the first caller is in
+    with torch.inference_mode(False), torch.device("cpu"):  # independent of the first caller's mode and device
         values = torch.tensor(slopes, dtype=torch.float32)
         return AlibiBias(len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal)

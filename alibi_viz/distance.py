@@ -13,7 +13,7 @@ __all__ = ["causal_mask", "check_lengths", "grid_distance", "is_integer", "right
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64; the queries are the last of the keys.
+    """Positions of queries [query] and keys [key], int64; the queries are at the last key positions.
 
     This is what decoding with a cache needs: a single new query with ten keys has position 9, not 0.
 
@@ -45,7 +45,7 @@ def check_lengths(query_length: int, key_length: int | None = None) -> int:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Tensor:
-    """True where query i may attend to key j, that is j <= i; bool [query, key]. The queries are the last keys.
+    """True where query i may attend to key j, that is j <= i; bool [query, key]. The queries are at the last positions.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
@@ -56,9 +56,9 @@ def causal_mask(
 
 
 def grid_distance(height: int, width: int, metric: str = "manhattan") -> Tensor:
-    """Distance between every two patches of an image: float32 [height * width, height * width], row by row.
+    """Pairwise distances of the patches of an image: float32 [height * width, height * width], in row-major order.
 
-    `metric` is "manhattan" (rows plus columns) or "euclidean". data2vec 2.0 uses both as `-m * distance` for images.
+    `metric` is "manhattan" (rows plus columns) or "euclidean". data2vec 2.0 uses `-m * distance` with both for images.
 
     Raises:
         TypeError: height or width is not an integer.

@@ -34,8 +34,7 @@ def alibi_slopes(
         scheme: "official", "geometric" or "halving".
         bias_max: the smallest slope is 2^-bias_max (8 in the paper; `alibi_bias_max` in MPT). "halving" accepts only
             the default.
-        total_heads: length of the result; heads beyond `num_heads` get slope 0, that is no bias. `num_heads` by
-            default.
+        total_heads: length of the result; heads beyond `num_heads` get slope 0 (no bias). `num_heads` by default.
 
     Returns:
         float32 tensor [heads], computed in float64 and rounded once.
@@ -65,9 +64,9 @@ def alibi_slopes(
         raise ValueError(f"bias_max must be a positive number, got {bias_max!r}")
 
     if scheme == "official":
-        power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two up to num_heads
-        between = _geometric(2 * power, bias_max)[0::2]  # each half a step, on the log scale, above one of `power`
-        slopes = _geometric(power, bias_max) + between[: num_heads - power]
+        power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
+        extra = _geometric(2 * power, bias_max)[0::2]  # every other slope for twice as many heads
+        slopes = _geometric(power, bias_max) + extra[: num_heads - power]
     elif scheme == "geometric":
         slopes = _geometric(num_heads, bias_max)
     elif scheme == "halving":
@@ -80,10 +79,10 @@ def alibi_slopes(
 
 
 class LearnedSlopes(nn.Module):
-    """Trainable slopes, one parameter per head. Their logarithm is stored, so they stay positive.
+    """Trainable slopes, one parameter per head. The module stores their logarithm, so they stay positive.
 
     The paper reports that trainable slopes "did not yield strong extrapolation results" and slowed training by 3%
-    (section 3); try it for yourself. Calling the module returns the slopes, float32 [heads].
+    (section 3). Calling the module returns the slopes, float32 [heads].
 
     Args:
         initial: floating-point tensor [heads] of positive numbers.
@@ -130,9 +129,9 @@ def e_fold(slopes: Tensor) -> Tensor:
 
 
 def reach(slopes: Tensor) -> Tensor:
-    """Distance in tokens at which a head attends with e^-4 = 1.8% of the nearest weight, at equal content: 4 / m.
+    """Distance in tokens at which the bias reduces a head's attention weight to e^-4 = 1.8%: 4 / m.
 
-    A convention for "how far a head looks", not a threshold: a key whose content stands out is found further away.
+    This is a convention, not a cutoff: a head can attend to keys further away if their content scores high enough.
 
     >>> reach(alibi_slopes(2))
     tensor([  64., 1024.])

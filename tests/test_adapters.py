@@ -1,4 +1,4 @@
-"""Compare with the real packages: transformers and x-transformers, which only tests and benchmarks need."""
+"""Compare the adapters with transformers and x-transformers, which only tests and benchmarks need."""
 
 import os
 
@@ -110,8 +110,8 @@ def test_trace_equals_the_weights_of_bloom_and_mpt(make: type, padded: bool) -> 
         attentions = model(IDS, attention_mask=mask, output_attentions=True).attentions
     for layer in range(2):
         weights = pretrained_trace(model, IDS, layer, mask).weights
-        seen = PADDED[:, None, :, None].bool() if padded else torch.ones(1, 1, 1, 1, dtype=torch.bool)
-        assert torch.allclose(weights.where(seen, 0), attentions[layer].where(seen, 0), atol=1e-6)
+        is_real = PADDED[:, None, :, None].bool() if padded else torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        assert torch.allclose(weights.where(is_real, 0), attentions[layer].where(is_real, 0), atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [bloom, mpt])
@@ -119,14 +119,14 @@ def test_positions_with_gaps_in_the_mask_equal_those_of_the_model(make: type) ->
     """BLOOM counts only real tokens, MPT counts all."""
     model = make()
     for parameter in model.parameters():
-        parameter.data *= 4  # sharper attention, so that a wrong distance shows
+        parameter.data *= 4  # sharper attention, so that a wrong distance changes the weights
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[0, 3:7] = mask[1, 10] = mask[1, 15:18] = 0
     with torch.no_grad():
         attentions = model(IDS, attention_mask=mask, output_attentions=True).attentions
     weights = pretrained_trace(model, IDS, 0, mask).weights
-    seen = mask[:, None, :, None].bool()
-    assert torch.allclose(weights.where(seen, 0), attentions[0].where(seen, 0), atol=1e-5)
+    is_real = mask[:, None, :, None].bool()
+    assert torch.allclose(weights.where(is_real, 0), attentions[0].where(is_real, 0), atol=1e-5)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -149,23 +149,23 @@ def test_trace_times_value_equals_the_output_of_falcon(multi_query: bool, gaps: 
         model(IDS, attention_mask=mask)
     for layer, block in enumerate(model.h):
         _, _, value = block.self_attention._split_heads(captured["fused", layer])
-        expected = pretrained_trace(model, IDS, layer, mask).weights @ value.transpose(1, 2)
-        seen = torch.ones(2, 20, 1, dtype=torch.bool) if mask is None else mask[:, :, None].bool()
-        shown = expected.transpose(1, 2).flatten(2)
-        assert torch.allclose(shown.where(seen, 0), captured[layer].where(seen, 0), atol=1e-6)
+        output = pretrained_trace(model, IDS, layer, mask).weights @ value.transpose(1, 2)
+        is_real = torch.ones(2, 20, 1, dtype=torch.bool) if mask is None else mask[:, :, None].bool()
+        output = output.transpose(1, 2).flatten(2)
+        assert torch.allclose(output.where(is_real, 0), captured[layer].where(is_real, 0), atol=1e-6)
 
 
 def test_falcon_eager_attention_adds_the_bias_twice() -> None:
     once, twice = falcon("sdpa"), falcon("eager")
     twice.load_state_dict(once.state_dict())
     with torch.no_grad():
-        shown = twice(IDS, output_attentions=True).attentions[0]
+        eager_weights = twice(IDS, output_attentions=True).attentions[0]
     _, _, slopes = pretrained_heads(once, IDS, 0)
     trace = pretrained_trace(once, IDS, 0)
-    assert float((trace.weights - shown).abs().max()) > 0.01
+    assert float((trace.weights - eager_weights).abs().max()) > 0.01
     doubled = trace.content + falcon_eager(slopes * 4, 20, head_dim=16)  # these slopes are already divided by sqrt(16)
-    hidden = ~torch.ones(20, 20).tril().bool()
-    assert torch.allclose(doubled.masked_fill(hidden, float("-inf")).softmax(-1), shown, atol=1e-6)
+    is_future = ~torch.ones(20, 20).tril().bool()
+    assert torch.allclose(doubled.masked_fill(is_future, float("-inf")).softmax(-1), eager_weights, atol=1e-6)
 
 
 def test_mpt_in_transformers_ignores_alibi_bias_max() -> None:

@@ -15,7 +15,7 @@ LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 
 
 @given(LENGTHS, st.integers(1, 7), st.sampled_from(FORMS))
-def test_every_form_equals_the_double_loop(lengths: list[int], heads: int, form: str) -> None:
+def test_every_form_matches_the_reference_loop(lengths: list[int], heads: int, form: str) -> None:
     rows, columns = lengths
     slopes = alibi_slopes(heads)
     expected = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
@@ -26,7 +26,7 @@ def test_every_form_equals_the_double_loop(lengths: list[int], heads: int, form:
 
 
 @given(st.sampled_from(FORMS), st.lists(st.integers(0, 500), max_size=5), st.lists(st.integers(0, 500), max_size=5))
-def test_explicit_positions_equal_the_double_loop(form: str, queries: list[int], keys: list[int]) -> None:
+def test_bias_of_explicit_positions_matches_the_reference_loop(form: str, queries: list[int], keys: list[int]) -> None:
     slopes = alibi_slopes(6)
     expected = literal_bias(slopes, queries, keys, form)
     positions = (torch.tensor(queries, dtype=torch.long), torch.tensor(keys, dtype=torch.long))
@@ -57,18 +57,18 @@ def test_future_slopes_apply_to_later_keys() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 def test_relative_key_and_end_give_the_same_weights(causal: bool) -> None:
     slopes, length = alibi_slopes(6), 40
-    hidden = ~causal_mask(length) & causal
+    masked = ~causal_mask(length) & causal
     relative, key, end = (
         alibi_bias(slopes, length, form=form, dtype=torch.float64)
         .expand(6, length, length)
-        .masked_fill(hidden, -math.inf)
+        .masked_fill(masked, -math.inf)
         for form in ("relative", "key", "end")
     )
     assert torch.allclose(relative.softmax(-1), key.softmax(-1), atol=1e-12)
     assert torch.allclose(relative.softmax(-1), end.softmax(-1), atol=1e-12)
-    symmetric = alibi_bias(slopes, length, form="symmetric", dtype=torch.float64).masked_fill(hidden, -math.inf)
+    symmetric = alibi_bias(slopes, length, form="symmetric", dtype=torch.float64).masked_fill(masked, -math.inf)
     assert torch.allclose(relative.softmax(-1), symmetric.softmax(-1), atol=1e-12) == causal
-    # because each row differs by the constant m i
+    # the rows of the two forms differ by the constant m i
     constant = slopes.double()[:, None] * torch.arange(length)
     assert torch.allclose(key.logsumexp(-1) - relative.logsumexp(-1), constant, atol=1e-12)
 
@@ -90,7 +90,7 @@ def test_grid_bias_is_slope_times_grid_distance() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_bias_is_rounded_last(dtype: torch.dtype) -> None:
-    """Near the query all biases differ, at any position; in the key form they collide."""
+    """Near the query all biases are different at any position; in form "key" many are rounded to the same value."""
     slopes, length = alibi_slopes(8), 2048
     exact = alibi_bias(slopes, length, dtype=torch.float64)
     assert torch.equal(alibi_bias(slopes, length, dtype=dtype), exact.to(torch.float32).to(dtype))
@@ -196,7 +196,7 @@ def test_invalid_arguments_raise_with_their_name_and_shape() -> None:
         AlibiBias(4)(3, 2)
 
 
-def test_heads_without_a_bias_are_not_split() -> None:
+def test_heads_beyond_num_heads_get_bias_zero_in_form_split() -> None:
     bias = AlibiBias(2, 4, form="split")(3)
     assert torch.equal(bias[:2], alibi_bias(alibi_slopes(2), 3, form="split"))
     assert bool((bias[2:] == 0).all())
@@ -208,9 +208,9 @@ def test_module_created_on_the_meta_device_can_be_materialized() -> None:
     assert module.slopes.is_meta
     assert torch.equal(module.to_empty(device="cpu")(5), AlibiBias(4)(5))
     with torch.device("meta"):
-        unknown = AlibiBias(4, slopes=alibi_slopes(4))
+        without_values = AlibiBias(4, slopes=alibi_slopes(4))
     with pytest.raises(ValueError, match="slopes were given on the meta device"):
-        unknown.to_empty(device="cpu")
+        without_values.to_empty(device="cpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64, "float32"])

@@ -50,8 +50,8 @@ def test_anywidget_is_a_dependency() -> None:
 
 
 def test_everything_installed_for_the_project_is_constrained() -> None:
-    installed = {canonicalize_name(one.metadata["Name"]) for one in metadata.distributions()}
-    needed = dependencies([one.name for one in RUN + TEST], metadata.requires, installed)
+    installed = {canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()}
+    needed = dependencies([package.name for package in RUN + TEST], metadata.requires, installed)
     assert len(needed) > 60, "too few dependencies found for this test to mean anything"
     assert needed <= constraints().keys(), f"not in constraints.txt: {sorted(needed - constraints().keys())}"
 
@@ -69,22 +69,22 @@ def test_cuda_packages_of_torch_need_no_constraint() -> None:
 def dependencies(
     names: Iterable[str], requires: Callable[[str], list[str] | None], installed: Iterable[str]
 ) -> set[str]:
-    """The named packages and all that they depend on, as far as installed; without the CUDA packages of torch."""
-    todo, found = [canonicalize_name(name) for name in names], set[str]()
-    while todo:
-        name = todo.pop()
-        if name in installed and name not in found:
-            found.add(name)
+    """Return the installed packages among the names and all their dependencies, without the CUDA packages of torch."""
+    queue, collected = [canonicalize_name(name) for name in names], set[str]()
+    while queue:
+        name = queue.pop()
+        if name in installed and name not in collected:
+            collected.add(name)
             lines = [Requirement(line) for line in requires(name) or []]
             needed = [line.name for line in lines if line.marker is None or line.marker.evaluate({"extra": ""})]
-            todo += [canonicalize_name(one) for one in needed if not (name == "torch" and CUDA.match(one))]
-    return found
+            queue += [canonicalize_name(package) for package in needed if not (name == "torch" and CUDA.match(package))]
+    return collected
 
 
 def test_conda_environment_has_the_same_names_and_ranges(environment: dict) -> None:
     conda = [Requirement(line) for line in environment["dependencies"] if isinstance(line, str) and ">" in line]
-    expected = {CONDA_NAMES.get(one.name, one.name): one.specifier for one in RUN}
-    assert {one.name: one.specifier for one in conda} == expected
+    expected = {CONDA_NAMES.get(package.name, package.name): package.specifier for package in RUN}
+    assert {package.name: package.specifier for package in conda} == expected
 
 
 def test_conda_environment_installs_the_package_itself(environment: dict) -> None:

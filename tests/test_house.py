@@ -134,15 +134,15 @@ def test_module_has_a_docstring(path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["alibi_viz", "alibi_viz.models", "alibi_viz.lab", "alibi_viz.widgets"])
 def test_public_names_have_docstrings(module: str) -> None:
-    """And functions of `alibi_viz` an example, which doctest runs."""
+    """Functions in `alibi_viz` also have an example, which doctest runs."""
     loaded = importlib.import_module(module)
     assert loaded.__all__
     for name in loaded.__all__:
-        thing = getattr(loaded, name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):  # constants such as POSITIONS have a comment
-            assert thing.__doc__, f"{name} has no docstring"
-        if module == "alibi_viz" and inspect.isfunction(thing):
-            assert ">>>" in str(thing.__doc__), f"{name} has no example"
+        member = getattr(loaded, name)
+        if inspect.isclass(member) or inspect.isfunction(member):  # constants such as POSITIONS have a comment
+            assert member.__doc__, f"{name} has no docstring"
+        if module == "alibi_viz" and inspect.isfunction(member):
+            assert ">>>" in str(member.__doc__), f"{name} has no example"
 
 
 def test_public_names_are_sorted_and_exist() -> None:

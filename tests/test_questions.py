@@ -1,4 +1,4 @@
-"""A question is one object: once it is in `QUESTIONS`, every app, record and command knows it."""
+"""A question that is added to `QUESTIONS` is available in every app, record and command."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_a_new_question_is_in_the_records_the_command_line_and_both_apps(
     assert toy.name not in ComparisonExplorer().questions, "the published runs do not answer it"
 
 
-def test_a_new_question_is_a_tab_of_length_lab_and_measured_after_a_race(toy: WeightNorm) -> None:
+def test_a_new_question_is_an_option_in_length_lab_and_measured_after_a_race(toy: WeightNorm) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
     assert toy.name in control(app, "s-question").options
     assert "The norm of the output layer." in app.caption

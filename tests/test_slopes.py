@@ -35,13 +35,13 @@ def test_slopes_equal_published_values(num_heads: int, scheme: str, expected: li
 def literal_official(num_heads: int) -> list[float]:
     """The rule as the paper describes it: recursive, in float64."""
 
-    def of_power(count: int) -> list[float]:
+    def for_power_of_two(count: int) -> list[float]:
         return [2 ** (-8 * head / count) for head in range(1, count + 1)]
 
     if math.log2(num_heads).is_integer():
-        return of_power(num_heads)
+        return for_power_of_two(num_heads)
     closest = 2 ** math.floor(math.log2(num_heads))
-    return of_power(closest) + literal_official(2 * closest)[0::2][: num_heads - closest]
+    return for_power_of_two(closest) + literal_official(2 * closest)[0::2][: num_heads - closest]
 
 
 @given(st.integers(1, 300))
@@ -60,7 +60,9 @@ def test_official_and_geometric_are_equal_only_for_powers_of_two(num_heads: int)
 
 
 @given(st.integers(1, 300), st.sampled_from(["official", "geometric"]), st.floats(0.5, 16))
-def test_slopes_lie_between_the_smallest_and_one(num_heads: int, scheme: str, bias_max: float) -> None:
+def test_slopes_are_below_one_and_the_smallest_follows_from_bias_max(
+    num_heads: int, scheme: str, bias_max: float
+) -> None:
     slopes = alibi_slopes(num_heads, scheme, bias_max=bias_max)
     assert slopes.dtype == torch.float32
     assert bool((slopes < 1).all())
@@ -80,7 +82,7 @@ def test_half_life_e_fold_and_reach_equal_their_formulas() -> None:
     assert torch.allclose(torch.exp(-slopes[:2] * distance), torch.tensor(0.5))
 
 
-def test_learned_slopes_start_at_the_initial_ones_and_stay_positive() -> None:
+def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
     module = LearnedSlopes(alibi_slopes(8))
     assert torch.allclose(module(), alibi_slopes(8), rtol=1e-6)
     optimizer = torch.optim.SGD(module.parameters(), lr=100.0)

@@ -1,4 +1,4 @@
-"""What every implementation of attention provides."""
+"""The interface of the attention implementations."""
 
 from collections.abc import Callable
 from typing import NamedTuple

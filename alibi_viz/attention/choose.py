@@ -105,13 +105,13 @@ def choose_backend(
 
 
 def _choose(inputs: AttentionInputs) -> tuple[Backend, str]:
-    """The fastest backend and the reason. Never FlexAttention, because its first call compiles for seconds."""
+    """Return the fastest backend and the reason. Never FlexAttention, because its first call compiles for seconds."""
     slopes = inputs.slopes
     learned = slopes is not None and slopes.requires_grad
     if inputs.query_length == 1:
         return MASK, "for a single query the bias is a single row"
-    # Not on a GPU, whose fastest kernel takes no mask; not for learned slopes, because no fast kernel computes a mask's
-    # gradient; not compiled, because each length would need a graph of its own.
+    # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no
+    # fast kernel computes the gradient of a mask; or under torch.compile, where each length would need its own graph.
     strip_is_fast = inputs.query.is_cpu and not learned and not torch.compiler.is_compiling()
     strip_is_fast = strip_is_fast and STRIP.unsupported_reason(inputs) is None
     if strip_is_fast and inputs.key_length <= STRIP_UP_TO:

@@ -58,30 +58,30 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _block_mask(inputs: AttentionInputs, offset: int) -> BlockMask | None:
-    real, device = inputs.key_padding_mask, str(inputs.query.device)
-    if real is None:
+    is_real, device = inputs.key_padding_mask, str(inputs.query.device)
+    if is_real is None:
         return _causal_block_mask(inputs.query_length, inputs.key_length, device) if inputs.causal else None
-    first = _as_tensor(offset, real)
+    first_query = _as_tensor(offset, is_real)
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return real[batch, key] & (key <= query + first) if inputs.causal else real[batch, key]
+        return is_real[batch, key] & (key <= query + first_query) if inputs.causal else is_real[batch, key]
 
-    return create_block_mask(visible, len(real), None, inputs.query_length, inputs.key_length, device=device)
+    return create_block_mask(visible, len(is_real), None, inputs.query_length, inputs.key_length, device=device)
 
 
 @lru_cache(maxsize=8)
 def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
     with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-        first = _as_tensor(key_length - query_length, torch.empty(0, device=device))
+        first_query = _as_tensor(key_length - query_length, torch.empty(0, device=device))
 
         def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            return key <= query + first
+            return key <= query + first_query
 
         return create_block_mask(visible, None, None, query_length, key_length, device=device)
 
 
 def _as_tensor(offset: int, like: Tensor) -> Tensor:
-    """Avoid an int that changes between calls: torch 2.13 generates C++ code for it that does not compile."""
+    """Convert to a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code."""
     return torch.tensor(offset, device=like.device)
 
 

@@ -27,7 +27,7 @@ __all__ = ["FLOAT16_MAX", "FOLDED", "coordinates", "fold"]
 FLOAT16_MAX = 65_504  # positions below it are the exact sum of two float16 or two bfloat16 numbers
 _EXACT_IN_FLOAT32 = 2**24  # float32 represents every integer up to here
 _PADDING_MARGIN = 200.0  # a padded key's logit is this far below all others, so its weight is exactly 0
-_CHUNK_BYTES = 8 * 2**20  # size of a folded tensor that is allocated at a time if no gradient is needed
+_CHUNK_BYTES = 8 * 2**20  # approximate size of the query in each chunk, if no gradient is needed
 _ROW_UNIT = 64.0  # -m i is stored in units of 64 to stay within float16; a power of two loses no digits
 
 
@@ -52,11 +52,11 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
              [-0.5000,  0.0000,  0.5000],
              [-1.0000, -0.5000,  0.0000]]])
     """
-    work = torch.float64 if dtype == torch.float64 else torch.float32
-    slope = slopes.to(work)[:, None] / scale  # [heads, 1]
-    position = positions[..., None, :].to(work)  # [..., 1, length]
+    compute_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    slope = slopes.to(compute_dtype)[:, None] / scale  # [heads, 1]
+    position = positions[..., None, :].to(compute_dtype)  # [..., 1, length]
     row = -slope * position  # [..., heads, length]
-    if dtype == work:
+    if dtype == compute_dtype:
         query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
         return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
 
@@ -64,7 +64,8 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     fine = position.remainder(exact)
     coarse = position - fine
     high = slope.to(dtype)
-    low = (slope.detach() - high.detach().to(work)).to(dtype)  # detached: the gradient of the sum flows through `high`
+    # detached: the gradient of the sum flows through `high`
+    low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)
     high, low = high.expand_as(row), low.expand_as(row)
     for_query = torch.stack(((row / _ROW_UNIT).to(dtype), high, high, low, low), dim=-1)
     for_key = torch.stack((torch.full_like(position, _ROW_UNIT), coarse, fine, coarse, fine), dim=-1).to(dtype)
@@ -72,25 +73,25 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
 
 
 def fold(inputs: AttentionInputs) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value with the coordinates prepended: [batch, heads, length, extra + head_dim].
+    """Prepend the coordinates to query, key and value: [batch, heads, length, extra + head_dim].
 
     Padded keys get one more coordinate, a penalty. The value is padded with zeros, because the kernel needs the same
     head_dim for all three.
     """
-    query, key, value, slopes, real = inputs.query, inputs.key, inputs.value, inputs.slopes, inputs.key_padding_mask
+    query, key, value, slopes, is_real = inputs.query, inputs.key, inputs.value, inputs.slopes, inputs.key_padding_mask
     if slopes is None:
-        if real is None:
+        if is_real is None:
             return query, key, value
         slopes = query.new_zeros(query.shape[1], dtype=torch.float32)
     positions = inputs.key_positions()
     if inputs.positions is not None and inputs.key_length:
         positions = positions - positions.amin(-1, keepdim=True)  # only differences matter, and small numbers are exact
     for_query, for_key = coordinates(slopes, positions, query.dtype, inputs.scaling)
-    if real is not None:
-        real = real[:, None, :, None]  # [batch, 1, key, 1]
-        key = key.masked_fill(~real, 0.0)
-        penalty = (~real).to(query.dtype) * -_padding_penalty(query, key, slopes, inputs)
-        at_origin = for_key * real  # position 0 for padding, or a nearby padded key could beat a distant token
+    if is_real is not None:
+        is_real = is_real[:, None, :, None]  # [batch, 1, key, 1]
+        key = key.masked_fill(~is_real, 0.0)
+        penalty = (~is_real).to(query.dtype) * -_padding_penalty(query, key, slopes, inputs)
+        at_origin = for_key * is_real  # position 0 for padding, or a nearby padded key could beat a distant token
         at_origin[..., 0] = for_key[..., 0]
         for_key = torch.cat((at_origin, penalty), dim=-1)
         for_query = pad(for_query, (0, 1), value=1.0)
@@ -102,12 +103,14 @@ def fold(inputs: AttentionInputs) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def _padding_penalty(query: Tensor, key: Tensor, slopes: Tensor, inputs: AttentionInputs) -> Tensor:
-    """How far, before scaling, a padded key's logit must be lowered to be below any sum of content and bias."""
+    """How much to lower a padded key's logit, before scaling, so that it lies below the logits of all real keys."""
     if not query.numel() or not key.numel():
         return query.new_zeros(())
-    work = torch.float64 if query.dtype == torch.float64 else torch.float32
-    content = query.to(work).norm(dim=-1).amax() * key.to(work).norm(dim=-1).amax()  # at least |q . k|
-    bonus = (-slopes.to(work)).clamp(min=0).amax() * inputs.key_length  # of position 0, if a slope is negative
+    compute_dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    # an upper bound of |q . k|
+    content = query.to(compute_dtype).norm(dim=-1).amax() * key.to(compute_dtype).norm(dim=-1).amax()
+    # the bias of a key at position 0 is positive if a slope is negative
+    bonus = (-slopes.to(compute_dtype)).clamp(min=0).amax() * inputs.key_length
     penalty = 3 * content + (bonus + _PADDING_MARGIN) / inputs.scaling
     return penalty.clamp(max=torch.finfo(query.dtype).max).to(query.dtype)
 
@@ -140,13 +143,14 @@ def _attend_chunk(inputs: AttentionInputs) -> Tensor:
         enable_gqa=inputs.group_size > 1,
     )[..., -inputs.query.shape[-1] :]
     if inputs.key_padding_mask is not None:
-        sees_token = inputs.key_padding_mask.cumsum(dim=1) > 0  # [batch, key]: a real key at or before this position
-        output = output.masked_fill(~sees_token[:, None, :, None], 0.0)
+        # [batch, key]: whether there is a real key at or before this position
+        has_visible_key = inputs.key_padding_mask.cumsum(dim=1) > 0
+        output = output.masked_fill(~has_visible_key[:, None, :, None], 0.0)
     return output
 
 
 def _chunks(inputs: AttentionInputs) -> Iterator[tuple[slice, slice, AttentionInputs]]:
-    """Slices of the batch and of the query heads, with the inputs cut to them."""
+    """Yield slices of the batch and of the query heads, and the inputs restricted to them."""
     group, query = inputs.group_size, inputs.query
     batch, key_heads = inputs.key.shape[:2]
     bytes_per_key_head = group * inputs.query_length * query.shape[-1] * query.element_size()
@@ -180,7 +184,7 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
 
 
 def _inexact_reason(inputs: AttentionInputs) -> str | None:
-    """Why the coordinates would overflow or be inexact. Slopes and positions are read only on the CPU, uncompiled."""
+    """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when compiling."""
     dtype = inputs.query.dtype
     if inputs.scaling <= 0:
         return "the coordinates are divided by the scale, which must be positive"

@@ -1,4 +1,4 @@
-"""The arguments of attention: checked once, with the bias and the visibility mask that follow from them."""
+"""The arguments of attention: their checks, and the bias and visibility mask computed from them."""
 
 import math
 from collections.abc import Callable
@@ -15,13 +15,13 @@ __all__ = ["AttentionInputs", "autocast_dtype"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
-    """The dtype to which autocast casts a tensor before a matrix product; None if it is off or leaves it alone."""
-    kind = tensor.device.type
+    """The dtype to which autocast casts a tensor before a matrix product; None if it keeps its dtype."""
+    device_type = tensor.device.type
     try:
-        enabled = torch.is_autocast_enabled(kind)
+        enabled = torch.is_autocast_enabled(device_type)
     except RuntimeError:  # autocast does not exist on the meta device
         return None
-    return torch.get_autocast_dtype(kind) if enabled and tensor.dtype != torch.float64 else None
+    return torch.get_autocast_dtype(device_type) if enabled and tensor.dtype != torch.float64 else None
 
 
 class AttentionInputs(NamedTuple):
@@ -68,7 +68,7 @@ class AttentionInputs(NamedTuple):
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
     def key_positions(self) -> Tensor:
-        """int64 [key] or [batch, key]; the queries have the last of them."""
+        """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
         return (
             torch.arange(self.key_length, device=self.key.device) if self.positions is None else self.positions.long()
         )
@@ -93,7 +93,7 @@ class AttentionInputs(NamedTuple):
         return visible if self.attn_mask is None else visible & self.attn_mask
 
     def autocast(self) -> "AttentionInputs":
-        """These inputs with query, key and value cast as torch's own attention casts them under autocast."""
+        """Return these inputs with query, key and value cast as torch's fused attention does under autocast."""
         dtype = autocast_dtype(self.query)
         if dtype is None:
             return self
@@ -165,7 +165,7 @@ class AttentionInputs(NamedTuple):
         if mask is not None:
             self._check_dtype("attn_mask", mask, "bool, True where a query may attend", _is_bool)
             full = [*self.query.shape[:3], self.key_length]
-            if mask.ndim != 4 or any(given not in (1, size) for given, size in zip(mask.shape, full, strict=True)):
+            if mask.ndim != 4 or any(actual not in (1, size) for actual, size in zip(mask.shape, full, strict=True)):
                 raise ValueError(
                     f"attn_mask must broadcast to [batch, heads, query, key] = {full}, got {list(mask.shape)}"
                 )

@@ -1,11 +1,11 @@
 """Blockwise causal attention that reuses a single block of bias.
 
 The bias depends only on the distance i - j, so every block of 192 consecutive queries needs the same values, shifted
-along the keys. We compute the block for the last 192 queries, [heads, 192, key], and slice it for all others: queries
-that end at position e attend to the first e keys, with the lower right corner [heads, 192, e] of the block.
+along the keys. We compute the block for the last 192 queries, [heads, 192, key], and slice it for all others. Queries
+e - 192 to e - 1 attend to the first e keys and use the lower right corner of the block, [heads, 192, e].
 
 This avoids a [query, key] tensor and work on masked keys. torch's causal kernel computes keys in blocks of 512 and
-masks the future ones in the last block; here at most 191 keys per query are computed in vain. On the CPU that saves
+masks the future ones in the last block; here at most 191 masked keys per query are computed. On the CPU that saves
 about as much time as reading the bias costs, and more up to 512 tokens, where ALiBi is faster than `is_causal` without
 a bias.
 """
@@ -27,9 +27,9 @@ _LARGEST_CACHED = 2**14  # heads * keys; the cache then takes at most 32 MiB in 
 
 
 def bias_strip(slopes: Tensor, key_length: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The bias of the last queries, -inf where a key lies ahead: [1, heads, min(192, key), key].
+    """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key].
 
-    A small one is a view of a shared cache: read it, don't write to it.
+    Small results are views of a shared cache: read them, don't write to them.
 
     >>> bias_strip(torch.tensor([0.5]), 3)
     tensor([[[[ 0.0000,    -inf,    -inf],
@@ -46,19 +46,19 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     query, key, value = inputs.query, inputs.key, inputs.value
     slopes = torch.zeros(1, device=query.device) if inputs.slopes is None else inputs.slopes
     # float32 for half precision too: torch's CPU kernel accepts such a mask, and it is exact
-    widened = query.device.type == "cpu" and query.dtype != torch.float64
-    strip = bias_strip(slopes, inputs.key_length, dtype=torch.float32 if widened else query.dtype)
+    use_float32 = query.device.type == "cpu" and query.dtype != torch.float64
+    strip = bias_strip(slopes, inputs.key_length, dtype=torch.float32 if use_float32 else query.dtype)
     height, width = strip.shape[-2:]
     end = inputs.key_length - inputs.query_length
     outputs = []
     for block in query.split(SMALL_BLOCK if inputs.key_length <= SHORT_KEYS else ROWS, dim=2):
         end += block.shape[2]
-        everything = end == inputs.key_length  # a full slice would still cost a copy in the backward pass
+        is_last_block = end == inputs.key_length  # a full slice would still cost a copy in the backward pass
         output = scaled_dot_product_attention(
             block,
-            key if everything else key[:, :, :end],
-            value if everything else value[:, :, :end],
-            attn_mask=strip[:, :, height - block.shape[2] :, width - end :],  # with 3 axes, torch takes a slow path
+            key if is_last_block else key[:, :, :end],
+            value if is_last_block else value[:, :, :end],
+            attn_mask=strip[:, :, height - block.shape[2] :, width - end :],  # 4 axes: with 3, torch takes a slow path
             dropout_p=inputs.dropout,
             scale=inputs.scaling,
             enable_gqa=inputs.group_size > 1,

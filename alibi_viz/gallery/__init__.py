@@ -1,6 +1,7 @@
-"""Other systems' faulty slopes and biases, dated and sourced, for lessons and for tests that must be able to fail.
+"""Faulty ALiBi slopes and biases from other systems, with their dates and sources.
 
-The library itself uses none of them. `EXHIBITS` lists the faults; `who_agrees` compares the slopes.
+Lessons explain them and tests use them as counterexamples; the library itself uses none. `EXHIBITS` lists the
+faults; `who_agrees` compares the slopes.
 """
 
 from alibi_viz.gallery.biases import (

@@ -1,6 +1,6 @@
 """Faulty biases of other systems, reproduced in a few lines each.
 
-A wrong bias raises no error: the model trains, a little worse or a lot. The tests state every fault as a number.
+A wrong bias raises no error: the model still trains, only worse. The tests measure the effect of every fault.
 """
 
 import torch
@@ -102,8 +102,8 @@ def fairseq_mask(slopes: Tensor, batch: int, length: int, *, tokens_per_sample: 
 def bloom_in_bfloat16(slopes: Tensor, length: int) -> Tensor:
     """m j rounded to the eight significant bits of bfloat16, [heads, 1, length].
 
-    `build_alibi_tensor` returns the bias in the model's dtype; Falcon's multiplies in bfloat16 for every dtype. As
-    -m (i - j) the bias would be small, and exact, where the weights are large.
+    `build_alibi_tensor` returns the bias in the model's dtype; Falcon's multiplies in bfloat16 for every dtype. In
+    the form -m (i - j), the keys with the largest weights would have small biases, which bfloat16 represents exactly.
     """
     return alibi_bias(slopes, length, form="key", dtype=torch.bfloat16)
 

@@ -14,11 +14,11 @@ class Exhibit:
     """A faulty rule of another system.
 
     Attributes:
-        name: a few words for the fault.
-        system: whose code it is, with its version or date.
+        name: a short name of the fault.
+        system: the project with this fault, and its version or date.
         source: the URL of the code, or of the pull request or issue about it.
         fault: what is wrong, in a sentence.
-        rule: the function that computes what that code computed.
+        rule: the function that reproduces the fault.
     """
 
     name: str

@@ -25,7 +25,7 @@ def fairseq(num_heads: int) -> list[float]:
 
 
 def bloom(num_heads: int) -> list[float]:
-    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, the test of
+    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, the tests of
     flash-attention, labml since July 2022)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     base, finer = 2 ** (-8 / closest), 2 ** (-4 / closest)
@@ -54,7 +54,7 @@ def jaketae(num_heads: int) -> list[float]:
 
 
 def halving(num_heads: int) -> list[float]:
-    """1/2, 1/4, 1/8, ...: right for eight heads, the paper's example, and for no other number."""
+    """1/2, 1/4, 1/8, ...: correct only for eight heads, the paper's example."""
     return [2.0**-head for head in range(1, num_heads + 1)]
 
 

@@ -11,7 +11,8 @@ from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 __all__ = ["POSITIONS", "TransformerConfig"]
 
-POSITIONS: dict[str, type[Any]] = {}  # position methods by name, in the order of menus; `positions.register` adds them
+# Position methods by name, in the order that menus list them. `positions.register` adds them.
+POSITIONS: dict[str, type[Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class TransformerConfig:
 
     Attributes:
         num_layers, d_model, num_heads: sizes; `d_model` is a multiple of `num_heads`.
-        dropout: probability, applied to attention weights, to what each block adds, and to the token vectors.
+        dropout: probability, applied to attention weights, residual branches and token vectors.
         causal: True for a decoder, False for an encoder.
         position: a position method, one of the names in `POSITIONS`.
         scheme: slopes of ALiBi, as in `alibi_slopes`; "forget" starts at them.
@@ -28,7 +29,7 @@ class TransformerConfig:
         learned_slopes: make the slopes of ALiBi trainable.
         max_length: the training length. It is the table size of learned positions, and sets the buckets of "t5" and the
             threshold of "fire"; other methods ignore it.
-        expansion_factor: hidden width of the feed-forward layers, in units of `d_model`.
+        expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
     Raises ValueError when a value is out of range or values do not fit together.

@@ -1,4 +1,4 @@
-"""The key-value cache of decoding: store what attention computed for earlier tokens, and process only new ones."""
+"""Key-value cache for decoding: store the keys and values of earlier tokens, and process only new tokens."""
 
 import torch
 from torch import Tensor
@@ -26,17 +26,17 @@ class KeyValueCache:
         self._buffers: tuple[Tensor, ...] = ()
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """The tensors of all tokens so far, as views into the cache, one for each argument."""
+        """Add the new tokens, and return the tensors of all tokens so far: views into the cache, one per argument."""
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
             raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
         if not self._buffers:
             self._buffers = tuple(_empty(tensor, 0) for tensor in new)
-        added = new[0].shape[-2]
+        new_length = new[0].shape[-2]
         for buffer, tensor in zip(self._buffers, new, strict=True):
-            if _layout(buffer) != _layout(tensor) or tensor.shape[-2] != added:
-                expected, got = _describe(buffer, added), _describe(tensor, tensor.shape[-2])
+            if _layout(buffer) != _layout(tensor) or tensor.shape[-2] != new_length:
+                expected, got = _describe(buffer, new_length), _describe(tensor, tensor.shape[-2])
                 raise ValueError(f"tensors appended to the cache must be {expected}, got {got}")
-        end = self.length + added
+        end = self.length + new_length
         if end > self._buffers[0].shape[-2]:
             capacity = 1 << (end - 1).bit_length()  # the next power of two
             larger = tuple(_empty(tensor, capacity) for tensor in new)
@@ -59,5 +59,5 @@ def _describe(tensor: Tensor, length: int) -> str:
 
 
 def _layout(tensor: Tensor) -> tuple[object, ...]:
-    """Everything that must agree between cached and new tensors."""
+    """The sizes, dtype and device, which must be equal for cached and new tensors."""
     return (*tensor.shape[:-2], tensor.shape[-1], tensor.dtype, tensor.device)

@@ -49,7 +49,7 @@ class LanguageModel(nn.Module):
             raise TypeError(f"tokens must be an integer tensor [batch, length], got {got}")
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
-        tokens = tokens.long()  # an embedding takes no uint8
+        tokens = tokens.long()  # nn.Embedding does not accept uint8
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
             low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
             if low < 0 or high >= self.config.vocabulary:
@@ -67,7 +67,7 @@ class LanguageModel(nn.Module):
         use_cache: bool = True,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Continue the tokens by `new_tokens` more: int64 [batch, length + new_tokens].
+        """Generate `new_tokens` tokens after the given ones: int64 [batch, length + new_tokens].
 
         Args:
             tokens: integers [batch, length], with at least one token.
@@ -98,7 +98,7 @@ class LanguageModel(nn.Module):
         for _ in range(new_tokens):
             logits = self(new if use_cache else tokens, cache)[:, -1]  # [batch, vocabulary]
             if temperature:
-                logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature gives no infinity
+                logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature cannot overflow
                 new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)
             else:
                 new = logits.argmax(-1, keepdim=True)

@@ -22,7 +22,7 @@ class SelfAttention(nn.Module):
             `num_heads` by default.
         causal: True for a decoder, False for an encoder.
         dropout: probability of dropping an attention weight during training.
-        bias: whether the projections add a learned constant.
+        bias: whether the projections have a bias term.
 
     Raises ValueError when the sizes do not fit.
     """
@@ -70,10 +70,10 @@ class SelfAttention(nn.Module):
     def forward(
         self, x: Tensor, cache: KeyValueCache | None = None, *, key_padding_mask: Tensor | None = None
     ) -> Tensor:
-        """Attend to the tokens of `x`, and to those in the cache, to which `x` is added.
+        """Attend to the tokens of `x` and to cached tokens. The keys and values of `x` are added to the cache.
 
         `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
-        takes one. Raises TypeError or ValueError when the input does not fit; the cache is then left as it was.
+        takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
@@ -106,7 +106,7 @@ class AlibiSelfAttention(SelfAttention):
 
     Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
     real token). Raises ValueError when the sizes do not fit, and TypeError or ValueError when called with an input
-    that does not fit; the cache is then left as it was.
+    that does not fit; the cache is then unchanged.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape

@@ -52,7 +52,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(config.d_model)
 
     def new_cache(self) -> list[KeyValueCache]:
-        """Empty caches, one per layer, to pass to every call of one decoding."""
+        """Empty caches, one per layer, to pass to every call while decoding."""
         return [KeyValueCache() for _ in self.blocks]
 
     def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:

@@ -9,13 +9,16 @@ from torch import Tensor
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, causal_mask
 from tests.literal import literal_attention, literal_bias
 
-BACKENDS = ("eager", "mask", "folded", "auto")  # support causal attention with any mask and any positions
+BACKENDS = ("eager", "mask", "folded", "auto")  # these support causal attention with any mask and positions
 
 
-def supported(rows: int, columns: int, causal: bool, has_mask: bool = False) -> list[str]:
-    """Folding needs a causal mask and as many queries as keys; a strip needs a causal mask and no other mask."""
-    needs = {"folded": causal and rows == columns, "strip": causal and not has_mask}
-    return [name for name in (*BACKENDS, "strip") if needs.get(name, True)]
+def supporting_backends(rows: int, columns: int, causal: bool, has_mask: bool = False) -> list[str]:
+    """Return the backends that support the call.
+
+    "folded" needs a causal mask and as many queries as keys; "strip" needs a causal mask and no other mask.
+    """
+    conditions = {"folded": causal and rows == columns, "strip": causal and not has_mask}
+    return [name for name in (*BACKENDS, "strip") if conditions.get(name, True)]
 
 
 def unit_normal(
@@ -44,7 +47,7 @@ def literal(
     padded=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_trace_and_backends_equal_the_double_loop(
+def test_trace_and_backends_match_the_reference_loop(
     *, lengths: list[int], batch: int, heads: int, causal: bool, padded: bool, seed: int
 ) -> None:
     rows, columns = lengths
@@ -55,7 +58,7 @@ def test_trace_and_backends_equal_the_double_loop(
 
     trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=real)
     assert torch.allclose(trace.weights, weights, atol=1e-12)
-    for backend in supported(rows, columns, causal, padded):
+    for backend in supporting_backends(rows, columns, causal, padded):
         output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=real, backend=backend)
         assert output.shape == (batch, heads, rows, 4)
         assert torch.allclose(output, expected, atol=1e-12), backend
@@ -63,12 +66,12 @@ def test_trace_and_backends_equal_the_double_loop(
 
 @pytest.mark.parametrize("key_heads", [1, 2, 4])
 @pytest.mark.parametrize("causal", [True, False])
-def test_grouped_query_heads_equal_the_double_loop(key_heads: int, causal: bool) -> None:
+def test_grouped_query_attention_matches_the_reference_loop(key_heads: int, causal: bool) -> None:
     q, k, v = unit_normal(2, 4, 6, 6, 8)
     k, v, slopes = k[:, :key_heads], v[:, :key_heads], alibi_slopes(4)
     expected, weights = literal(q, k, v, slopes, causal=causal, real=None)
     assert torch.allclose(attention_trace(q, k, slopes, causal=causal).weights, weights, atol=1e-12)
-    for backend in supported(6, 6, causal):
+    for backend in supporting_backends(6, 6, causal):
         assert torch.allclose(alibi_attention(q, k, v, slopes, causal=causal, backend=backend), expected, atol=1e-12)
 
 
@@ -150,10 +153,10 @@ def test_mask_cached_in_inference_mode_supports_autograd() -> None:
 def test_logits_of_the_trace_are_content_plus_bias() -> None:
     q, k, _ = unit_normal(1, 2, 3, 5, 8)
     trace = attention_trace(q, k, alibi_slopes(2))
-    seen = trace.logits > -math.inf
-    assert torch.equal(trace.logits[seen], (trace.content + trace.bias)[seen])
+    visible = trace.logits > -math.inf
+    assert torch.equal(trace.logits[visible], (trace.content + trace.bias)[visible])
     assert torch.allclose(trace.weights.sum(-1), torch.ones(1, 2, 3, dtype=torch.float64))
-    assert int((~seen).sum()) == 2 * (2 + 1)
+    assert int((~visible).sum()) == 2 * (2 + 1)
 
 
 def test_bias_is_not_divided_by_the_root_of_head_dim() -> None:
@@ -180,7 +183,7 @@ def test_fully_masked_queries_return_zeros_and_finite_gradients(backend: str) ->
 def test_gradients_equal_finite_differences(causal: bool) -> None:
     q, k, v = unit_normal(1, 2, 5, 5, 4)
     slopes = torch.tensor([0.5, 0.1], dtype=torch.float64, requires_grad=True)
-    for backend in supported(5, 5, causal):
+    for backend in supporting_backends(5, 5, causal):
         assert torch.autograd.gradcheck(
             lambda *tensors, backend=backend: alibi_attention(*tensors, causal=causal, backend=backend),
             (q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), slopes),

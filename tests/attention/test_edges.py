@@ -1,4 +1,4 @@
-"""Calls at the limits of a fast backend: it is exact, or it refuses and `auto` selects another."""
+"""Edge cases of the fast backends: each is exact, or raises an error and `auto` selects another backend."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def largest_error(
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", ["auto", "eager", "mask", "strip", "folded"])
-def test_autocast_casts_before_folding(backend: str, dtype: torch.dtype) -> None:
+def test_every_backend_returns_the_autocast_dtype_and_auto_still_folds(backend: str, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100)
     reference = alibi_attention(q, k, v, SLOPES)
     with torch.autocast("cpu", dtype):
@@ -91,15 +91,17 @@ def test_padded_keys_are_masked_at_any_scale(scale: float, slopes: Tensor | None
     assert float((output - reference).abs().max()) < 3e-5
 
 
-@pytest.mark.parametrize("factor", [1.0, 60.0])
-@pytest.mark.parametrize(("scale", "steep"), [(None, 1.0), (300.0, 1.0), (1000.0, 1.0), (None, -128.0)])
+@pytest.mark.parametrize("query_factor", [1.0, 60.0])
+@pytest.mark.parametrize(("scale", "slope_factor"), [(None, 1.0), (300.0, 1.0), (1000.0, 1.0), (None, -128.0)])
 def test_large_padded_keys_and_values_do_not_affect_the_output(
-    factor: float, scale: float | None, steep: float
+    query_factor: float, scale: float | None, slope_factor: float
 ) -> None:
     q, k, v = qkv(900)
     real = torch.arange(900)[None] >= 450
     v[:, :, :450], k[:, :, :450] = 1e6, 1e3
-    output = alibi_attention(factor * q, k, v, steep * SLOPES, key_padding_mask=real, scale=scale, backend="folded")
+    output = alibi_attention(
+        query_factor * q, k, v, slope_factor * SLOPES, key_padding_mask=real, scale=scale, backend="folded"
+    )
     assert float(output[:, :, 450:].abs().max()) < 10
 
 

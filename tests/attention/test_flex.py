@@ -1,4 +1,4 @@
-"""FlexAttention. Few tests, because each new kind of call compiles C++ for seconds."""
+"""FlexAttention. There are few tests, because each new kind of call takes seconds to compile."""
 
 import os
 import shutil
@@ -22,8 +22,8 @@ def test_score_mod_equals_the_bias(symmetric: bool) -> None:
     for h in range(3):
         for i in range(rows):
             for j in range(columns):
-                where = [torch.tensor(index) for index in (0, h, i, j)]
-                assert torch.equal(score_mod(torch.tensor(0.0), *where), bias[h, i, j])
+                indices = [torch.tensor(index) for index in (0, h, i, j)]
+                assert torch.equal(score_mod(torch.tensor(0.0), *indices), bias[h, i, j])
 
 
 @needs_compiler

@@ -36,11 +36,11 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
     assert query.dtype == key.dtype == dtype
     product = (query.double() @ key.double().mT) * scale
     expected = alibi_bias(slopes, length, dtype=torch.float64)
-    # up to a constant per row, which cancels in the softmax
+    # The diagonal is the constant that differs per row and cancels in the softmax.
     difference = (product - product.diagonal(dim1=1, dim2=2)[:, :, None]) - expected
-    slope_digits = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.05}[dtype]
-    assert float(difference.abs().max()) < slope_digits  # of biases up to 2,100
-    assert float((product.diagonal(dim1=1, dim2=2)).abs().max()) < 10  # ... and that constant is small
+    tolerance = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.05}[dtype]
+    assert float(difference.abs().max()) < tolerance  # for biases up to 2,100
+    assert float((product.diagonal(dim1=1, dim2=2)).abs().max()) < 10  # the constant is small
 
 
 def test_positions_are_exact_in_half_precision() -> None:
@@ -82,7 +82,7 @@ def test_half_precision_error_is_at_most_1_5_times_that_of_the_mask(dtype: torch
     assert folded < 1.5 * masked
 
 
-def test_without_the_split_bfloat16_is_ten_times_less_accurate() -> None:
+def test_bfloat16_without_split_positions_is_ten_times_less_accurate() -> None:
     q, k, v = unit_normal(8, 2048, 32, torch.bfloat16)
     slopes, positions, rows = alibi_slopes(8), torch.arange(2048.0), torch.arange(2047, 0, -37)
     for_key = torch.stack((torch.ones(2048), positions), -1).to(torch.bfloat16)
@@ -108,7 +108,7 @@ def test_gradients_equal_those_of_the_mask() -> None:
 
 
 def test_no_query_by_key_tensor_is_allocated() -> None:
-    class Largest(TorchDispatchMode):
+    class LargestTensor(TorchDispatchMode):
         numel = 0
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -119,7 +119,7 @@ def test_no_query_by_key_tensor_is_allocated() -> None:
             return result
 
     q, k, v = unit_normal(4, 4096, 32)
-    with Largest() as largest:
+    with LargestTensor() as largest:
         alibi_attention(q, k, v, alibi_slopes(4))
     assert largest.numel == 4 * 4096 * (32 + 2)
 
@@ -128,7 +128,7 @@ def test_output_does_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatc
     q, k, v = torch.randn(3, 3, 4, 50, 8, dtype=torch.float64)
     real = torch.rand(3, 50) < 0.7
     positions = torch.rand(3, 50).mul(9).long().cumsum(1)
-    for size in (10**9, 2 * 50 * 8 * 8, 1):  # all at once; two heads at a time; one
+    for size in (10**9, 2 * 50 * 8 * 8, 1):  # all heads at once; two heads at a time; one head
         monkeypatch.setattr("alibi_viz.attention.folded._CHUNK_BYTES", size)
         for case in ({}, {"key_padding_mask": real}, {"positions": positions}, {"positions": positions[0]}):
             folded = alibi_attention(q, k[:, :2], v[:, :2], alibi_slopes(4), backend="folded", **case)
@@ -154,7 +154,7 @@ def test_unsupported_calls_raise_with_the_reason_and_auto_selects_the_mask() -> 
         alibi_attention(q[:, :, 1:], k, v, slopes, backend="folded")
     with pytest.raises(ValueError, match="may not fit into half precision"):
         alibi_attention(q.half(), k.half(), v.half(), slopes, positions=torch.arange(2049), backend="folded")
-    trained = slopes.clone().requires_grad_()
-    assert choose_backend(q, k, trained).name == "folded"
-    assert choose_backend(q.half(), k.half(), trained).reason.startswith("folding would round the gradient")
-    assert choose_backend(q[:, :, :300], k[:, :, :300], trained).reason.startswith("below 768 tokens")
+    learned_slopes = slopes.clone().requires_grad_()
+    assert choose_backend(q, k, learned_slopes).name == "folded"
+    assert choose_backend(q.half(), k.half(), learned_slopes).reason.startswith("folding would round the gradient")
+    assert choose_backend(q[:, :, :300], k[:, :, :300], learned_slopes).reason.startswith("below 768 tokens")

@@ -1,4 +1,4 @@
-"""For random arguments, valid or not: the output of the float64 double loop, or an error that names the problem."""
+"""For random arguments, the output matches the float64 reference loop or the error names the invalid argument."""
 
 import math
 from typing import Any
@@ -29,14 +29,14 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     rows, columns = (columns, rows) if fault == "lengths" else (rows, columns)
 
     def tensor(name: str, *shape: int) -> Tensor:
-        kind = dtype
+        tensor_dtype = dtype
         if name == fault and draw(st.booleans()):
-            kind = draw(st.sampled_from(DTYPES))
+            tensor_dtype = draw(st.sampled_from(DTYPES))
         elif name == fault:
             sizes = list(shape)
             sizes[draw(st.integers(0, len(sizes) - 1))] += draw(st.sampled_from([-1, 1]))
             shape = tuple(max(size, 0) for size in sizes)
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(kind)
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(tensor_dtype)
 
     slopes = tensor("slopes", heads)
     if fault == "slopes" and len(slopes) and slopes.is_floating_point():
@@ -57,23 +57,23 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(arguments())
-def test_output_equals_the_double_loop_or_the_error_names_the_argument(given_: dict[str, Any]) -> None:
+def test_output_matches_the_reference_loop_or_the_error_names_the_argument(call_arguments: dict[str, Any]) -> None:
     try:
-        output = alibi_attention(**given_)
+        output = alibi_attention(**call_arguments)
     except (TypeError, ValueError) as error:
-        named = ("query", "key", "value", "slopes", "mask", "backend")
-        assert any(name in str(error) for name in named), f"unclear: {error}"
+        argument_names = ("query", "key", "value", "slopes", "mask", "backend")
+        assert any(name in str(error) for name in argument_names), f"unclear: {error}"
         assert "got" in str(error) or "must be" in str(error) or "does not support" in str(error)
         return
-    q, k, v = given_["query"], given_["key"], given_["value"]
-    slopes, causal, real = given_["slopes"], given_["causal"], given_["key_padding_mask"]
+    q, k, v = call_arguments["query"], call_arguments["key"], call_arguments["value"]
+    slopes, causal, real = call_arguments["slopes"], call_arguments["causal"], call_arguments["key_padding_mask"]
     rows, columns = q.shape[2], k.shape[2]
     form = "relative" if causal else "symmetric"
     bias = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
     expected, _ = literal_attention(q, k, v, bias, causal=causal, real=real)
     assert output.dtype == q.dtype
     assert output.shape == q.shape
-    assert torch.allclose(output.double(), expected, atol=TOLERANCE[q.dtype]), given_
+    assert torch.allclose(output.double(), expected, atol=TOLERANCE[q.dtype]), call_arguments
 
 
 @pytest.mark.parametrize("length", [0, 1])

@@ -9,9 +9,9 @@ from tests.attention.test_attention import unit_normal
 def test_slices_of_the_strip_equal_the_bias_of_any_block() -> None:
     slopes, length = alibi_slopes(4), 1000
     strip = bias_strip(slopes, length)[0]
-    whole = alibi_bias(slopes, length).masked_fill(~causal_mask(length), float("-inf"))
+    full_bias = alibi_bias(slopes, length).masked_fill(~causal_mask(length), float("-inf"))
     for first, end in ((0, 1), (0, 64), (64, 192), (300, 492), (999, 1000)):
-        assert torch.equal(strip[:, ROWS - (end - first) :, length - end :], whole[:, first:end, :end])
+        assert torch.equal(strip[:, ROWS - (end - first) :, length - end :], full_bias[:, first:end, :end])
 
 
 def test_cached_strip_does_not_allocate_the_full_square() -> None:
@@ -26,7 +26,7 @@ def test_cached_strip_does_not_allocate_the_full_square() -> None:
 )
 def test_strip_equals_eager_for_any_number_of_blocks(keys: int) -> None:
     q, k, v = unit_normal(2, 4, keys, keys, 8)
-    k, v = k[:, :2], v[:, :2]  # grouped heads as well
+    k, v = k[:, :2], v[:, :2]  # with grouped-query attention
     for rows in {1, keys // 2 + 1, keys}:
         for slopes in (alibi_slopes(4), alibi_slopes(4, "geometric", bias_max=1.0), None):
             last_queries = q[:, :, keys - rows :]

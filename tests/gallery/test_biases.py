@@ -1,4 +1,4 @@
-"""Each fault of the gallery as a number, so that lessons about it are correct."""
+"""Measure the effect of every fault in the gallery; the lessons quote these numbers."""
 
 import math
 
@@ -70,7 +70,7 @@ def test_fairseq_mask_is_silently_too_small_beyond_the_built_size() -> None:
 def test_bloom_in_bfloat16_gives_neighboring_keys_the_same_bias() -> None:
     near = gallery.bloom_in_bfloat16(SLOPES, 2048)[0, 0, -64:]
     assert sum(int((near == bias).sum()) > 1 for bias in near) == 64
-    assert len(near.unique()) == 9  # for 64 keys; they should all differ
+    assert len(near.unique()) == 9  # the 64 keys should have 64 different biases
     assert len(alibi_bias(SLOPES, 1, 2048, dtype=torch.bfloat16)[0, 0, -64:].unique()) == 64
 
 
@@ -91,7 +91,7 @@ def test_falcon_eager_bias_is_twice_that_of_sdpa() -> None:
     assert gallery.falcon_eager(SLOPES, 4, 64)[0, 0].tolist() == pytest.approx([0, 0.125, 0.25, 0.375])
 
 
-def test_exhibits_are_the_functions_of_the_gallery_with_their_description() -> None:
+def test_every_exhibit_has_a_unique_name_a_public_function_and_a_description() -> None:
     assert len({exhibit.name for exhibit in gallery.EXHIBITS}) == len(gallery.EXHIBITS) == 11
     for exhibit in gallery.EXHIBITS:
         assert getattr(gallery, exhibit.rule.__name__) is exhibit.rule

@@ -7,9 +7,9 @@ from alibi_viz.gallery import SLOPE_RULES, off_by_one, who_agrees
 
 @pytest.mark.parametrize("num_heads", range(1, 65))
 def test_three_systems_agree_with_the_official_slopes_for_every_head_count(num_heads: int) -> None:
-    power = num_heads & (num_heads - 1) == 0
+    is_power_of_two = num_heads & (num_heads - 1) == 0
     agreeing = {row["system"] for row in who_agrees(num_heads) if row["agrees"]}
-    expected = {"fairseq", "bloom", "mpt"} | ({"labml 2021", "jaketae"} if power else set())
+    expected = {"fairseq", "bloom", "mpt"} | ({"labml 2021", "jaketae"} if is_power_of_two else set())
     assert agreeing == expected | ({"halving"} if num_heads == 8 else set())
 
 

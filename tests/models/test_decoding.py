@@ -1,4 +1,4 @@
-"""Decoding with a key-value cache gives the same results as without."""
+"""Decoding with a key-value cache gives the same results as decoding without one."""
 
 import pytest
 import torch

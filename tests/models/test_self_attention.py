@@ -58,7 +58,7 @@ def test_sizes_that_do_not_fit_raise() -> None:
         AlibiSelfAttention(24, 6)(torch.zeros(2, 5, 23))
 
 
-def test_a_call_that_raises_leaves_the_cache_as_it_was() -> None:
+def test_a_call_that_raises_leaves_the_cache_unchanged() -> None:
     attention, cache = AlibiSelfAttention(24, 3).eval(), KeyValueCache()
     x = torch.randn(2, 6, 24)
     with torch.no_grad():

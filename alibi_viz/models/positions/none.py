@@ -1,4 +1,4 @@
-"""No position method: the baseline that every method has to beat."""
+"""No position method: the baseline for all others."""
 
 from alibi_viz.models.positions.base import Position, register
 

@@ -62,8 +62,8 @@ class T5Buckets(Relative):
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
         exact, last = self.num_buckets // 2, self.num_buckets - 1
-        share = torch.log(distance.double().clamp(min=exact) / exact) / math.log(self.max_distance / exact)
-        far = exact + (share * (self.num_buckets - exact) + 1e-9).long()  # 1e-9: ln 4 / ln 2 can round to below 2
+        fraction = torch.log(distance.double().clamp(min=exact) / exact) / math.log(self.max_distance / exact)
+        far = exact + (fraction * (self.num_buckets - exact) + 1e-9).long()  # 1e-9: ln 4 / ln 2 can round to below 2
         return torch.where(distance < exact, distance, far.clamp(max=last))
 
     def curve(self, distance: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ class T5Buckets(Relative):
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
-    It falls off far more slowly than a line. p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least
-    0.01, as in the authors' code.
+    It decreases far more slowly than a linear bias. p starts uniform in (0, 2) and a in (0, 1); both are clamped to at
+    least 0.01, as in the authors' code.
     """
 
     def __init__(self, num_heads: int) -> None:

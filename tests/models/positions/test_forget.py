@@ -1,4 +1,4 @@
-"""The forget gate, compared with a literal triple loop, and with ALiBi where the gate is constant."""
+"""Compare the forget gate with a plain loop, and with ALiBi where the gate is constant."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_constant_gate_equals_alibi() -> None:
     torch.testing.assert_close(bias[:, visible], expected[:, visible], atol=1e-3, rtol=1e-6)
 
 
-def test_differences_between_neighbors_stay_exact_far_into_a_text() -> None:
+def test_differences_between_neighbors_are_exact_after_20000_tokens() -> None:
     """The sum over 20,000 tokens is large; rounding it would lose the difference between two neighbors."""
     forget = Forget(5, alibi_slopes(8))
     steps = forget.bias(1, 20_000, torch.zeros(1, 20_000, 5))[0, :, 0].diff()

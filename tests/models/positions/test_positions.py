@@ -1,4 +1,4 @@
-"""What all position methods share, and the absolute ones, compared with literal attention."""
+"""The interface of all position methods, and the absolute ones compared with a reference implementation."""
 
 import math
 
@@ -28,7 +28,7 @@ def no_bias(rows: int, columns: int) -> Tensor:
 
 @pytest.mark.parametrize(("rows", "columns"), LENGTHS)
 @pytest.mark.parametrize("causal", [True, False])
-def test_alibi_equals_its_literal_double_loop(rows: int, columns: int, causal: bool) -> None:
+def test_alibi_matches_the_reference_loop(rows: int, columns: int, causal: bool) -> None:
     q, k, v = inputs(rows, columns)
     form = "relative" if causal else "symmetric"
     bias = literal_bias(alibi_slopes(HEADS), list(range(columns - rows, columns)), list(range(columns)), form)
@@ -56,7 +56,7 @@ def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("position", [Sinusoidal(8), Learned(8, 16)])
-def test_embeddings_begin_at_start(position: Position) -> None:
+def test_embedding_from_start_equals_a_slice_of_the_full_embedding(position: Position) -> None:
     whole = position.embed(torch.zeros(1, 12, 8))
     assert torch.equal(position.embed(torch.zeros(1, 5, 8), start=7), whole[:, 7:])
 

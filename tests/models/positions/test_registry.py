@@ -1,4 +1,4 @@
-"""A position method that is registered is available everywhere by its name."""
+"""A registered position method is available by name in the models, the lab and the command line."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def toy() -> Iterator[type[Relative]]:
     del POSITIONS["toy"]
 
 
-def test_methods_have_names_and_summaries_in_the_order_of_menus() -> None:
+def test_methods_have_names_and_summaries_and_are_in_menu_order() -> None:
     assert ", ".join(POSITIONS) == (
         "alibi, sinusoidal, rotary, learned, none, t5, kerple-log, sandwich, fire, decay, forget"
     )

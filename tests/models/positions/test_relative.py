@@ -1,4 +1,4 @@
-"""Biases that depend on the distance, compared with their formulas in a literal double loop."""
+"""Biases that depend on the distance, compared with their formulas in a plain loop."""
 
 import math
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def cases() -> list[tuple[str, Position, Formula]]:
     ]
 
 
-def looped(formula: Formula, rows: int, columns: int) -> Tensor:
+def bias_from_formula(formula: Formula, rows: int, columns: int) -> Tensor:
     out = torch.zeros(HEADS, rows, columns, dtype=torch.float64)
     for h in range(HEADS):
         for row in range(rows):
@@ -74,20 +74,20 @@ def looped(formula: Formula, rows: int, columns: int) -> Tensor:
 
 @pytest.mark.parametrize(("rows", "columns"), LENGTHS)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[0])
-def test_bias_equals_its_literal_double_loop(case: tuple[str, Position, Formula], rows: int, columns: int) -> None:
+def test_bias_matches_its_formula(case: tuple[str, Position, Formula], rows: int, columns: int) -> None:
     _, position, formula = case
     bias = position.bias(rows, columns)
     assert bias is not None
     assert bias.shape == (HEADS, rows, columns)
-    torch.testing.assert_close(bias.double(), looped(formula, rows, columns), atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(bias.double(), bias_from_formula(formula, rows, columns), atol=2e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case[0])
-def test_attend_equals_literal_attention_with_the_bias(case: tuple[str, Position, Formula], causal: bool) -> None:
+def test_attend_matches_reference_attention_with_the_bias(case: tuple[str, Position, Formula], causal: bool) -> None:
     _, position, formula = case
     q, k, v = torch.randn(3, 2, HEADS, 7, DIM, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    expected, _ = literal_attention(q[:, :, -3:], k, v, looped(formula, 3, 7), causal=causal)
+    expected, _ = literal_attention(q[:, :, -3:], k, v, bias_from_formula(formula, 3, 7), causal=causal)
     output = position.attend(q[:, :, -3:], k, v, causal=causal)
     torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
 

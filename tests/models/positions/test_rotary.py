@@ -10,10 +10,10 @@ from alibi_viz.models.positions import Rotary
 from alibi_viz.models.positions.rotary import ROTARY_RULES, ScaledRotary
 from tests.literal import literal_attention
 
-DIM, TRAINED = 6, 8
+DIM, TRAINING_LENGTH = 6, 8
 
 
-def rotated(vectors: Tensor, first: int, stretch: float = 1.0, base: float = 10000.0) -> Tensor:
+def rotate_pairs(vectors: Tensor, first: int, stretch: float = 1.0, base: float = 10000.0) -> Tensor:
     out = vectors.clone()
     for position in range(vectors.shape[2]):
         for pair in range(DIM // 2):
@@ -31,7 +31,7 @@ def test_attention_equals_attention_on_rotated_pairs(rows: int, columns: int, ca
     key, value = torch.randn(2, 2, 3, columns, DIM, generator=generator, dtype=torch.float64)
     query = torch.randn(2, 3, rows, DIM, generator=generator, dtype=torch.float64)
     no_bias = torch.zeros(3, rows, columns, dtype=torch.float64)
-    pair = rotated(query, columns - rows), rotated(key, 0)
+    pair = rotate_pairs(query, columns - rows), rotate_pairs(key, 0)
     expected, _ = literal_attention(*pair, value, no_bias, causal=causal)
     assert torch.allclose(Rotary(DIM).attend(query, key, value, causal=causal), expected, atol=1e-6)
 
@@ -52,24 +52,24 @@ def test_dot_product_depends_on_the_distance_only() -> None:
 @pytest.mark.parametrize("rule", ROTARY_RULES)
 def test_angles_follow_the_formula_of_the_rule(rule: str, length: int) -> None:
     query, key = torch.randn(1, 2, 3, DIM), torch.randn(1, 2, length, DIM)
-    s = max(1.0, length / TRAINED)
+    s = max(1.0, length / TRAINING_LENGTH)
     stretch = s if rule == "pi" else 1.0
     base = 10000.0 * s ** (DIM / (DIM - 2)) if rule == "ntk" else 10000.0
-    scaled = ScaledRotary(DIM, rule, TRAINED).transform(query, key)
-    torch.testing.assert_close(scaled[0], rotated(query, length - 3, stretch, base), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(scaled[1], rotated(key, 0, stretch, base), atol=1e-5, rtol=1e-5)
+    scaled = ScaledRotary(DIM, rule, TRAINING_LENGTH).transform(query, key)
+    torch.testing.assert_close(scaled[0], rotate_pairs(query, length - 3, stretch, base), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scaled[1], rotate_pairs(key, 0, stretch, base), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rule", ROTARY_RULES)
 def test_every_rule_equals_plain_up_to_the_training_length(rule: str) -> None:
-    query = key = torch.randn(1, 2, TRAINED, DIM)
-    plain, scaled = Rotary(DIM).transform(query, key), ScaledRotary(DIM, rule, TRAINED).transform(query, key)
+    query = key = torch.randn(1, 2, TRAINING_LENGTH, DIM)
+    plain, scaled = Rotary(DIM).transform(query, key), ScaledRotary(DIM, rule, TRAINING_LENGTH).transform(query, key)
     assert all(map(torch.equal, plain, scaled))
 
 
 def test_ntk_keeps_the_fastest_pair_and_stretches_the_slowest_by_s() -> None:
     s, vectors = 4, torch.ones(1, DIM)
-    scaled = ScaledRotary(DIM, "ntk", TRAINED).at(s * TRAINED)
+    scaled = ScaledRotary(DIM, "ntk", TRAINING_LENGTH).at(s * TRAINING_LENGTH)
     at_position, at_stretched = (
         rotary.rotate(vectors, torch.tensor([place])).view(2, -1)
         for rotary, place in ((Rotary(DIM), 5), (scaled, 5 * s))
