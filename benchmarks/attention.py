@@ -25,7 +25,7 @@ BATCH, HEADS = 4, 8
 SLOPES = alibi_slopes(HEADS)
 LONG_PEERS = ("mask rebuilt", "flex, compiled", "x-transformers flash")  # at 4096 the other peers take gigabytes
 PEERS = (*LONG_PEERS, "eager", "x-transformers")
-Way = Callable[[], Tensor]
+Implementation = Callable[[], Tensor]
 
 
 def qkv(length: int, head_dim: int, *, gradients: bool = False, dtype: torch.dtype = torch.float32) -> list[Tensor]:
@@ -34,7 +34,7 @@ def qkv(length: int, head_dim: int, *, gradients: bool = False, dtype: torch.dty
     return [torch.randn(BATCH, HEADS, length, head_dim, dtype=dtype, requires_grad=gradients) for _ in range(3)]
 
 
-def our_ways(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Way]:
+def our_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementation]:
     """No bias, as the baseline, and our implementations."""
     bias = AlibiBias(HEADS, causal=True)
     return {
@@ -45,7 +45,7 @@ def our_ways(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Way]:
     }
 
 
-def peer_ways(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Way]:
+def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementation]:
     """Slower implementations, which store [query, key] tensors or have to be compiled."""
     length = q.shape[2]
     hidden, positions = ~causal_mask(length), AlibiPositionalBias(HEADS)
@@ -76,8 +76,10 @@ def rows(measured: dict[str, float], what: str, target: float) -> list[Row]:
 def forward(length: int, head_dim: int, target: float, peers: Collection[str] = ()) -> list[Row]:
     """A forward pass."""
     q, k, v = qkv(length, head_dim)
-    chosen = {name: way for name, way in peer_ways(q, k, v).items() if name in peers}
-    return rows(relative_times(our_ways(q, k, v) | chosen, "no bias"), f"forward, L={length} d={head_dim}", target)
+    chosen = {name: implementation for name, implementation in peer_implementations(q, k, v).items() if name in peers}
+    return rows(
+        relative_times(our_implementations(q, k, v) | chosen, "no bias"), f"forward, L={length} d={head_dim}", target
+    )
 
 
 def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]:
@@ -85,24 +87,26 @@ def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]
     tensors = qkv(length, head_dim, gradients=True)
     ones = torch.ones_like(tensors[0])
 
-    def step(way: Way) -> Callable[[], object]:
-        return lambda: torch.autograd.grad(way(), tensors, ones)
+    def step(implementation: Implementation) -> Callable[[], object]:
+        return lambda: torch.autograd.grad(implementation(), tensors, ones)
 
-    ways = our_ways(*tensors)
-    del ways["auto, no bias"]
-    measured = relative_times({name: step(way) for name, way in ways.items()}, "no bias")
+    implementations = our_implementations(*tensors)
+    del implementations["auto, no bias"]
+    measured = relative_times(
+        {name: step(implementation) for name, implementation in implementations.items()}, "no bias"
+    )
     return rows(measured, f"forward and backward, L={length} d={head_dim}", target)
 
 
 @torch.no_grad()
 def short() -> list[Row]:
     """Below 256 tokens a cached mask is fastest, and choosing it must cost next to nothing."""
-    found = []
+    result = []
     for length in (64, 128, 255):
-        ways = our_ways(*qkv(length, 32))
-        ratio = relative_times({name: ways[name] for name in ("auto", "mask cached")}, "mask cached")["auto"]
-        found.append(Row(name=f"forward, L={length} d=32: auto", figure=ratio, target=1.1, unit="x mask cached"))
-    return found
+        implementations = our_implementations(*qkv(length, 32))
+        ratio = relative_times({name: implementations[name] for name in ("auto", "mask cached")}, "mask cached")["auto"]
+        result.append(Row(name=f"forward, L={length} d=32: auto", figure=ratio, target=1.1, unit="x mask cached"))
+    return result
 
 
 @torch.no_grad()
@@ -114,8 +118,11 @@ def layer(length: int) -> Row:
     alibi = huggingface_alibi(SLOPES, torch.ones(BATCH, length, dtype=torch.long))
     hidden = torch.zeros(1, 1, length, length).masked_fill(~causal_mask(length), torch.finfo(torch.float32).min)
     ours = AlibiSelfAttention(d_model, HEADS, bias=True)
-    ways: dict[str, Callable[[], object]] = {"ours": lambda: ours(x), "bloom": lambda: bloom(x, x, alibi, hidden)}
-    ratio = relative_times(ways, "bloom")["ours"]
+    implementations: dict[str, Callable[[], object]] = {
+        "ours": lambda: ours(x),
+        "bloom": lambda: bloom(x, x, alibi, hidden),
+    }
+    ratio = relative_times(implementations, "bloom")["ours"]
     return Row(name=f"layer, L={length} d=32: AlibiSelfAttention", figure=ratio, target=1, unit="x BloomAttention")
 
 
@@ -124,8 +131,11 @@ def decoding() -> Row:
     """One new token with a cache of 4096."""
     _, k, v = qkv(4096, 32)
     q = torch.randn(BATCH, HEADS, 1, 32)
-    ways = {"no bias": lambda: scaled_dot_product_attention(q, k, v), "auto": lambda: alibi_attention(q, k, v, SLOPES)}
-    ratio = relative_times(ways, "no bias")["auto"]
+    implementations = {
+        "no bias": lambda: scaled_dot_product_attention(q, k, v),
+        "auto": lambda: alibi_attention(q, k, v, SLOPES),
+    }
+    ratio = relative_times(implementations, "no bias")["auto"]
     return Row(name="one decoded token, cache of 4096: auto", figure=ratio, target=1.1, unit="x no bias")
 
 

@@ -1,8 +1,8 @@
-"""The live race of LengthLab, in JupyterLab in headless Chromium.
+"""Measure the live race of LengthLab, in JupyterLab in headless Chromium.
 
-How long it takes until the page shows that sinusoidal needs at least half a bit more than ALiBi at four times the
-training length, until the default race ends, and until the app answers Stop. And how much the app slows down training:
-the same race as a plain generator and in the app, alternately, in the same kernel.
+It measures the time until the page shows that sinusoidal needs at least half a bit more than ALiBi at four times the
+training length, until the default race ends, and until the app answers Stop. The slowdown by the app is
+measured by running the same race as a plain generator and in the app, alternately, in the same kernel.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: on two cores and two threads, by turns, within a time budget."""
+"""How the benchmarks measure: on two cores and two threads, alternately, within a time budget."""
 
 import os
 import time
@@ -20,29 +20,31 @@ def pin() -> None:
     torch.set_num_threads(CORES)
 
 
-def relative_times(ways: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6) -> dict[str, float]:
+def relative_times(
+    functions: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6
+) -> dict[str, float]:
     """How long each function takes relative to the baseline: the median of the ratios within a round.
 
     In a round each function is called once, so that other work on the machine slows down all of them alike. A function
     drops out once it has run for `budget` seconds and three rounds, so slow ones take part in fewer rounds.
 
     Args:
-        ways: functions by name. Each is called once before anything is measured.
+        functions: functions by name. Each is called once before anything is measured.
         baseline: the name of the one to compare with.
         budget: seconds for each function.
 
     >>> list(relative_times({"a": lambda: sum(range(9)), "b": lambda: sum(range(99))}, "a", budget=0.01))
     ['b']
     """
-    for way in ways.values():
-        way()
-    ratios: dict[str, list[float]] = {name: [] for name in ways if name != baseline}
+    for function in functions.values():
+        function()
+    ratios: dict[str, list[float]] = {name: [] for name in functions if name != baseline}
     spent = dict.fromkeys(ratios, 0.0)
     active = list(ratios)
     while active:
-        base = seconds(ways[baseline])
+        base = seconds(functions[baseline])
         for name in active:
-            taken = seconds(ways[name])
+            taken = seconds(functions[name])
             ratios[name].append(taken / base)
             spent[name] += taken
         active = [
@@ -50,7 +52,7 @@ def relative_times(ways: Mapping[str, Callable[[], object]], baseline: str, budg
             for name in active
             if len(ratios[name]) < FEWEST_ROUNDS or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
         ]
-    return {name: median(found) for name, found in ratios.items()}
+    return {name: median(values) for name, values in ratios.items()}
 
 
 def seconds(function: Callable[[], object]) -> float:

@@ -83,9 +83,11 @@ def training_speed(length: int) -> list[Row]:
         "plain attention": bare_loop(model_with(PlainAttention), text, length, fused=False),
         "no attention": bare_loop(model_with(NoAttention), text, length),
     }
-    ways = {name: turn(loop) for name, loop in loops.items()}
-    to_bare = relative_times({name: ways[name] for name in ("lab.train", "bare loop")}, "bare loop", budget=3)
-    to_plain = relative_times({name: ways[name] for name in ways if name != "bare loop"}, "plain attention", budget=3)
+    functions = {name: turn(loop) for name, loop in loops.items()}
+    to_bare = relative_times({name: functions[name] for name in ("lab.train", "bare loop")}, "bare loop", budget=3)
+    to_plain = relative_times(
+        {name: functions[name] for name in functions if name != "bare loop"}, "plain attention", budget=3
+    )
     name = f"a training step at L={length}"
     return [
         Row(name=f"{name}: lab.train", figure=to_bare["lab.train"], target=1.05, unit="x bare loop"),

@@ -1,4 +1,4 @@
-"""Many square matrices in one PNG image: where their tiles are, and how to draw them.
+"""Draw many square matrices as tiles of one PNG image.
 
 One heatmap trace per head would send every number as text: 1.7 s for 32 heads of 256 x 256. A PNG with a palette is
 small, and plotly swaps a layout image without touching the rest of the figure. Hover texts come from an invisible
@@ -26,11 +26,11 @@ __all__ = ["BORDER", "Atlas"]
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
 assert _FIRST_COLOR + NUM_COLORS <= 256
 _DENSITY = 1.5  # image pixels per pixel on the page: sharp enough on high-resolution screens, and small
-_FRAME = 2  # image pixels around each tile, without which white cells would vanish on white paper
+_FRAME = 2  # image pixels around each tile, so that white cells stay visible on a white page
 BORDER = _FRAME / _DENSITY  # the same in pixels on the page
 _MAX_HEIGHT = 500  # pixels of all tiles together, so that the controls stay in view
 _MAX_SIDE = 440  # pixels of one tile
-_GAPS = (18, 24)  # pixels between tiles, across and down: room for two tick labels, and for a title. Even, like sides
+_GAPS = (18, 24)  # pixels between tiles, across and down: for two tick labels, and for a title; even, like sides
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Atlas:
 
     @cached_property
     def columns(self) -> int:
-        """As many columns as give the largest tiles; an incomplete last row counts half as much as the size."""
+        """The number of columns that maximizes the tile side times the root of the filled share of the grid."""
         return max(range(1, self.tiles + 1), key=lambda n: self._side(n) * math.sqrt(self.tiles / n / self._rows(n)))
 
     @property
@@ -86,8 +86,8 @@ class Atlas:
         """
         cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST_COLOR))
         side = int(self.side * _DENSITY)
-        shown = _centers(cells.shape[-1], side)
-        cells = cells.take(shown, axis=1).take(shown, axis=2)
+        cell_of_pixel = _centers(cells.shape[-1], side)
+        cells = cells.take(cell_of_pixel, axis=1).take(cell_of_pixel, axis=2)
         width, height = (int(size * _DENSITY) + 2 * _FRAME for size in self.extent)
         sheet = np.full((height, width), _GAP, dtype=np.uint8)
         for tile, pixels in enumerate(cells):

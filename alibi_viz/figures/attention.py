@@ -1,7 +1,7 @@
 """Content + bias = logits -> weights for one head, one query's weights, and the same query in every head.
 
-The panels are laid out in attention_layout.py. Content, bias and logits share one color scale, so that the sum can be
-seen.
+The panels are laid out in attention_layout.py. Content, bias and logits share one color scale, so that they can be
+compared.
 """
 
 import math
@@ -139,8 +139,8 @@ def _draw_query(
     keys, masked = np.arange(len(pairs)), _masked(steps)
     figure.data[BARS].update(x=keys, y=_with_gaps(steps, WEIGHTS), hovertext=pairs, customdata=_numbers(steps))
     figure.data[OTHER].update(x=keys, y=np.where(masked, np.nan, others), hovertext=pairs)
-    hidden = keys[masked]
-    ends = (hidden[0] - 0.5, hidden[-1] + 0.5) if len(hidden) else (0, 0)
+    masked_keys = keys[masked]
+    ends = (masked_keys[0] - 0.5, masked_keys[-1] + 0.5) if len(masked_keys) else (0, 0)
     figure.layout.shapes[BARS].update(x0=float(ends[0]), x1=float(ends[1]))
 
 

@@ -23,7 +23,7 @@ __all__ = ["SCALES", "SHOWS", "add_hover", "bias_figure", "blank", "draw", "on_c
 SHOWS = ("weight", "bias")
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
 _HOVER, _TITLES = range(2)
-# Whatever changes, a FigureWidget draws every visible trace again and copies all data.
+# On each change, a FigureWidget redraws every visible trace and copies all data, so this empties the hover layer.
 _NO_HOVER = {"visible": False, "x": None, "y": None, "z": None, "customdata": None}
 _TEMPLATE = (
     "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
@@ -98,15 +98,15 @@ def draw(
             them with `add_hover` when it stops.
     """
     values, hidden, numbers, atlas = _arguments(bias, masked, heads, page_width)
-    picked = atlas.visible_cells(values.shape[-1])
+    positions = atlas.visible_cells(values.shape[-1])
     if show == "weight":
         colors = WEIGHT_SCALE
-        cells = weights_from_bias(values[:, picked], hidden[:, picked])[..., picked]
+        cells = weights_from_bias(values[:, positions], hidden[:, positions])[..., positions]
     else:
         visible = np.where(hidden, np.float32(0), values)
         colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
-        cells = visible[:, picked][..., picked]
-    png = atlas.png(colors.indices(cells), hidden[:, picked][..., picked], colors.palette)
+        cells = visible[:, positions][..., positions]
+    png = atlas.png(colors.indices(cells), hidden[:, positions][..., positions], colors.palette)
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
     text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
     hover_layer = _hover(atlas, values, hidden, numbers) if hover else _NO_HOVER
@@ -172,9 +172,9 @@ def _place_tiles(figure: go.Figure, atlas: Atlas, page_width: int) -> None:
     """The size of the figure, its axes and the image. One unit of an axis is one pixel."""
     across, down = atlas.extent
     width, height = across + 2 * _PAD, down + 2 * _PAD
-    whole = max(width, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
-    update_changed(figure.layout, width=whole + _LEFT + _RIGHT, height=height + _TOP + _BOTTOM)
-    update_changed(figure.layout.xaxis, range=[-_PAD, across + _PAD], domain=[0, width / whole])
+    total_width = max(width, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
+    update_changed(figure.layout, width=total_width + _LEFT + _RIGHT, height=height + _TOP + _BOTTOM)
+    update_changed(figure.layout.xaxis, range=[-_PAD, across + _PAD], domain=[0, width / total_width])
     update_changed(figure.layout.yaxis, range=[down + _PAD, -_PAD])
     update_changed(figure.layout.images[0], sizex=across + 2 * BORDER, sizey=down + 2 * BORDER)
 
@@ -211,22 +211,22 @@ def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArr
     z is 0 in a cell and None in a gap between tiles, which has no hover text.
     """
     length = values.shape[-1]
-    picked = atlas.hover_cells(length, HOVER_ONE if atlas.tiles == 1 else HOVER_ALL)
-    side = len(picked)
+    positions = atlas.hover_cells(length, HOVER_ONE if atlas.tiles == 1 else HOVER_ALL)
+    side = len(positions)
     rows, columns = atlas.rows * (side + 1) - 1, atlas.columns * (side + 1) - 1
     z = np.full((rows, columns), None, dtype=object)
     custom = np.full((rows, columns, 6), None, dtype=object)
-    query, key = np.meshgrid(picked, picked, indexing="ij")
+    query, key = np.meshgrid(positions, positions, indexing="ij")
     bias = _shortest(values[:, query, key])
     bias[hidden[:, query, key]] = "masked"
-    weight = _shortest(weights_from_bias(values[:, picked], hidden[:, picked])[..., picked])
+    weight = _shortest(weights_from_bias(values[:, positions], hidden[:, positions])[..., positions])
     for tile in range(atlas.tiles):
         row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
-        here = slice(row, row + side), slice(column, column + side)
-        z[here] = 0
+        tile_cells = slice(row, row + side), slice(column, column + side)
+        z[tile_cells] = 0
         head = np.full_like(query, heads[tile])
         cells = [head, query, key, np.abs(query - key), bias[tile], weight[tile]]
-        custom[here] = np.stack(cells, axis=-1, dtype=object)
+        custom[tile_cells] = np.stack(cells, axis=-1, dtype=object)
     edges = np.append(np.arange(0, length, math.ceil(length / side)), length) * (atlas.side / length)
     x, y = (
         np.concatenate([edges + tile * pitch for tile in range(tiles)])

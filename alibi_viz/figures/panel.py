@@ -1,4 +1,4 @@
-"""Draw an `alibi_viz.panel.Panel`: the curves of at most seven methods, with what a reader needs to know on the axes.
+"""Draw an `alibi_viz.panel.Panel`: the curves of at most seven methods, with annotated axes.
 
     mean       thick, with markers
     seeds      thin, one line each, because a mean alone hides how much seeds differ
@@ -7,7 +7,7 @@
 
 A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color, dash and marker of
 its slot, and traces without data are hidden. The panel's traces, shapes and annotations come first in the figure; a
-picture with a second plot adds its own after them.
+figure with a second plot adds its own after them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,11 +26,11 @@ Style = tuple[str, str, str]  # color, dash and marker symbol
 STYLES: Sequence[Style] = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
 KINDS = ("mean", "seeds", "published", "guesses")
-FULL_WIDTH, HIDDEN = (0.005, 1.0), (0.0, 0.001)  # domains; plotly draws no shapes where two plots overlap
+FULL_WIDTH, HIDDEN = (0.005, 1.0), (0.0, 0.001)  # disjoint domains: plotly draws no shapes where plots overlap
 MARKS = 2
 _SHADE = "rgba(128, 128, 128, 0.10)"
 _DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
-_AIR = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
+_PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
 _PAGE_WIDTH, _MARGINS = 880, 80  # pixels: before a page reports its width, and the left and right margin together
 _TOP, _LEGEND_ROW = 66, 19  # pixels above a panel with one row of legend, and for each further row
 _CHANCE_HEIGHT, _MARK_HEIGHT = 0.07, 0.22  # shares of the plot's height that the labels of chance and of a mark take
@@ -79,11 +79,11 @@ def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
     for kind in KINDS:
         for style in styles:
             figure.add_scatter(showlegend=kind == "mean", xaxis="x2", yaxis="y2", **_trace(kind, *style))
-    upright = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
-    figure.add_shape(type="rect", fillcolor=_SHADE, line_width=0, **upright)
-    figure.add_shape(type="line", line=_DOTTED, **upright)
+    span = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
+    figure.add_shape(type="rect", fillcolor=_SHADE, line_width=0, **span)
+    figure.add_shape(type="line", line=_DOTTED, **span)
     for _ in range(MARKS):
-        figure.add_shape(type="line", line={**_DOTTED, "color": theme.COLORS[0], "width": 1}, visible=False, **upright)
+        figure.add_shape(type="line", line={**_DOTTED, "color": theme.COLORS[0], "width": 1}, visible=False, **span)
     figure.add_shape(type="line", line=_DOTTED, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
     add_title(figure, "", left=0)
     for _ in range(MARKS):
@@ -122,7 +122,7 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel, *, domain: tuple
             traces = [figure.data[kind * len(slots) + slot] for kind in range(len(KINDS))]
             _draw_curves(traces, name, panel.curves.get(name), panel)
         first, last = min(panel.ticks), max(panel.ticks)
-        ends = (first / _AIR, last * _AIR) if panel.log else (0, last)
+        ends = (first / _PADDING, last * _PADDING) if panel.log else (0, last)
         _draw_lines(figure, panel, ends)
         names = [_legend_name(name, panel.curves[name].mean) for name in slots if name in panel.curves]
         rows = theme.legend_rows(names, (figure.layout.width or _PAGE_WIDTH) - _MARGINS)
@@ -250,10 +250,10 @@ def _all_points(panel: Panel) -> list[Points]:
 
 
 def _value_range(panel: Panel) -> list[float]:
-    """A range of whole steps that includes every point, so that the axis seldom changes while points are added."""
+    """A range that ends at multiples of `panel.step` and includes every point, so that the axis seldom changes."""
     values = np.array([value for points in _all_points(panel) for value in points.values() if np.isfinite(value)])
     if not len(values):
         return [panel.low, panel.high]
-    per = 1 / panel.step
-    low, high = np.floor(values.min() * per - 0.2) / per, np.ceil(values.max() * per + 0.2) / per
+    scale = 1 / panel.step
+    low, high = np.floor(values.min() * scale - 0.2) / scale, np.ceil(values.max() * scale + 0.2) / scale
     return [float(min(low, panel.low)), float(max(high, panel.high))]

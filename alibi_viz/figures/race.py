@@ -76,15 +76,17 @@ def draw(
             trace.visible = name in curves
             if name in curves:
                 trace.update(x=curves[name][0], y=curves[name][1], name=name, legendgroup=name)
-        beside = losses is not None
-        panels.draw(figure, slots, panel, domain=_RIGHT if beside else panels.FULL_WIDTH)
-        figure.layout.annotations[-1].visible = beside
-        figure.layout.xaxis.update(range=[0, steps], visible=beside, domain=_LEFT if beside else panels.HIDDEN)
+        show_losses = losses is not None
+        panels.draw(figure, slots, panel, domain=_RIGHT if show_losses else panels.FULL_WIDTH)
+        figure.layout.annotations[-1].visible = show_losses
+        figure.layout.xaxis.update(
+            range=[0, steps], visible=show_losses, domain=_LEFT if show_losses else panels.HIDDEN
+        )
         low, high = _loss_range([bits for _, bits in curves.values()])
         figure.layout.yaxis.update(
             range=[math.log10(low), math.log10(high)],
             title_text=f"bits per {unit}",
-            visible=beside,
+            visible=show_losses,
             **_loss_ticks(low, high),
         )
 

@@ -1,7 +1,7 @@
 """The slope of every head and its half-life in tokens.
 
 Both axes are logarithmic: slopes are a geometric sequence, so they lie on a straight line. The half-life is
-ln 2 / slope, so the right-hand axis shows the same points in tokens, upside down.
+ln 2 / slope, so the right-hand axis shows the same points in tokens, in reverse order.
 """
 
 import math
@@ -76,9 +76,9 @@ def draw(
     slope = as_array(slopes)
     others = as_array([] if other is None else other)
     heads = np.arange(1, len(slope) + 1)
-    every = np.concatenate([slope, others, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
-    room = (every.max() / every.min()) ** _MARGIN
-    low, high = every.min() / room, every.max() * room
+    all_slopes = np.concatenate([slope, others, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
+    padding = (all_slopes.max() / all_slopes.min()) ** _MARGIN
+    low, high = all_slopes.min() / padding, all_slopes.max() * padding
     size = 9 if max(len(slope), len(others)) <= 32 else 6
     with figure.batch_update():
         figure.data[_MAIN].update(x=heads, y=slope, customdata=_in_tokens(slope), name=name, marker_size=size)

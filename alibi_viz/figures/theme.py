@@ -57,7 +57,7 @@ INK = "#2B2B2B"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 _KEY, _LETTER = 42, 6.7  # pixels: a legend entry without its text, and one letter of it
 _LINE = "rgba(128, 128, 128, 0.30)"
-_CLEAR = "rgba(0, 0, 0, 0)"
+_TRANSPARENT = "rgba(0, 0, 0, 0)"
 _AXIS = {
     "gridcolor": _LINE,
     "zeroline": False,
@@ -68,24 +68,24 @@ _AXIS = {
 }
 _TEMPLATE = go.layout.Template(
     layout={
-        "paper_bgcolor": _CLEAR,
-        "plot_bgcolor": _CLEAR,
+        "paper_bgcolor": _TRANSPARENT,
+        "plot_bgcolor": _TRANSPARENT,
         "font": {"family": _FONT, "size": 12, "color": INK},
         "colorway": COLORS,
         "xaxis": _AXIS | {"title": {"standoff": 8}},
         "yaxis": _AXIS | {"title": {"standoff": 8}},
         "margin": {"l": 60, "r": 24, "t": 40, "b": 48},
         "hoverlabel": {"bgcolor": INK, "bordercolor": "#888888", "font": {"color": "white", "family": _FONT}},
-        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _CLEAR},
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _TRANSPARENT},
         "dragmode": False,  # otherwise scrolling a touch screen would zoom the figure
     }
 )
 
 # Only text around the data takes the notebook's color. Text on a colored cell keeps the color set by its figure.
-_AROUND = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below, .overaxes-above"
+_TEXT_LAYERS = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below, .overaxes-above"
 STYLE = f"""<style>
 .alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
-.alibi-app .js-plotly-plot :is({_AROUND}) text {{ fill: var(--alibi-ink) !important; }}
+.alibi-app .js-plotly-plot :is({_TEXT_LAYERS}) text {{ fill: var(--alibi-ink) !important; }}
 .alibi-titles .js-plotly-plot .scatterlayer .textpoint text {{ fill: var(--alibi-ink) !important; }}
 .alibi-app .alibi-caption {{ color: var(--alibi-ink); line-height: 1.5; max-width: 60em; margin: 2px 0 8px 0; }}
 .alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}

@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options.command(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has ended, as `head` does
+    except BrokenPipeError:  # the process that reads our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, TypeError, OSError, ArithmeticError) as error:
@@ -79,10 +79,10 @@ def _sweep(options: argparse.Namespace) -> None:
     if options.runs:
         runs = _listed_runs(options.runs)
     else:
-        asked = {"length": options.length, "steps": options.steps}
+        overrides = {"length": options.length, "steps": options.steps}
         common = {
             **preset(options.device),
-            **{name: value for name, value in asked.items() if value is not None},
+            **{name: value for name, value in overrides.items() if value is not None},
             "task": options.task,
             "path": options.text,
             "device": options.device,
@@ -96,15 +96,15 @@ def _sweep(options: argparse.Namespace) -> None:
 
 def _listed_runs(path: str) -> list[Run]:
     """The runs of a JSON file. Raises ValueError that names what is wrong."""
-    given = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(given, list) or not all(isinstance(settings, dict) for settings in given):
+    entries = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(entries, list) or not all(isinstance(settings, dict) for settings in entries):
         raise ValueError(f'{path} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
     names = Run.__dataclass_fields__
-    for settings in given:
+    for settings in entries:
         if "position" not in settings or (unknown := settings.keys() - names.keys()):
             problem = f"unknown {', '.join(sorted(unknown))}" if "position" in settings else "no position"
             raise ValueError(f"{path}: {problem} in {json.dumps(settings)}; settings are {', '.join(names)}")
-    return [Run(**settings) for settings in given]
+    return [Run(**settings) for settings in entries]
 
 
 def _reproduce(options: argparse.Namespace) -> None:
@@ -162,8 +162,8 @@ def _print_record(record: Record) -> None:
     run = record["run"]
     name = main_question(run["task"]).name
     answers = [answer for answer in record["answers"] if answer[:2] == [AS_TRAINED, name]]
-    shown = "  ".join(f"{x}: {'not defined' if value is None else f'{value:.3f}'}" for _, _, x, value, *_ in answers)
-    print(f"{run['label']} ({run['task']}, seed {run['seed']})  {record['error'] or shown}", flush=True)
+    scores = "  ".join(f"{x}: {'not defined' if value is None else f'{value:.3f}'}" for _, _, x, value, *_ in answers)
+    print(f"{run['label']} ({run['task']}, seed {run['seed']})  {record['error'] or scores}", flush=True)
 
 
 def _print_row(name: str, cells: list[str]) -> None:
@@ -197,47 +197,53 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name: str, function: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
-        added.set_defaults(command=function)
-        return added
+        subparser = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
+        subparser.set_defaults(command=function)
+        return subparser
 
-    def training(added: argparse.ArgumentParser, length: int | None, steps: int | None, default: str) -> None:
-        added.add_argument("methods", nargs="*", metavar="method", help=", ".join(POSITIONS))
-        added.add_argument("--length", type=int, default=length, help=f"training length L ({default})")
-        added.add_argument("--steps", type=int, default=steps, help="number of training steps")
-        added.add_argument("--text", help="a UTF-8 file of your own")
+    def add_training_arguments(
+        subparser: argparse.ArgumentParser, length: int | None, steps: int | None, default: str
+    ) -> None:
+        subparser.add_argument("methods", nargs="*", metavar="method", help=", ".join(POSITIONS))
+        subparser.add_argument("--length", type=int, default=length, help=f"training length L ({default})")
+        subparser.add_argument("--steps", type=int, default=steps, help="number of training steps")
+        subparser.add_argument("--text", help="a UTF-8 file of your own")
 
-    def sweeping(added: argparse.ArgumentParser, out: str) -> None:
-        added.add_argument("--seeds", type=_count, default=3, help="how many (%(default)s)")
-        added.add_argument(
+    def add_sweep_arguments(subparser: argparse.ArgumentParser, out: str) -> None:
+        subparser.add_argument("--seeds", type=_count, default=3, help="how many (%(default)s)")
+        subparser.add_argument(
             "--out", default=out, help="results folder; called again, it does what is missing (%(default)s)"
         )
-        added.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
-        added.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
+        subparser.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
+        subparser.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
 
-    def reading(added: argparse.ArgumentParser) -> None:
-        added.add_argument("results", nargs="?", help="a results folder or file; the published results by default")
+    def add_results_argument(subparser: argparse.ArgumentParser) -> None:
+        subparser.add_argument("results", nargs="?", help="a results folder or file; the published results by default")
 
-    one = command("race", _race)
-    training(one, 32, 300, "32")
-    one.set_defaults(methods=["alibi", "sinusoidal", "rotary"])
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--save", metavar="FOLDER", help="save the trained models there")
-    many = command("sweep", _sweep)
-    training(many, None, None, f"{Run.length}; on a CUDA device longer windows, a larger model and more steps")
-    many.add_argument("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
-    many.set_defaults(methods=["alibi", "sinusoidal", "rotary", "none"])
-    many.add_argument("--task", default="text", choices=["text", *TASKS])
-    many.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
-    sweeping(many, "results")
-    whole = command("reproduce", _reproduce)
-    sweeping(whole, "comparison")
-    whole.add_argument("--publish", metavar="FILE", help="write the records there as well, one line each")
+    race_parser = command("race", _race)
+    add_training_arguments(race_parser, 32, 300, "32")
+    race_parser.set_defaults(methods=["alibi", "sinusoidal", "rotary"])
+    race_parser.add_argument("--seed", type=int, default=0)
+    race_parser.add_argument("--save", metavar="FOLDER", help="save the trained models there")
+    sweep_parser = command("sweep", _sweep)
+    add_training_arguments(
+        sweep_parser, None, None, f"{Run.length}; on a CUDA device longer windows, a larger model and more steps"
+    )
+    sweep_parser.add_argument(
+        "--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)"
+    )
+    sweep_parser.set_defaults(methods=["alibi", "sinusoidal", "rotary", "none"])
+    sweep_parser.add_argument("--task", default="text", choices=["text", *TASKS])
+    sweep_parser.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
+    add_sweep_arguments(sweep_parser, "results")
+    reproduce_parser = command("reproduce", _reproduce)
+    add_sweep_arguments(reproduce_parser, "comparison")
+    reproduce_parser.add_argument("--publish", metavar="FILE", help="write the records there as well, one line each")
     command("models", _models).add_argument("--out", default="models", help="where (%(default)s)")
-    reading(command("claims", _claims))
+    add_results_argument(command("claims", _claims))
     show = command("show", _show)
     show.add_argument("question", choices=[question.name for question in QUESTIONS], help="what was measured")
-    reading(show)
+    add_results_argument(show)
     show.add_argument("--evaluated", default=AS_TRAINED, help="as trained, window, pi or ntk (%(default)s)")
     test = command("evaluate", _evaluate)
     test.add_argument("run", help="the folder of a saved run")

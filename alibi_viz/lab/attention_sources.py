@@ -1,4 +1,4 @@
-"""Sources of queries and keys for `AttentionExplorer`: they read a text and return what attention computes with.
+"""Sources of queries and keys for `AttentionExplorer`. A source reads a text and returns the inputs of attention.
 
 `Words` needs no model: it makes up content by a simple rule. `ByteModel` reads the text with a model that you trained,
 `PretrainedModel` with one of the transformers library. Any other object with the interface of `AttentionSource` works.
@@ -22,7 +22,7 @@ from alibi_viz.slopes import alibi_slopes
 __all__ = ["AttentionSource", "ByteModel", "PretrainedModel", "Reading", "Words", "words"]
 
 HEAD_DIM = 16
-SAME_WORD = 2  # content of a word with itself; a head of slope 1/8 subtracts as much over 16 tokens
+SAME_WORD = 2  # q . k / sqrt(d) of a word with itself; a head with slope 1/8 subtracts the same over 16 tokens
 VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 # A punctuation mark, or a run of other characters. Apostrophes, hyphens and underscores do not end a word; accents and
 # the joiners of emoji stay with the character before them. \x1c-\x1f are white space for str.split, not for regex.
@@ -32,14 +32,14 @@ TOKEN = regex.compile(rf"(?V1){MARK}[\p{{M}}\p{{Cf}}]*|[^\s\x1c-\x1f{MARK}]+")
 
 @dataclass(frozen=True)
 class Reading:
-    """A text as one attention layer sees it.
+    """The tokens of a text, with the queries and keys that one attention layer computes from them.
 
     Attributes:
         tokens: the tokens that were read, as text.
         query, key: [1, heads, tokens, head_dim].
         slopes: [heads].
         total: number of tokens in the whole text, which may be more than were read.
-        note: a sentence on how the content was made.
+        note: a sentence on how the content, q . k / sqrt(d), was computed.
     """
 
     tokens: list[str]
@@ -127,7 +127,7 @@ class ByteModel:
         layer = self.contents.index(content)
         blocks: list[Any] = list(self.model.transformer.blocks)  # Any: torch does not know the types of submodules
         with evaluating(self.model) as device:
-            x = self.model.embedding(torch.tensor([list(data[:longest])], device=device))  # ALiBi adds nothing here
+            x = self.model.embedding(torch.tensor([list(data[:longest])], device=device))  # ALiBi embeds no positions
             for block in blocks[:layer]:
                 x = block(x)
             attention = blocks[layer].attention

@@ -5,7 +5,7 @@ A saved run is a folder with two files:
     my-run/weights.safetensors    the weights; the format cannot contain executable code
     my-run/run.json               settings, results, versions, and a checksum of all of them and the weights
 
-The folder is written under a temporary name and then renamed, so a run is either complete or not there at all.
+The folder is written under a temporary name and then renamed, so a saved run is either complete or absent.
 """
 
 import hashlib
@@ -94,14 +94,14 @@ def save_run(
         "results": _as_json(results_table([]) if results is None else results),
         "made_with": versions(),
     }
-    content = json.loads(json.dumps(content, allow_nan=False))  # the checksum is of the content as it will be read
+    content = json.loads(json.dumps(content, allow_nan=False))  # checksum the content as `load_run` will read it
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         save_model(model, str(temporary / WEIGHTS_FILE), {"format": FORMAT})  # stores shared modules once
         content["sha256"] = _checksum(content, temporary / WEIGHTS_FILE)
         (temporary / SETTINGS_FILE).write_text(json.dumps(content, indent=1, allow_nan=False))
-        temporary.chmod(0o755)  # mkdtemp lets nobody else read the folder
+        temporary.chmod(0o755)  # only the owner can read a folder made by mkdtemp
         temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -144,7 +144,7 @@ def load_run(path: str | Path) -> SavedRun:
 
 
 def versions() -> dict[str, str]:
-    """The versions and the kind of processor that results depend on besides their settings.
+    """The versions and the processor type that results depend on, besides their settings.
 
     >>> from alibi_viz.lab.checkpoints import versions
     >>> list(versions())

@@ -1,8 +1,8 @@
 """Test published claims against our own results. Verdicts are computed from the results, never typed in.
 
-A claim is a margin, computed per seed, that must reach a threshold in *every* seed, of at least three. The runs of one
-seed started from the same weights and, at equal training length, read the same batches. A claim that needs a larger
-scale than ours is quoted with its source and has no margin.
+A claim is reproduced if its margin, computed per seed, reaches a threshold in *every* seed; at least three seeds are
+needed. The runs of one seed started from the same weights and, at equal training length, read the same batches. A
+claim that needs a larger scale than ours is quoted with its source and has no margin.
 """
 
 import math
@@ -17,7 +17,7 @@ from alibi_viz.lab.results import AS_TRAINED
 __all__ = ["CLAIMS", "REPRODUCED", "Claim", "Seed", "Verdict", "judge"]
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
-SEEDS = 3  # the fewest that a verdict needs
+SEEDS = 3  # a verdict needs at least this many
 L = COMPARISON_LENGTH
 
 
@@ -47,7 +47,7 @@ class Seed:
         return self.bits(label, 16) - self.bits(label, 1)
 
     def right(self, task: str, label: str, distance: int) -> float:
-        """The share of right answers at one distance."""
+        """The share of correct answers at one distance."""
         return self.value(task, label, task, AS_TRAINED, distance)
 
 
@@ -58,7 +58,7 @@ class Claim:
     Attributes:
         text: the claim, with its threshold.
         source: who makes it.
-        margin: a `Seed` to the number that must reach `at_least`; None if it can't be tested here.
+        margin: computes from a `Seed` the number that must reach `at_least`; None if it can't be tested here.
         at_least: the threshold, in bits per byte or in share of answers.
     """
 
@@ -83,7 +83,9 @@ class Verdict:
 
 
 def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None) -> list[Verdict]:
-    """A verdict on each claim, from a table of results. Not testable: fewer than three seeds have the values needed.
+    """Compute a verdict on each claim from a table of results.
+
+    A claim is "not testable here" if fewer than three seeds have the values it needs.
 
     >>> verdicts = judge(lab.published_results().head(0))
     >>> {verdict.verdict for verdict in verdicts}

@@ -1,6 +1,6 @@
 """The runs of the published comparison, which `make reproduce` trains.
 
-Everything is paired: for one seed all methods start from the same weights, and all but two controls read the same
+Runs are paired: for one seed all methods start from the same weights, and all but two controls read the same
 batches. The number of steps is fixed, not the time; where training lengths differ, the number of tokens is equal.
 """
 
@@ -16,7 +16,7 @@ COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyo
 
 
 def default_comparison(seeds: int = 3) -> list[Run]:
-    """The runs, seed by seed, so that the first ones are already a comparison. Raises ValueError below 1 seed.
+    """The runs, ordered by seed, so that the first seed can be compared early. Raises ValueError below 1 seed.
 
     >>> runs = default_comparison()
     >>> len(runs), len({run.label for run in runs if run.task == "text"})
@@ -31,7 +31,8 @@ def _texts(seed: int) -> list[Run]:
     return [
         *(Run(position, length=length, seed=seed) for position in POSITIONS),
         Run("alibi", length=length, seed=seed, model={"learned_slopes": True}, label="alibi, learned slopes"),
-        # Equal tokens: twice the length, half the batch. And an upper bound, trained at the length of the longest test.
+        # Longer windows in smaller batches, so that all runs see the same number of tokens per step. The second run
+        # is an upper bound: it is trained at the length of the longest test.
         Run("sinusoidal", length=2 * length, batch_size=16, longest=8, seed=seed, label="sinusoidal trained at 2L"),
         Run("rotary", length=16 * length, batch_size=2, longest=1, seed=seed, label="rotary trained at 16L"),
     ]

@@ -110,7 +110,8 @@ def loss_by_context(
         targets: how many bytes to predict, rounded down to a multiple of the stride.
         stride: by how much the window slides. With 1, every target sees exactly c bytes. With s, each window predicts
             s targets, which see c - s + 1 to c bytes; this is s times as fast.
-        longest: the targets start after this many bytes; the largest context by default. Set it to compare calls.
+        longest: the targets start after this many bytes; the largest context by default. Set it to make
+            several calls comparable.
 
     The loss is NaN at a context at which the model isn't defined.
     Raises ValueError if a number is out of range, or the validation part is too short.
@@ -143,7 +144,7 @@ def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
 
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[torch.device]:
-    """Switch dropout and gradients off inside a `with` block, which gets the device of the model."""
+    """Disable dropout and gradients inside a `with` block, and yield the device of the model."""
     was_training = model.training
     model.eval()
     try:

@@ -48,7 +48,7 @@ class Run:
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
         label: name in tables and legends; the position method by default.
 
-    Raises ValueError and TypeError for settings that no run could have.
+    Raises ValueError and TypeError for invalid settings.
 
     >>> Run("alibi", seed=1).label
     'alibi'
@@ -97,7 +97,7 @@ class Run:
 
 
 def measure(run: Run, source: Text | Task | None = None) -> Record:
-    """Train one model, ask it every question of its task, and return the record.
+    """Train one model, evaluate it on every question of its task, and return the record.
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
     training diverged), "seconds", "tokens_per_second" (median), "made_with" (versions) and "answers", a list of
@@ -157,7 +157,7 @@ def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Itera
 
 
 def _checkpoints(steps: int) -> set[int]:
-    """After each quarter of the steps: a gap at the end may only mean that training was short."""
+    """The last step of each quarter of training. A single gap at the end could be due to short training."""
     return {max(1, steps * quarter // 4) for quarter in range(1, 5)}
 
 
@@ -187,7 +187,7 @@ def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[l
 
 
 def _context(x: int, source: Text | Task) -> int:
-    """How long an input must be for an answer at x."""
+    """The input length that an answer at x requires."""
     return source.min_length(x) if isinstance(source, Task) else x
 
 

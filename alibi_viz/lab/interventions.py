@@ -87,8 +87,8 @@ def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
 def impose_window(model: LanguageModel, window: int) -> LanguageModel:
     """Limit the attention of each query to itself and the `window` - 1 keys before it.
 
-    This is the control to compare every method with: with a window of the training length, a method that depends on
-    distances only never meets an unseen one. Raises ValueError when the window is below 1.
+    This is the control to compare every method with: with a window of the training length, a method that depends
+    only on distances never sees one that did not occur in training. Raises ValueError when the window is below 1.
 
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
@@ -137,9 +137,9 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
 
 
 def _with_position(model: LanguageModel, modify: Callable[[Position], Position]) -> LanguageModel:
-    """A copy with each position module modified, and the very same parameters and buffers."""
+    """A copy with each position module modified, and the same parameter and buffer objects."""
     copies: dict[int, object] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     attentions = (module for module in model.modules() if isinstance(module, SelfAttention))
     positions = {model.transformer.position, *(attention.position for attention in attentions)}
     copies.update((id(position), modify(position)) for position in positions)
-    return copy.deepcopy(model, copies)  # deepcopy takes what is in its memo as it is
+    return copy.deepcopy(model, copies)  # deepcopy reuses the objects in its memo

@@ -1,8 +1,8 @@
 """Many runs, on one core or on many machines, with each finished run saved at once.
 
 Results are kept in a folder with one JSON file per run. A file is written under another name and then renamed, so it is
-complete or absent: two sweeps may share a folder, and a killed sweep loses only the runs in progress. Started again, a
-sweep does the runs that are missing.
+complete or absent: two sweeps may share a folder, and a killed sweep loses only the runs in progress. When it is
+restarted, a sweep executes only the missing runs.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ __all__ = ["process_pool", "sweep"]
 def sweep(
     runs: Iterable[Run], executor: Executor | None = None, *, path: str | Path | None = None, progress: bool = True
 ) -> Iterator[Record]:
-    """Do every run and yield each record as it comes (see `measure`), those already in the folder first.
+    """Execute every run and yield each record when it is finished (see `measure`), saved records first.
 
     Args:
-        runs: their settings, no two alike.
-        executor: any `concurrent.futures.Executor`. None does the runs here, one after the other; `process_pool` uses
-            the cores of this machine; Dask's `Client(...).get_executor()` uses a cluster.
+        runs: the settings of the runs, all different.
+        executor: any `concurrent.futures.Executor`. None executes the runs in this process, one after the other;
+            `process_pool` uses the cores of this machine; Dask's `Client(...).get_executor()` uses a cluster.
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
@@ -50,9 +50,9 @@ def sweep(
     [0, 1]
     """
     runs = list(runs)
-    wanted = {_key(run.settings()): run for run in runs}
-    if len(wanted) < len(runs):
-        raise ValueError(f"{len(runs)} runs were given, but only {len(wanted)} of them differ; set another seed")
+    runs_by_key = {_key(run.settings()): run for run in runs}
+    if len(runs_by_key) < len(runs):
+        raise ValueError(f"{len(runs)} runs were given, but only {len(runs_by_key)} of them differ; set another seed")
     folder = None if path is None else Path(path)
     saved: dict[str, Record] = {}
     if folder is not None:
@@ -62,9 +62,9 @@ def sweep(
             )
         folder.mkdir(parents=True, exist_ok=True)
         saved = {_key(record["run"]): record for record in read_records(folder)}
-    finished = [(wanted[key], saved[key]) for key in wanted if key in saved]
+    finished = [(runs_by_key[key], saved[key]) for key in runs_by_key if key in saved]
     _check_texts(finished, folder)
-    missing = [run for key, run in wanted.items() if key not in saved]
+    missing = [run for key, run in runs_by_key.items() if key not in saved]
     return _results([record for _, record in finished], missing, executor, folder, progress)
 
 
@@ -74,22 +74,22 @@ def _results(
     total = len(finished) + len(missing)
     yield from finished
     with tqdm(total=total, initial=len(finished), unit="run", disable=not progress) as bar:
-        records = _here(missing, folder) if executor is None else _submitted(missing, executor, folder)
+        records = _run_in_process(missing, folder) if executor is None else _run_on_executor(missing, executor, folder)
         for record in records:
             bar.update()
             yield record
 
 
-def _here(runs: list[Run], folder: Path | None) -> Iterator[Record]:
+def _run_in_process(runs: list[Run], folder: Path | None) -> Iterator[Record]:
     for run in runs:
         yield _save(measure(run), folder)
 
 
-def _submitted(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
+def _run_on_executor(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
     results: SimpleQueue[Future[Record]] = SimpleQueue()
 
     def save(future: Future[Record]) -> None:
-        """Save at once, on the executor's thread: the caller may take its time to ask for the next record."""
+        """Save at once, on the executor's thread: the caller may be slow to ask for the next record."""
         result: Future[Record] = Future()
         try:
             result.set_result(_save(future.result(), folder))
@@ -110,7 +110,7 @@ def _submitted(runs: list[Run], executor: Executor, folder: Path | None) -> Iter
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
-    """An executor of `workers` processes that end with this one, even if it is killed.
+    """An executor of `workers` processes that end when this process ends, even if it is killed.
 
     >>> with lab.process_pool(1) as pool:
     ...     pool.submit(abs, -1).result()
@@ -132,7 +132,7 @@ def _exit_with_parent() -> None:
 
 
 def _check_texts(finished: list[tuple[Run, Record]], folder: Path | None) -> None:
-    """Raise ValueError if a saved run was measured on another text than its settings give today."""
+    """Raise ValueError if the text of a saved run has changed since it was measured."""
     fingerprints: dict[str | None, str] = {}
     for run, record in finished:
         if run.task != "text":

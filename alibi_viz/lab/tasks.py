@@ -1,10 +1,10 @@
-"""Synthetic tasks that only a model that handles the distance can solve.
+"""Synthetic tasks that require a model to retrieve tokens over a known distance.
 
     needle      noise with one value in it; asked at the end: which value?             tests memory over a distance
     copy        n symbols, a separator, and the same n symbols to be repeated          tests an exact offset, n + 1
-    induction   noise with a cue; the cue again at the end: what followed it?          tests finding, then looking right
+    induction   noise with a cue; the cue again at the end: what followed it?          tests finding a cue, then copying
 
-Each task generates examples from a seed and knows the accuracy of guessing. Markers have token ids of their own, so
+Each task generates examples from a seed and states the accuracy of guessing. Markers have token ids of their own, so
 every question has one answer. Only the answers are trained on and scored.
 """
 
@@ -36,8 +36,8 @@ class Task:
 
     Attributes:
         name: as in `TASKS`.
-        make: (batch size, distance, length, generator) to inputs and targets, both int64 [batch, length].
-        min_length: distance to the length of the shortest example with that distance.
+        make: function of (batch size, distance, length, generator); returns inputs and targets, int64 [batch, length].
+        min_length: function of a distance that returns the length of the shortest example with it.
         fixed_length: every example with that distance has this length; otherwise noise can make it longer.
         vocabulary: the number of token ids, for a model.
         chance: the accuracy of guessing.

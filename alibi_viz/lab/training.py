@@ -158,7 +158,7 @@ def preset(device: str = "auto") -> dict[str, Any]:
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
-    """Endless batches of random windows of `data`, int64 [batch, length + 1]: the inputs, and the targets one later."""
+    """Endless batches of random windows of `data`, int64 [batch, length + 1]: inputs, and targets shifted by one."""
     generator = torch.Generator().manual_seed(seed)
     offsets = torch.arange(length + 1)
     while True:

@@ -7,20 +7,20 @@ from alibi_viz.lab.tasks import TASKS
 
 __all__ = ["saved_rows", "upgrade"]
 
-TARGETS, CONTEXT_TARGETS, TASK_TOKENS = 8192, 1024, 65_536  # what version 0.1 measured on
-OLD_TEXT = "version 0.1"  # split the built-in text by place; results on it can't be compared with today's
+TARGETS, CONTEXT_TARGETS, TASK_TOKENS = 8192, 1024, 65_536  # sample sizes of version 0.1
+OLD_TEXT = "version 0.1"  # it split the built-in text by position, so its losses can't be compared with current ones
 BITS, SHARE = "bits per byte", "share of answers"
 
 
 def upgrade(record: dict[str, Any]) -> dict[str, Any]:
-    """A record in today's form: unchanged if it has it already, else converted from version 0.1's."""
+    """Convert a record of version 0.1 to the current format; a current record is returned unchanged."""
     if "answers" in record:
         return record
     run = record["run"]
     text = record.get("text") or (OLD_TEXT if run["task"] == "text" else "")
     answers = list(_answers(record))
-    kept = {key: record[key] for key in ("run", "error", "tokens_per_second", "seconds", "made_with")}
-    return {**kept, "text": text, "answers": answers}
+    metadata = {key: record[key] for key in ("run", "error", "tokens_per_second", "seconds", "made_with")}
+    return {**metadata, "text": text, "answers": answers}
 
 
 def _answers(record: dict[str, Any]) -> Iterator[tuple[str, str, int, float | None, str, int]]:

@@ -129,8 +129,10 @@ class BiasExplorer(App):
         self._scale_menu.disabled = self.show == "weight"
         page_width = self.page_width
         self._debounce(lambda: bias_plot.add_hover(self.figure, bias, masked, heads + 1, page_width))
-        parts = [self._what(slopes), *self._notes(bool(masked.any()))]
-        parts.insert(1, self._weights(bias, masked) if self.show == "weight" else self._extremes(bias, masked))
+        parts = [self._describe_form(slopes), *self._notes(bool(masked.any()))]
+        parts.insert(
+            1, self._describe_weights(bias, masked) if self.show == "weight" else self._describe_extremes(bias, masked)
+        )
         return " ".join(parts)
 
     def fit(self, width: int) -> None:
@@ -149,7 +151,7 @@ class BiasExplorer(App):
         return proposal.value
 
     @observe("num_heads")
-    def _forget_missing_head(self, change: Any) -> None:
+    def _reset_removed_head(self, change: Any) -> None:
         if self.head is not None and self.head > self.num_heads:
             self.head = None
 
@@ -179,13 +181,13 @@ class BiasExplorer(App):
         self.link(menu.add_class("s-head"), "head", read=read, show=lambda head: head or 0)
         return menu
 
-    def _what(self, slopes: Tensor) -> str:
+    def _describe_form(self, slopes: Tensor) -> str:
         form = f"{self.length} x {self.length}, {self.form} form, {_FORMULAS[self.form]}."
         if self.head is not None:
             return f"Head {self.head} of {self.num_heads}, slope {format_slope(slopes[self.head - 1])}: {form}"
         return f"{self.num_heads} {'head' if self.num_heads == 1 else 'heads'}, {form}"
 
-    def _weights(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
+    def _describe_weights(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
         """How much weight the farthest visible key keeps in the steepest and in the flattest head shown."""
         one_sided = self.causal or self.form in ("symmetric", "split")
         favored = "the query's own position" if one_sided else "the last key"
@@ -202,7 +204,7 @@ class BiasExplorer(App):
             return f"{text}."
         return f"{text}, while head {first + flat} still leaves {format_percent(weights[flat])}."
 
-    def _extremes(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
+    def _describe_extremes(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
         """The smallest and the largest bias shown, in which heads, and which heads the color scale hides."""
         visible = np.where(masked[:, _ENDS], np.float32(0), bias[:, _ENDS])
         low, high = visible.min((1, 2)), visible.max((1, 2))  # [heads]

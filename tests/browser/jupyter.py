@@ -91,11 +91,10 @@ def command(notebooks: Path) -> list[str]:
 
 def environment(home: Path) -> dict[str, str]:
     """This process's variables, but with all folders that Jupyter and IPython write to inside `home`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime"}
-    return (
-        kept | {"HOME": str(home), "IPYTHONDIR": str(home)} | {key: str(home / name) for key, name in folders.items()}
-    )
+    variables |= {"HOME": str(home), "IPYTHONDIR": str(home)}
+    return variables | {key: str(home / name) for key, name in folders.items()}
 
 
 def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str]:
@@ -103,10 +102,10 @@ def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple
     for _ in range(START * 10):
         for path in runtime.glob("jpserver-*.json"):
             try:
-                found = json.loads(path.read_text())
+                info = json.loads(path.read_text())
             except json.JSONDecodeError:
                 continue  # not yet written completely
-            return found["url"], found["token"]
+            return info["url"], info["token"]
         if process.poll() is not None:
             break
         time.sleep(0.1)

@@ -76,8 +76,8 @@ class NotebookPage:
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
         kinds = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
-        found = self.page.locator(", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)).all_inner_texts()
-        return found + self.page.get_by_text("Error displaying widget").all_inner_texts()
+        texts = self.page.locator(", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)).all_inner_texts()
+        return texts + self.page.get_by_text("Error displaying widget").all_inner_texts()
 
     def app(self, number: int = 0) -> Locator:
         """Scroll to an app: 0 is the first in the notebook, -1 the last."""

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 from tests.browser.notebook_page import NotebookPage
 
 
-def test_a_reader_compares(notebook: NotebookPage) -> None:
+def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> None:
     notebook.server.write("comparison", "from alibi_viz import widgets", "app = widgets.ComparisonExplorer()\napp")
     notebook.open("comparison")
     notebook.run_all()

@@ -97,7 +97,7 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) 
     assert ["CancelledError" in error for error in notebook.errors()] == ([True] if cell != "1 + 1" else [])
 
 
-def test_a_reader_guesses_first_and_opens_every_question(notebook: NotebookPage) -> None:
+def test_guesses_are_compared_and_every_question_can_be_opened(notebook: NotebookPage) -> None:
     small = 'race = widgets.LengthLab(methods=["alibi", "none"], length=8, steps=20, seeds=2); race'
     notebook.server.write("tabs", IMPORT, small)
     notebook.open("tabs")

@@ -33,25 +33,25 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         process.wait(20)
 
 
-def test_it_listens_on_this_machine_only(lab: tuple[str, str]) -> None:
+def test_server_listens_on_this_machine_only(lab: tuple[str, str]) -> None:
     assert lab[0].startswith("http://127.0.0.1:")
 
 
-def test_it_requires_its_token(lab: tuple[str, str]) -> None:
+def test_server_requires_its_token(lab: tuple[str, str]) -> None:
     url, token = lab
     assert len(token) >= 32
     with pytest.raises(HTTPError, match="403"):
         urlopen(f"{url}api/contents", timeout=30)
 
 
-def test_it_serves_the_lessons(lab: tuple[str, str]) -> None:
+def test_server_serves_the_lessons(lab: tuple[str, str]) -> None:
     url, token = lab
     with urlopen(f"{url}api/contents?token={token}", timeout=30) as answer:
         names = {entry["name"] for entry in json.load(answer)["content"]}
     assert {path.name for path in NOTEBOOKS.glob("*.ipynb")} <= names
 
 
-def test_it_opens_a_lesson(lab: tuple[str, str]) -> None:
+def test_server_opens_a_lesson(lab: tuple[str, str]) -> None:
     url, token = lab
     with urlopen(f"{url}?token={token}", timeout=30) as answer:  # redirected to the default page
         lesson = re.search(r"/lab/tree/([^/?]+\.ipynb)", answer.url)

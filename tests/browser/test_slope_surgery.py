@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 from tests.browser.notebook_page import NotebookPage
 
 
-def test_a_reader_changes_a_model(notebook: NotebookPage) -> None:
+def test_controls_change_the_model_and_invalid_choices_show_an_error(notebook: NotebookPage) -> None:
     notebook.server.write("surgery", "from alibi_viz import widgets", "app = widgets.SlopeSurgery()\napp")
     notebook.open("surgery")
     notebook.run_all()

@@ -153,7 +153,7 @@ def test_slots_of_absent_fixed_methods_are_used_last() -> None:
     assert assign_slots(["none", *"abcdef"], FIXED) == ["f", "e", "none", "a", "b", "c", "d"]
 
 
-def test_an_eighth_method_is_refused() -> None:
+def test_an_eighth_method_raises() -> None:
     with pytest.raises(ValueError, match="at most 7 methods can be drawn, got 8"):
         assign_slots([*"abcdefgh"], FIXED)
 

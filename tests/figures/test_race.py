@@ -1,4 +1,4 @@
-"""The figure of a race, read back."""
+"""The race figure shows every curve, the training length and readable axes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The figure of a changed model, read back."""
+"""The surgery figure shows a model before and after a change."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""`python -m alibi_viz.lab` does the same without a notebook."""
+"""The commands of `python -m alibi_viz.lab`: output, saved files and error messages."""
 
 import json
 import subprocess
@@ -89,7 +89,7 @@ def test_race_does_not_train_if_a_model_of_that_name_is_saved_already(tmp_path, 
         ("[", "Expecting value"),
     ],
 )
-def test_a_bad_file_of_runs_is_named(tmp_path, capsys, content, message):
+def test_an_invalid_file_of_runs_is_reported_in_one_line(tmp_path, capsys, content, message):
     (tmp_path / "runs.json").write_text(content)
     assert main(["sweep", "--runs", str(tmp_path / "runs.json"), "--out", str(tmp_path / "out")]) == 1
     error = capsys.readouterr().err
@@ -101,13 +101,13 @@ def test_a_bad_file_of_runs_is_named(tmp_path, capsys, content, message):
 @pytest.mark.parametrize("option", ["--workers", "--seeds"])
 @pytest.mark.parametrize("value", ["0", "-1", "two"])
 @pytest.mark.parametrize("command", ["sweep", "reproduce"])
-def test_counts_below_one_are_refused(command, option, value, capsys):
+def test_counts_below_one_exit_with_a_message(command, option, value, capsys):
     with pytest.raises(SystemExit):
         main([command, option, value])
     assert f"{option}: must be an integer of at least 1, got '{value}'" in capsys.readouterr().err
 
 
-def test_a_closed_pipe_ends_quietly():
+def test_a_closed_pipe_exits_without_an_error_message():
     """As `head -1` closes it."""
     command = [sys.executable, "-m", "alibi_viz.lab", "claims"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""What a run refuses, and what its record holds."""
+"""Runs reject unusable texts, and records hold the expected answers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_a_run_that_diverges_has_its_training_loss_only():
     assert {answer[1] for answer in record["answers"]} <= {"training loss"}
 
 
-def test_a_text_too_short_for_the_tests_is_refused_before_training(tmp_path, monkeypatch):
+def test_a_text_too_short_for_the_tests_raises_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "train", lambda *_, **__: pytest.fail("trained for nothing"))
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 170)
     message = r"too short for tests up to 16 times 64: its validation part has 7\d\d bytes, at least 1,089 are needed"

@@ -8,12 +8,12 @@ from alibi_viz import lab
 
 @pytest.mark.parametrize("name", lab.PUBLISHED_MODELS)
 def test_a_shipped_model_is_the_published_run(name: str) -> None:
-    kept = lab.published_model(name)
+    saved = lab.published_model(name)
     results = lab.published_results().query("label == @name and seed == 0 and question == 'longer windows'")
     bits = results[results["evaluated"] == "as trained"].set_index("x")["value"]
-    own = kept.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
+    own = saved.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
     assert own.to_dict() == pytest.approx(bits.to_dict(), abs=1e-4)
-    measured = lab.loss_by_length(kept.model, lab.load_text(), [64, 256, 1024])
+    measured = lab.loss_by_length(saved.model, lab.load_text(), [64, 256, 1024])
     for length, loss in measured.items():
         assert loss == pytest.approx(bits[length], abs=1e-3), length
 
@@ -33,8 +33,8 @@ def test_training_them_again_uses_the_settings_of_the_runs(tmp_path, monkeypatch
     threads = torch.get_num_threads()
     assert main(["models", "--out", str(tmp_path)]) == 0
     torch.set_num_threads(threads)
-    kept, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
+    saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
     list(lab.train(again, lab.load_text(), length=64, steps=5, device="cpu"))
-    assert kept.settings["steps"] == 5
-    assert kept.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
-    assert torch.allclose(kept.model.head.weight, again.head.weight, atol=1e-5)
+    assert saved.settings["steps"] == 5
+    assert saved.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
+    assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)

@@ -1,4 +1,4 @@
-"""A sweep's results folder is never harmed, and holds each finished run exactly once."""
+"""A sweep's results folder is never damaged, and holds each finished run exactly once."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from tests.lab.test_sweep import runs, until
 
 
 @pytest.mark.parametrize("content", ["my notes", "[]", "{}", '{"run": 1}', '{"run": {}, "answers": []}', "[" * 10_000])
-def test_a_folder_with_other_json_files_is_refused_and_left_alone(tmp_path, content):
+def test_a_folder_with_other_json_files_raises_and_leaves_the_folder_unchanged(tmp_path, content):
     (tmp_path / "notes.json").write_text(content)
     with pytest.raises(ValueError, match=r"notes\.json of .* is not a result of this version"):
         lab.sweep(runs(2), path=tmp_path)
@@ -19,14 +19,14 @@ def test_a_folder_with_other_json_files_is_refused_and_left_alone(tmp_path, cont
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_other_files_in_the_folder_do_no_harm(tmp_path):
+def test_other_files_in_the_folder_are_ignored(tmp_path):
     (tmp_path / "README.md").write_text("my results")
     (tmp_path / ".text-alibi.json.123-456").write_text('{"run": {')  # an unfinished file of a killed sweep
     assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
     assert len(read_records(tmp_path)) == 2
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+def test_a_file_in_place_of_the_folder_raises(tmp_path):
     (tmp_path / "results.jsonl").write_text("")
     with pytest.raises(ValueError, match="is a file, and a sweep saves its results in a folder"):
         lab.sweep(runs(1), path=tmp_path / "results.jsonl")
@@ -51,7 +51,7 @@ def test_two_sweeps_that_share_a_folder_keep_each_run_once(tmp_path):
     assert len(read_records(tmp_path)) == 3
 
 
-def test_a_changed_text_at_the_same_path_is_refused(tmp_path):
+def test_a_changed_text_at_the_same_path_raises(tmp_path):
     text, path = tmp_path / "text.txt", tmp_path / "results"
     text.write_text("to be or not to be, that is the question. " * 600)
     run = lab.Run("alibi", length=16, steps=2, longest=2, path=str(text))
@@ -62,7 +62,7 @@ def test_a_changed_text_at_the_same_path_is_refused(tmp_path):
         lab.sweep([run], path=path)
 
 
-def test_runs_on_another_built_in_text_are_refused(tmp_path):
+def test_runs_on_another_built_in_text_raise(tmp_path):
     """Its text differs between Python versions, and results on different texts can't be compared."""
     (record,) = lab.sweep(runs(1), path=tmp_path, progress=False)
     (file,) = tmp_path.glob("*.json")

@@ -178,7 +178,7 @@ def test_progress_is_shown_on_standard_error(capsys):
     assert "2/2" in shown.err
 
 
-def test_equal_runs_and_bad_settings_are_refused():
+def test_equal_runs_and_bad_settings_raise():
     with pytest.raises(ValueError, match="2 runs were given, but only 1 of them differ"):
         lab.sweep([lab.Run("alibi"), lab.Run("alibi")])
     for settings, message in (

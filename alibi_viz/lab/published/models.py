@@ -29,7 +29,7 @@ def published_model(name: str) -> SavedRun:
 
 
 def train_published_models(folder: str | Path) -> None:
-    """Train the models again, each into a new folder in `folder`: a minute in all. torch's threads stay as they are."""
+    """Train the models again, in about a minute, and save each in a new folder inside `folder`."""
     runs = {run.position: run for run in default_comparison(1) if run.task == "text" and run.label == run.position}
     for name in PUBLISHED_MODELS:
         run = runs[name]

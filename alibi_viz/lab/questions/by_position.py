@@ -17,7 +17,7 @@ from alibi_viz.panel import Curves, Panel
 
 __all__ = ["ByPosition"]
 
-TARGETS, MAX_WINDOWS = 32_768, 128  # bytes predicted, in at most so many windows
+TARGETS, MAX_WINDOWS = 32_768, 128  # bytes to predict, and the largest number of windows
 
 
 class ByPosition(Question):

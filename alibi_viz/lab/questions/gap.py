@@ -51,22 +51,22 @@ class Gap(Question):
             return []
         ends = {label: [last_finite(points) for points in seeds.values()] for label, seeds in curves.items()}
         defined = {label: gaps for label, gaps in ends.items() if all(map(math.isfinite, gaps))}
-        absent = [quoted(label) for label in ends if label not in defined]
-        moving = [quoted(label) for label in defined if all(map(_still_changes, curves[label].values()))]
+        not_defined = [quoted(label) for label in ends if label not in defined]
+        changing = [quoted(label) for label in defined if all(map(_still_changes, curves[label].values()))]
         sentences = outcomes(defined)
         if defined:
             sentences.append(
                 f"The numbers are how many more bits per byte windows of {4 * length:,} needed than windows of "
                 f"{length:,}, at the last checkpoint."
             )
-        if absent:
-            sentences.append(f"Not defined beyond the training length: {join(absent)}.")
-        if moving:
-            sentences.append(f"The gap is still changing for {join(moving)}: train longer before you trust it.")
+        if not_defined:
+            sentences.append(f"Not defined beyond the training length: {join(not_defined)}.")
+        if changing:
+            sentences.append(f"The gap is still changing for {join(changing)}: train longer before you trust it.")
         return [*sentences, "A small gap early on may only mean that little has been learned yet."]
 
 
 def _still_changes(points: Mapping[int, float]) -> bool:
-    """Whether the gap changed in the second half of training by more than a method that holds may lose."""
+    """Whether the gap changed in the second half of training by more than `HOLDS`."""
     gaps = [points[step] for step in sorted(points)]
     return len(gaps) > 1 and abs(gaps[-1] - gaps[len(gaps) // 2]) > HOLDS

@@ -64,16 +64,16 @@ class LongerWindows(Question):
 
 
 def rises(curves: SeedCurves) -> dict[str, list[float]]:
-    """{label: how far the loss of each seed rises above its value at the shortest length, at worst}.
+    """The largest rise of the loss above its value at the shortest length: {label: one rise per seed}.
 
     Labels with one length only, or that are not defined beyond their first, are left out.
     """
-    found = {}
+    results_by_label = {}
     for label, seeds in curves.items():
         each = [_rise(points) for points in seeds.values()]
         if all(map(math.isfinite, each)):
-            found[label] = each
-    return found
+            results_by_label[label] = each
+    return results_by_label
 
 
 def _rise(points: Mapping[int, float]) -> float:
@@ -95,7 +95,7 @@ def undefined(curves: SeedCurves, length: int) -> list[str]:
 
 
 def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> list[str]:
-    """A sentence on who is best at x in every seed; none for fewer than two labels."""
+    """A sentence on which labels are best at x in every seed; none for fewer than two labels."""
     present = {
         label: seeds
         for label, seeds in curves.items()
@@ -104,15 +104,15 @@ def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> l
     if len(present) < 2:
         return []
     several = any(len(seeds) > 1 for seeds in present.values())
-    every = " in every seed" if several else ""
+    suffix = " in every seed" if several else ""
     leaders = [quoted(label) for label in best(present, x, lowest=lowest)]
     if not leaders:
-        return [f"{where} no method is best{every}."]
+        return [f"{where} no method is best{suffix}."]
     if len(leaders) == 1:
-        return [f"{where} {leaders[0]} is best{every}."]
+        return [f"{where} {leaders[0]} is best{suffix}."]
     if len(leaders) == len(present):
-        return [f"{where} all are within {TIE:g} of the best{every}."]
-    return [f"{where} {join(leaders)} are best{every}, within {TIE:g} of each other."]
+        return [f"{where} all are within {TIE:g} of the best{suffix}."]
+    return [f"{where} {join(leaders)} are best{suffix}, within {TIE:g} of each other."]
 
 
 def _at_four_times(curves: SeedCurves, length: int) -> list[str]:

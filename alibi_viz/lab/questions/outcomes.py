@@ -8,16 +8,16 @@ __all__ = ["FAILS", "FOUND", "HOLDS", "TIE", "best", "join", "outcome", "outcome
 HOLDS = 0.1  # bits per byte: a method whose loss rises by no more than this beyond its training length holds
 FAILS = 0.5  # bits per byte: a method whose loss rises by at least this fails; in between it degrades
 TIE = 0.02  # bits per byte, or share of answers: a smaller lead doesn't make a method the best
-FOUND = 0.9  # share of answers from which on a task counts as solved
+FOUND = 0.9  # share of answers: a task counts as solved at this accuracy
 
 SeedCurves = Mapping[str, Mapping[int, Mapping[int, float]]]  # {label: {seed: {x: value}}}
 VERBS = {"holds": ("holds", "hold"), "degrades": ("degrades", "degrade"), "fails": ("fails", "fail")}
 
 
 def outcome(rises: Sequence[float]) -> str:
-    """What rises in loss, one per seed, amount to: "holds", "degrades", "fails", or "mixed" where seeds differ.
+    """Classify rises in loss, one per seed: "holds", "degrades", "fails", or "mixed" if seeds differ.
 
-    "undefined" where a rise is NaN, or there is none.
+    "undefined" if a rise is NaN, or there is none.
 
     >>> from alibi_viz.lab.questions.outcomes import outcome
     >>> outcome([0.01, 0.02]), outcome([0.2]), outcome([0.01, 2.0])
@@ -84,12 +84,12 @@ def best(curves: SeedCurves, x: int, *, lowest: bool) -> list[str]:
 
 
 def quoted(label: str) -> str:
-    """A label in a sentence: in quotation marks if it has a comma of its own."""
+    """A label in a sentence: in quotation marks if it contains a comma."""
     return f'"{label}"' if "," in label else label
 
 
 def join(parts: Sequence[str]) -> str:
-    """Words with commas and an "and".
+    """Join words with commas and "and".
 
     >>> from alibi_viz.lab.questions.outcomes import join
     >>> join(["a"]), join(["a", "b", "c"])

@@ -1,7 +1,7 @@
-"""What a question is: how it is measured, what its panel shows, and what its caption may say.
+"""Base class of the lab's questions: how one is measured, shown in a panel, and summarized in a caption.
 
 To add a question, write a subclass in a file of its own and add an instance to `QUESTIONS`. It is then measured by
-`measure`, kept in the records of a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
+`measure`, saved in the records of a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
 """
 
 import math
@@ -56,7 +56,7 @@ class Question:
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         """Measure a model trained on `length` tokens, up to `longest` times that, one answer at a time.
 
-        Nothing for a question that is answered while training.
+        Yields nothing for a question that is answered while training.
         """
         yield from ()
 
@@ -65,11 +65,11 @@ class Question:
         yield from ()
 
     def rescale(self, x: int, old: int, new: int) -> int:
-        """Where on the axis of models trained on `new` tokens a value x of models trained on `old` tokens belongs."""
+        """Convert a position x on the axis from training length `old` to training length `new`."""
         return x * new // old
 
     def last_x(self, steps: int) -> int | None:
-        """Where the axis ends in a training of so many steps, if that depends on the steps."""
+        """The end of the axis for `steps` training steps; None if it does not depend on them."""
         return None
 
     def panel(
@@ -96,17 +96,17 @@ class Question:
             marks: {label: x} of vertical lines.
             last: the largest x to come, while results are incomplete.
         """
-        finished, growing, elsewhere = (
+        finished, unfinished_curves, published_curves = (
             seed_curves(rows) if rows is not None else {} for rows in (results, unfinished, published)
         )
         curves = {}
         for label in finished if labels is None else labels:
             seeds = list(finished.get(label, {}).values())
-            thin = [*seeds, *growing.get(label, {}).values()]
+            all_seeds = [*seeds, *unfinished_curves.get(label, {}).values()]
             curves[label] = Curves(
-                mean_curve(seeds or thin),
-                thin if len(thin) > 1 else [],
-                list(elsewhere.get(label, {}).values()),
+                mean_curve(seeds or all_seeds),
+                all_seeds if len(all_seeds) > 1 else [],
+                list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
             )
         xs = {x for rows in (results, unfinished, published) if rows is not None for x in rows["x"].tolist()}
@@ -141,7 +141,7 @@ def mean_curve(curves: Sequence[Points]) -> Points:
 
 
 def alibi_marks(slopes: Tensor) -> dict[str, float]:
-    """How far ALiBi's flattest head sees: {label: tokens}, for the marks of a panel; `slopes` is [heads].
+    """How far back ALiBi's flattest head attends: {label: tokens}, for the marks of a panel; `slopes` is [heads].
 
     >>> from alibi_viz.lab.questions import alibi_marks
     >>> alibi_marks(alibi_slopes(4))

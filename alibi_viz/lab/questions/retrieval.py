@@ -1,4 +1,4 @@
-"""How far back can a model find, copy or continue? The share of right answers of a task, by distance."""
+"""How far back can a model find, copy or continue? The share of correct answers of a task, by distance."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ TASK_TOKENS = 65_536  # read at each distance
 
 
 class Retrieval(Question):
-    """The share of right answers of one task at the largest distances that fit into L, 2L, 4L, ... tokens.
+    """The share of correct answers of one task at the largest distances that fit into L, 2L, 4L, ... tokens.
 
     Args:
         name: of the task.
         title, x_title: of the panel.
-        thing: what one distance counts, in the plural.
+        summary: what is measured, in one sentence.
     """
 
     unit = "share of answers"

@@ -1,4 +1,4 @@
-"""Does more context help? The same bytes are predicted from ever more text before them."""
+"""Does more context help? The same bytes are predicted from longer and longer contexts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +17,7 @@ from alibi_viz.panel import Curves, Panel
 
 __all__ = ["SameTargets"]
 
-TARGETS, STRIDE = 1024, 16  # 16 targets per window: each has the context asked for, or up to 15 bytes less
+TARGETS, STRIDE = 1024, 16  # 16 targets per window: each has the requested context, or up to 15 bytes less
 
 
 class SameTargets(Question):

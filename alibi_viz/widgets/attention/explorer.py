@@ -185,7 +185,7 @@ class AttentionExplorer(App):
     def _text_box(self) -> VBox:
         """A box for the text, read while the user types, and a note below it if the text is too long.
 
-        Unlike other controls, the box keeps a value that the trait rejects: while one types, it is blank now and then.
+        Unlike other controls, the box keeps a value that the trait rejects, because it may be blank during typing.
         """
         box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
 

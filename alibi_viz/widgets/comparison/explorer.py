@@ -86,7 +86,7 @@ class ComparisonExplorer(App):
         super().fit(width)
         self.refresh()  # the legend needs more rows on a narrow page
 
-    # What every app defines.
+    # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
         return picture.blank(430)
@@ -114,7 +114,7 @@ class ComparisonExplorer(App):
         return self.evaluated if self.evaluated in self.questions[self.question].evaluations else AS_TRAINED
 
     def _marks(self, shown: list[str]) -> dict[str, float]:
-        """How far ALiBi sees. Other results don't say how many heads their models have."""
+        """ALiBi's range, for the published results only: other tables don't give the number of heads."""
         if "alibi" not in shown or set(self._table["origin"]) != {PUBLISHED}:
             return {}
         return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"])))

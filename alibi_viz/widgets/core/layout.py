@@ -19,7 +19,7 @@ def column(*children: Widget) -> VBox:
 
 
 def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
-    """Controls behind a visible label, which is their accessible name as well (see `Page` in live_figure.py).
+    """Controls behind a visible label, which is their accessible name as well (see `Page` in page.py).
 
     `layout` are further properties of the box, such as `width="100%"`.
     """

@@ -1,4 +1,4 @@
-"""What only the page knows or can do: the width of the app, and names for controls that screen readers announce."""
+"""Report the width of the app to the kernel, and give controls names that screen readers announce."""
 
 import anywidget
 from traitlets import Int

@@ -29,7 +29,7 @@ class BadValue(TraitError, ValueError):
 class State(TraitType[Any, Any]):
     """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`.
 
-    traitlets' own types are too generous here: Bool takes 1 for True, Int takes 2.0 for 2.
+    traitlets' own types are too permissive here: Bool takes 1 for True, Int takes 2.0 for 2.
     """
 
     def __init__(self, default: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What LengthLab says about a race, besides the findings of its questions: its progress, and how much it proves."""
+"""The caption of LengthLab: the progress of a race, the findings of its question, and how much they prove."""
 
 import html
 import math
@@ -50,12 +50,12 @@ def caption(
                 _under_trained(report),
                 _compare_guesses(report, results, guesses),
             ]
-        sentences.append(_weight(report))
+        sentences.append(_describe_evidence(report))
     return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _alibi_range(marks: Mapping[str, float]) -> str:
-    """How far ALiBi's flattest head sees, so that a flat curve isn't taken for an unlimited memory."""
+    """The range of ALiBi's flattest head, so that readers don't mistake a flat curve for an unlimited memory."""
     if not marks:
         return ""
     near, far = marks.values()
@@ -72,12 +72,12 @@ def published_sentence(question: lab.Question, methods: tuple[str, ...], length:
         return "There are no published seeds for this question."
     results, trained = lab.published_results(), int(rows["length"].mode()[0])
     steps = results.loc[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task), "x"].max()
-    moved = (
+    rescaled = (
         ""
         if trained == length or (rows["x"] == results["x"][rows.index]).all()
         else (f", drawn at the same multiples of {length}")
     )
-    return f"Dotted: published seeds, not trained here, {steps} steps on windows of {trained}{moved}."
+    return f"Dotted: published seeds, not trained here, {steps} steps on windows of {trained}{rescaled}."
 
 
 def lanes(report: RaceReport, slots: list[str]) -> str:
@@ -125,7 +125,7 @@ def _seeds(report: RaceReport) -> str:
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {join(seeds)}"
 
 
-def _weight(report: RaceReport) -> str:
+def _describe_evidence(report: RaceReport) -> str:
     """How much the race proves."""
     if report.state != "finished":
         return ""

@@ -101,12 +101,12 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         try:
             if not folder:
                 raise BadValue("no folder is named: say where to keep the models")
-            kept = self._app.keep(folder)
+            paths = self._app.keep(folder)
         except (TraitError, ValueError) as error:
             self._app.say(str(error))
             return
         self._app.say("")
-        self._folder.value, self._folder.placeholder = "", f"kept {len(kept)} in {folder}"
+        self._folder.value, self._folder.placeholder = "", f"kept {len(paths)} in {folder}"
 
 
 def _disable(widget: Widget, disabled: bool) -> None:

@@ -34,7 +34,7 @@ class LengthLab(App):
     """A race: one small model per position method, trained on windows of `length` bytes and tested on longer ones.
 
     `train` starts the race on a thread of its own, so the kernel stays free, and returns a future: `await app.train()`
-    in a notebook, `app.train().result()` in a script. `stop` ends the race and keeps what it has brought. Changes of
+    in a notebook, `app.train().result()` in a script. `stop` ends the race and keeps its results so far. Changes of
     the state during a race apply to the next one.
 
     Traits:
@@ -164,7 +164,7 @@ class LengthLab(App):
         super().fit(width)
         self.refresh()  # the legend needs more rows on a narrow page
 
-    # What every app defines.
+    # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
         return picture.blank()
@@ -228,7 +228,7 @@ class LengthLab(App):
         self._measure()
 
     def _measure(self) -> None:
-        """Measure the trained models for the open question, unless that is done or going on."""
+        """Measure the trained models for the open question, unless they are already measured or being measured."""
         with self._lock:
             report, question = self._report, self._question
             busy = self._closed or self.running or any(other.measuring for other in self._reports.values())
@@ -249,7 +249,7 @@ class LengthLab(App):
             self._measure()  # another question may have been opened meanwhile
 
     def _notes(self, report: RaceReport) -> Iterable[str]:
-        """What else a reader must know about the picture."""
+        """Notes on published seeds, other races and changed settings."""
         settings = report.settings
         if self.published:
             yield captions.published_sentence(self._question, settings.methods, settings.length)

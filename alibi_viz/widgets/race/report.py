@@ -27,7 +27,7 @@ TARGETS = 2048  # bytes predicted at a checkpoint: with more, evaluation would t
 
 @dataclass
 class RaceReport:
-    """Everything that is known about one race.
+    """The state and the results of one race.
 
     Attributes:
         settings: of the race.

@@ -52,5 +52,5 @@ class RaceSettings:
 
     @property
     def marks(self) -> dict[str, float]:
-        """How far ALiBi sees, if it takes part: {label: tokens}."""
+        """How far back ALiBi's flattest head attends: {label: tokens}; empty without "alibi"."""
         return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in self.methods else {}

@@ -14,7 +14,7 @@ _OPTIONS = [("Python language reference (built in)", "built in"), ("your own", "
 
 
 class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A menu, and below it the field that the choice needs. Text that was typed stays, usable or not.
+    """A menu, and below it the field that the choice needs. Typed text stays in its field, even if it is invalid.
 
     A file is named by its path, not uploaded: JupyterLab's file browser uploads files of any size, but a message to the
     kernel that is too large closes the connection.
@@ -44,7 +44,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def choice(self) -> str | Path | None:
         """The current choice, as `load_text` takes it; the text may be unusable.
 
-        Raises ValueError for a file without a path, or with an impossible one.
+        Raises ValueError for a file without a path, or with an invalid one.
         """
         if self.kind.value == "built in":
             return None

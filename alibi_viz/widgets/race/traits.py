@@ -1,4 +1,4 @@
-"""The parts of an app's state that are given as texts, files or guesses."""
+"""Traits for texts, files and guesses."""
 
 import numbers
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def read_source(value: Any) -> Text:
 
 
 def named_path(name: str | Path) -> Path:
-    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an impossible name.
+    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an invalid name.
 
     >>> from alibi_viz.widgets.race.traits import named_path
     >>> named_path("my/run")

@@ -15,7 +15,7 @@ from alibi_viz.widgets.core.formatting import format_number
 
 __all__ = ["Evaluation", "Intervention", "evaluate"]
 
-TARGETS = 2048  # bytes predicted at each length: the result must come while the hand is still on the control
+TARGETS = 2048  # bytes predicted at each length: few enough for a result while the user moves a control
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
 
@@ -149,17 +149,17 @@ def _compare_losses(before: Evaluation, after: Evaluation, changed: bool) -> str
     """The loss at the training length and on the longest windows."""
     clauses = []
     for length in (min(after.losses), max(after.losses)):
-        now, then = after.losses[length], before.losses[length]
-        if math.isnan(now):
+        bits, original = after.losses[length], before.losses[length]
+        if math.isnan(bits):
             clauses.append(f"on windows of {length:,} its positions are not defined")
             continue
-        needs = f"on windows of {length:,} it needs {now:.2f} bits per byte"
+        needs = f"on windows of {length:,} it needs {bits:.2f} bits per byte"
         if not changed:
             clauses.append(needs)
-        elif math.isnan(then) or abs(now - then) < EQUAL:
+        elif math.isnan(original) or abs(bits - original) < EQUAL:
             clauses.append(f"{needs} as before")
         else:
-            clauses.append(f"{needs}, {abs(now - then):.2f} {'more' if now > then else 'less'} than before")
+            clauses.append(f"{needs}, {abs(bits - original):.2f} {'more' if bits > original else 'less'} than before")
     text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}."
 
@@ -174,9 +174,9 @@ def _describe_length(after: Evaluation) -> str:
 
 def _compare_attention(before: Evaluation, after: Evaluation, length: int) -> str:
     """How far back the heads look."""
-    now, then = format_number(after.distance.mean()), format_number(before.distance.mean())
-    trained = f" (as trained {then})" if now != then else ""
+    distance, original = format_number(after.distance.mean()), format_number(before.distance.mean())
+    trained = f" (as trained {original})" if distance != original else ""
     return (
-        f"On windows of {after.window:,} its heads look {now} tokens back on average{trained}, with {after.beyond:.0%} "
-        f"of their weight on keys further back than the training length, {length}."
+        f"On windows of {after.window:,} its heads look {distance} tokens back on average{trained}, with "
+        f"{after.beyond:.0%} of their weight on keys further back than the training length, {length}."
     )

@@ -69,7 +69,7 @@ class SlopeSurgery(App):
         self._as_trained: dict[str, Evaluation] = {}
         self._models: dict[str, tuple[LanguageModel, int]] = {}
         if model is not None:
-            self._models[YOURS] = model, _checked(model.config.max_length if length is None else length)
+            self._models[YOURS] = model, _check_length(model.config.max_length if length is None else length)
             state.setdefault("subject", YOURS)
         super().__init__(**state)
 
@@ -94,7 +94,7 @@ class SlopeSurgery(App):
                 raise BadValue(
                     f"{str(folder)!r} was trained on the task {task}; only models of text can be tested here"
                 )
-            length = _checked(saved.settings.get("length", saved.model.config.max_length))
+            length = _check_length(saved.settings.get("length", saved.model.config.max_length))
         except (OSError, ValueError) as error:
             raise BadValue(str(error)) from error
         previous = self._models.get(YOURS)
@@ -109,7 +109,7 @@ class SlopeSurgery(App):
             self._models.pop(YOURS) if previous is None else self._models.update({YOURS: previous})
             raise BadValue(str(error)) from error
 
-    # What every app defines.
+    # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
         return picture.blank()
@@ -197,7 +197,7 @@ class SlopeSurgery(App):
         return show
 
 
-def _checked(length: Any) -> int:
+def _check_length(length: Any) -> int:
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
         raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
     return length

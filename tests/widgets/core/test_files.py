@@ -33,7 +33,7 @@ def test_png_file_is_a_png(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_png_without_chromium_raises_with_a_remedy(tmp_path, monkeypatch):
+def test_png_without_chromium_raises_and_suggests_html(tmp_path, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise ChromeNotFoundError
 

@@ -12,7 +12,7 @@ from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.race.controls import COMMON_METHODS
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
-DEADLINE = 60  # seconds, for what takes one
+DEADLINE = 60  # seconds to wait for something that takes about one
 
 
 def controls(widget: Widget) -> Iterator[Widget]:

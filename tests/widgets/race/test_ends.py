@@ -1,4 +1,4 @@
-"""What LengthLab leaves behind when it is stopped, closed, or turned to another question."""
+"""The state of LengthLab after it is stopped or closed, or after another question is opened."""
 
 import time
 

@@ -23,11 +23,11 @@ def test_models_are_kept_with_their_settings_and_results(trained: LengthLab, tmp
     control(trained, "s-folder").value = str(tmp_path / "mine")
     control(trained, "s-keep").click()
     assert message(trained) == ""
-    kept = lab.load_run(tmp_path / "mine" / "alibi")
-    assert torch.equal(kept.model.head.weight, trained.models["alibi"].head.weight)
-    assert (kept.settings["length"], kept.settings["steps"], kept.settings["seed"]) == (8, 10, 4)
-    assert values(kept, "training loss") == dict(enumerate(trained.losses["alibi"], start=1))
-    assert values(kept, "longer windows") == trained.means["alibi"]
+    saved_run = lab.load_run(tmp_path / "mine" / "alibi")
+    assert torch.equal(saved_run.model.head.weight, trained.models["alibi"].head.weight)
+    assert (saved_run.settings["length"], saved_run.settings["steps"], saved_run.settings["seed"]) == (8, 10, 4)
+    assert values(saved_run, "training loss") == dict(enumerate(trained.losses["alibi"], start=1))
+    assert values(saved_run, "longer windows") == trained.means["alibi"]
     learned = values(lab.load_run(tmp_path / "mine" / "learned"), "longer windows")
     assert [length for length, bits in learned.items() if math.isfinite(bits)] == [8]
     surgery = SlopeSurgery()

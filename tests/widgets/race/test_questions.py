@@ -289,7 +289,7 @@ def test_a_question_without_published_seeds_says_so(trained: LengthLab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "text"),
     [
         ("guesses", {"alibi": {3: 2.0}}, "guesses must be {method: {2, 4, 16: bits per byte from 0 to 10}}"),
         ("guesses", {"alibi": {2: -1}}, "guesses must be"),
@@ -302,11 +302,11 @@ def test_a_question_without_published_seeds_says_so(trained: LengthLab) -> None:
         ("published", 1, "published must be True or False, got 1"),
     ],
 )
-def test_a_bad_value_is_named_and_changes_nothing(trained: LengthLab, name: str, value: object, said: str) -> None:
+def test_a_bad_value_is_named_and_changes_nothing(trained: LengthLab, name: str, value: object, text: str) -> None:
     before = (repr(trained), trained.caption)
     with pytest.raises(BadValue) as caught:
         setattr(trained, name, value)
-    assert said in str(caught.value)
+    assert text in str(caught.value)
     assert (repr(trained), trained.caption) == before
 
 

@@ -28,7 +28,7 @@ def losses(model: lab.SavedRun | object) -> dict[int, float]:
     return lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(64), targets=TARGETS)
 
 
-def test_it_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
+def test_app_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
     assert app.before == app.after == losses(lab.published_model("alibi").model)
     assert list(app.before) == [64, 128, 256, 512, 1024]
     assert "as it was trained. On windows of 64 it needs" in app.caption
@@ -166,8 +166,8 @@ def test_a_folder_without_a_usable_run_is_named_and_changes_nothing(
         (folder / "run.json").write_text(json.dumps(content | {"version": 99}))
     before = (repr(app), app.caption)
     control(app, "s-folder").value = str(folder)
-    said = {"missing": "there is no run", "foreign": "is not a saved run", "damaged": "is damaged"}
-    assert said.get(fault, "has format version 99") in app._message.value
+    messages = {"missing": "there is no run", "foreign": "is not a saved run", "damaged": "is damaged"}
+    assert messages.get(fault, "has format version 99") in app._message.value
     assert (repr(app), app.caption) == before
     control(app, "s-folder").value = ""
     app.factor = 2.0
