@@ -24,17 +24,16 @@ APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
 PAIRS, STEPS, BATCH = 5, 60, 32
 COMPARE = f"""
 import json, time
-from alibi_viz import lab
+
 from alibi_viz.widgets.core.background import on_one_thread
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
 
 app.steps = {STEPS}
 settings = RaceSettings("text", app.methods, app.length, app.steps, app.seed, app.seeds, app.learning_rate)
-text = lab.load_text()
 
 def plain():
-    for lap in on_one_thread(RaceReport(settings).start(text)):
+    for lap in on_one_thread(RaceReport(settings).start()):
         pass
 
 def in_app():

@@ -106,7 +106,7 @@ class Atlas:
 
         >>> from alibi_viz.figures.atlas import Atlas
         >>> len(Atlas(8).visible_cells(256)), len(Atlas(32).visible_cells(256))
-        (256, 126)
+        (256, 132)
         """
         side = int(self.side * _DENSITY)
         return np.arange(length) if length <= side else _centers(length, side)
