@@ -1,5 +1,6 @@
 """A FigureWidget that survives a reload of the page and shows the same picture in a second view."""
 
+import re
 from copy import deepcopy
 from typing import Any
 
@@ -23,16 +24,22 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     def _send_update_msg(
         self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
     ) -> None:
-        """Complete a message: for each changed property, send its value in every trace of the batch.
+        """Complete a message, and let the page draw only what has changed.
 
-        plotly leaves a gap for traces in which the property has not changed. A view that is already drawn keeps its
-        value there, but the page's copy of the figure, from which a second view is drawn, loses it.
+        - For each changed property, send its value in every trace of the batch. plotly leaves a gap for traces in which
+          the property has not changed. A view that is already drawn keeps its value there, but the page's copy of the
+          figure, from which a second view is drawn, loses it.
+        - Write "images[0].source". plotly.js does not know plotly.py's "images.0.source" and draws everything again.
+        - If only the layout has changed, name a trace that does not exist. plotly.js takes an empty list for all
+          traces and draws them again. For a missing trace it only logs a warning to the browser's console.
         """
         for path, values in restyle_data.items():
             if isinstance(values, list):  # from a batch; plotly_update may give one value for all traces
                 for at, trace in enumerate((trace_indexes or ())[: len(values)]):
                     if values[at] is Undefined:
                         values[at] = _property(self._data[trace], path)
+        relayout_data = {re.sub(r"\.(\d+)", r"[\1]", path): value for path, value in relayout_data.items()}
+        trace_indexes = trace_indexes if restyle_data else [-1]
         super()._send_update_msg(restyle_data, relayout_data, trace_indexes, source_view_id)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
