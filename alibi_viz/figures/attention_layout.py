@@ -10,23 +10,7 @@ import plotly.graph_objects as go
 
 from alibi_viz.figures import theme
 
-__all__ = [
-    "BARS",
-    "BIAS",
-    "CONTENT",
-    "FRAMES",
-    "HEADS",
-    "LOGITS",
-    "MATRICES",
-    "OTHER",
-    "PAIR",
-    "PANELS",
-    "WEIGHTS",
-    "blank",
-    "height",
-    "max_labels",
-    "name",
-]
+__all__ = ["FRAMES", "MATRICES", "PAIR", "PANELS", "blank", "height", "max_labels", "name"]
 
 CONTENT, BIAS, LOGITS, WEIGHTS, HEADS, BARS, OTHER = range(7)  # the traces; BARS and OTHER share a panel
 MATRICES = (CONTENT, BIAS, LOGITS, WEIGHTS)

@@ -194,15 +194,15 @@ def _label_tiles(
 
 
 def _ticks(atlas: Atlas, length: int, tiles: int, axis: int) -> dict[str, object]:
-    """The first and the last position of every tile along an axis, and the middle one if there is room.
+    """The first, the middle and the last position of every tile along an axis. Small tiles share the ends of the first.
 
-    In small tiles, a 0 would run into the last position of the tile to the left, so only the first tile has one.
+    There, a 0 would run into the last position of the tile to its left, and the browser needs 1 ms per label.
     """
     last, roomy = length - 1, atlas.side >= 160
     positions = sorted({0, last // 2, last} if roomy else {0, last})
+    tiles = tiles if roomy else 1
     places = [tile * atlas.pitch[axis] + (at + 0.5) * atlas.side / length for tile in range(tiles) for at in positions]
-    labels = [str(at) if roomy or at or not tile or axis else "" for tile in range(tiles) for at in positions]
-    return {"tickvals": places, "ticktext": labels}
+    return {"tickvals": places, "ticktext": [str(at) for at in positions] * tiles}
 
 
 def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArray[np.integer]) -> dict[str, object]:

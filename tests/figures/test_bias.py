@@ -145,6 +145,12 @@ def test_ticks_label_the_first_and_last_position_of_every_column_and_row():
         assert named[0.5 * cell] == "0"
 
 
+def test_small_tiles_share_the_tick_labels_of_the_first():
+    layout = picture.bias_figure(*case(16, 128)).layout
+    assert list(layout.xaxis.ticktext) == list(layout.yaxis.ticktext) == ["0", "127"]
+    assert max(layout.xaxis.tickvals) < Atlas(16, WIDTH).side
+
+
 def test_titles_give_head_and_slope_and_omit_the_slope_in_small_tiles():
     slopes = [str(slope) for slope in alibi_slopes(32).tolist()]
     wide = picture.bias_figure(*case(2, 8), slopes=["1/16", "1/256"]).data[TITLES]
