@@ -39,7 +39,7 @@ def _png(figure: go.Figure, name: str) -> bytes:
     from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow to import, rarely needed
 
     try:
-        png = figure.to_image("png", width=1000, height=figure.layout.height, scale=2)
+        png = figure.to_image("png", width=figure.layout.width or 1000, height=figure.layout.height, scale=2)
     except ChromeNotFoundError as error:
         message = f"{name} needs Chrome or Chromium, and none was found: install it, or save as .html"
         raise RuntimeError(message) from error
