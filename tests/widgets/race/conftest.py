@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from alibi_viz.widgets import LengthLab
-from tests.widgets.race.small_race import small, until
+from tests.widgets.race.small_race import DEADLINE, small, until
 
 
 def no_race_thread() -> bool:
@@ -22,3 +22,17 @@ def long_race() -> Iterator[LengthLab]:
     yield app
     app.stop()
     until(no_race_thread, "the end of the thread")
+
+
+@pytest.fixture(scope="module")
+def two_seeds() -> LengthLab:
+    app = small(methods=["alibi", "learned", "none"], seeds=2)
+    app.train().result(DEADLINE)
+    return app
+
+
+@pytest.fixture
+def trained(two_seeds: LengthLab) -> Iterator[LengthLab]:
+    """A race of three methods and two seeds that has ended; its question is reset after each test."""
+    yield two_seeds
+    two_seeds.question, two_seeds.published, two_seeds.guesses = "longer windows", False, {}

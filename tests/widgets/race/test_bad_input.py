@@ -158,3 +158,11 @@ def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         app.train().result(DEADLINE)
     assert "MemoryError" in message(app)
     assert not control(app, "s-train").disabled
+
+
+def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> None:
+    app = small(text="abcdefgh" * 165)  # the validation part has 132 bytes, the longest test takes 129
+    app.train().result(DEADLINE)
+    for name in ("gap", "by position", "same targets"):
+        open_tab(app, name)
+        assert message(app) == "", name
