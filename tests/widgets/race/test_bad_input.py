@@ -11,7 +11,7 @@ from traitlets import TraitError
 from alibi_viz import lab
 from alibi_viz.models import POSITIONS
 from alibi_viz.widgets import LengthLab
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, loss_trace, message, small, until
+from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, loss_trace, message, open_tab, small, until
 
 
 @pytest.mark.parametrize(
