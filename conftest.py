@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import settings
 
 import alibi_viz
 
+settings.register_profile("no deadline", deadline=None)  # a busy machine is not a failure
+settings.load_profile("no deadline")
 torch.set_num_threads(1)  # equal numbers on every machine, and parallel processes do not slow each other down
 
 

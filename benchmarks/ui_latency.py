@@ -26,9 +26,9 @@ APP = "from alibi_viz import widgets\nwidgets.BiasExplorer(num_heads={heads}, le
 CASES = (  # heads, length, the slider that is moved, and the largest ratio allowed
     (8, 64, "length", None),
     (16, 128, "length", 1.5),
-    (16, 128, "heads", None),  # another number of heads moves all tiles, so plotly lays out the whole figure
+    (16, 128, "heads", 1.5),  # another number of heads moves all tiles, so plotly lays out the whole figure
     (32, 256, "length", 2.2),
-    (32, 256, "heads", None),
+    (32, 256, "heads", 2.2),
 )
 STOPWATCH = """
 ([box, slider]) => {
