@@ -51,7 +51,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy
 bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Takes 21 minutes on two busy cores. If interrupted, run it again to continue. The results ship with the package.
+# Takes 20 minutes or more on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim
 	$(PY) -m alibi_viz.lab reproduce --workers 2 --publish alibi_viz/lab/published/comparison.jsonl $(ARGS)
 

@@ -1,4 +1,4 @@
-"""The slow truth: the same formulas as plain Python loops in float64, with nothing clever in them."""
+"""Reference implementations for tests: the formulas as plain Python loops in float64."""
 
 import math
 
@@ -41,7 +41,10 @@ def literal_attention(
     real: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Output and weights, float64. `bias` is [heads, query, key]; queries are the last keys; a blind row is zeros."""
+    """Output and weights, float64. `bias` is [heads, query, key]; the queries are the last keys.
+
+    A row without visible keys is zeros.
+    """
     batch, heads, rows, dim = query.shape
     columns, group = key.shape[2], heads // key.shape[1]
     scale = 1 / math.sqrt(dim) if scale is None else scale

@@ -9,7 +9,7 @@ Otherwise a longer length could look better because it was tested on easier text
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -20,7 +20,15 @@ from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["diverged", "length_losses", "loss_by_context", "loss_by_length", "loss_by_position", "token_losses"]
+__all__ = [
+    "count_shared_targets",
+    "diverged",
+    "length_losses",
+    "loss_by_context",
+    "loss_by_length",
+    "loss_by_position",
+    "token_losses",
+]
 
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
@@ -73,12 +81,24 @@ def length_losses(
 ) -> Iterator[tuple[int, float]]:
     """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
     lengths = list(lengths)
-    fitting = [_count_windows(text, length, targets) * length for length in lengths]
-    multiple = math.lcm(*lengths)
-    shared = min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)
+    shared = count_shared_targets(text, lengths, targets)
     for length in lengths:
         whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
         yield length, float(token_losses(model, text, length, targets=whole_windows).flatten()[:shared].mean())
+
+
+def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:
+    """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for.
+
+    Raises as `loss_by_length`.
+
+    >>> from alibi_viz.lab.evaluation import count_shared_targets
+    >>> count_shared_targets(lab.load_text(), [100, 200, 400], targets=8192)
+    8000
+    """
+    fitting = [_count_windows(text, length, targets) * length for length in lengths]
+    multiple = math.lcm(*lengths)
+    return min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:

@@ -17,7 +17,7 @@ import torch
 
 from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.lab.checkpoints import versions
-from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
@@ -163,11 +163,13 @@ def _checkpoints(steps: int) -> set[int]:
 
 def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -> list[list[Any]]:
     lengths = sorted({run.length, run.length * min(4, run.longest)})
-    losses = loss_by_length(model, text, lengths, targets=max(CHECKPOINT_TARGETS, *lengths))
+    targets = max(CHECKPOINT_TARGETS, *lengths)
+    losses = loss_by_length(model, text, lengths, targets=targets)
+    count = count_shared_targets(text, lengths, targets)
     return [
         _as_row(AS_TRAINED, question, *answer)
         for question in QUESTIONS
-        for answer in question.at_checkpoint(step, losses, run.length, CHECKPOINT_TARGETS)
+        for answer in question.at_checkpoint(step, losses, run.length, count)
     ]
 
 

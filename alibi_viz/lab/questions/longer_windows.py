@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from alibi_viz.lab.evaluation import length_losses
+from alibi_viz.lab.evaluation import count_shared_targets, length_losses
 from alibi_viz.lab.questions.outcomes import TIE, SeedCurves, best, join, outcomes, quoted
-from alibi_viz.lab.questions.question import Answer, Question, in_lengths
+from alibi_viz.lab.questions.question import Answer, Question, with_multiple
 from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, seed_curves
 from alibi_viz.lab.tasks import Task
@@ -15,7 +15,7 @@ from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Curves, Panel
 
-__all__ = ["LongerWindows", "best_at", "rises", "undefined"]
+__all__ = ["LongerWindows", "best_at", "loss_panel", "rises", "undefined"]
 
 TARGETS = 8192  # bytes predicted at each length
 
@@ -34,19 +34,16 @@ class LongerWindows(Question):
         lengths = evaluation_lengths(length, longest)
         targets = max(TARGETS, *lengths)
         for tested, bits in length_losses(model, source, lengths, targets=targets):
-            yield Answer(tested, bits, min(targets, len(source.validation) - 1))
+            yield Answer(tested, bits, count_shared_targets(source, lengths, targets))
 
     def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
-        return Panel(
-            title="Loss on longer windows",
-            x_title="length of the test windows, bytes",
-            y_title="bits per byte",
-            hover="%{fullData.name}, windows of %{x} bytes<br>%{y:.2f} bits per byte<extra></extra>",
+        return loss_panel(
+            "Loss on longer windows",
+            "length of the test windows, bytes",
+            "%{fullData.name}, windows of %{x} bytes",
             curves=curves,
-            ticks=in_lengths(xs or evaluation_lengths(length), length),
-            low=2.0,
-            high=3.0,
             length=length,
+            xs=xs,
             marks=marks,
         )
 
@@ -61,6 +58,32 @@ class LongerWindows(Question):
             *best_at(curves, length, "At the training length"),
             *best_at(curves, max(results["x"]), "On the longest windows"),
         ]
+
+
+def loss_panel(
+    title: str,
+    x_title: str,
+    hover: str,
+    *,
+    curves: Mapping[str, Curves],
+    length: int,
+    xs: Sequence[int],
+    marks: Mapping[str, float],
+) -> Panel:
+    """A panel of bits per byte at L, 2L, 4L, ...; `hover` describes the position of a point."""
+    lengths = sorted({length, *(xs or evaluation_lengths(length))})
+    return Panel(
+        title=title,
+        x_title=x_title,
+        y_title="bits per byte",
+        hover=f"{hover}<br>%{{y:.2f}} bits per byte<extra></extra>",
+        curves=curves,
+        ticks={x: with_multiple(x, x / length) for x in lengths},
+        low=2.0,
+        high=3.0,
+        length=length,
+        marks=marks,
+    )
 
 
 def rises(curves: SeedCurves) -> dict[str, list[float]]:

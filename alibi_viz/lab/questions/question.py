@@ -18,7 +18,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Curves, Panel, Points
 from alibi_viz.slopes import e_fold, reach
 
-__all__ = ["Answer", "Question", "alibi_marks", "in_lengths", "mean_curve", "with_multiple"]
+__all__ = ["Answer", "Question", "alibi_marks", "mean_curve", "with_multiple"]
 
 
 class Answer(NamedTuple):
@@ -159,11 +159,6 @@ def with_multiple(x: int, ratio: float) -> str:
     ('32<br>L', '1,024<br>16 L')
     """
     return f"{x:,}<br>{'L' if ratio == 1 else f'{ratio:g} L'}"
-
-
-def in_lengths(xs: Sequence[int], length: int) -> dict[int, str]:
-    """Ticks at the training length and at each x, with multiples of the training length."""
-    return {x: with_multiple(x, x / length) for x in sorted({length, *xs})}
 
 
 def last_finite(points: Points) -> float:

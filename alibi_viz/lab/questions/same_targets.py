@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from alibi_viz.lab.evaluation import loss_by_context
-from alibi_viz.lab.questions.longer_windows import best_at, rises, undefined
+from alibi_viz.lab.questions.longer_windows import best_at, loss_panel, rises, undefined
 from alibi_viz.lab.questions.outcomes import outcomes
-from alibi_viz.lab.questions.question import Answer, Question, in_lengths
+from alibi_viz.lab.questions.question import Answer, Question
 from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import Task
@@ -37,16 +37,13 @@ class SameTargets(Question):
             yield Answer(context, losses[context], targets // stride * stride)
 
     def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
-        return Panel(
-            title="The same bytes, predicted from more and more context",
-            x_title="bytes of context before each predicted byte",
-            y_title="bits per byte",
-            hover="%{fullData.name}, %{x} bytes of context<br>%{y:.2f} bits per byte<extra></extra>",
+        return loss_panel(
+            "The same bytes, predicted from more and more context",
+            "bytes of context before each predicted byte",
+            "%{fullData.name}, %{x} bytes of context",
             curves=curves,
-            ticks=in_lengths(xs or evaluation_lengths(length), length),
-            low=2.0,
-            high=3.0,
             length=length,
+            xs=xs,
             marks=marks,
         )
 

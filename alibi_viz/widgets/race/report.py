@@ -11,6 +11,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.lab import Answer, Lap, Question, Scoreboard, Task, Text, race, save_run
+from alibi_viz.lab.evaluation import count_shared_targets
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table
 from alibi_viz.lab.tasks import task_samples
@@ -240,7 +241,7 @@ class RaceReport:
         if isinstance(self.source, Task):
             return task_samples(self.source, x)
         assert isinstance(self.source, Text)
-        return min(max(TARGETS, *self.settings.lengths), len(self.source.validation) - 1)
+        return count_shared_targets(self.source, self.settings.lengths, max(TARGETS, *self.settings.lengths))
 
     def _is_complete(self, index: int) -> bool:
         return self.boards[index].last_checkpoint() == self.settings.steps

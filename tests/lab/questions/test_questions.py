@@ -95,6 +95,12 @@ def test_longer_windows_measures_the_loss_by_length(model):
     assert {answer.samples for answer in answers} == {8192}
 
 
+def test_longer_windows_counts_the_targets_that_all_lengths_share(model):
+    """Of 8,192 bytes, 8,000 fill whole windows of every length."""
+    answers = list(find_question("longer windows").measure(model, TEXT, 100, longest=4))
+    assert {answer.samples for answer in answers} == {8000}
+
+
 def test_same_targets_measures_the_loss_by_context(model):
     answers = list(find_question("same targets").measure(model, TEXT, 16, longest=4))
     expected = lab.loss_by_context(model, TEXT, [16, 32, 64], targets=1024, stride=16, longest=64)
