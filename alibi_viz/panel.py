@@ -10,48 +10,28 @@ Points = Mapping[int, float]  # {position on the horizontal axis: value}, NaN wh
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of one method.
+    """The curves of one method."""
 
-    Attributes:
-        mean: the mean over the seeds, drawn thick with markers.
-        seeds: one curve per seed, drawn thin.
-        published: one curve per seed trained elsewhere, drawn thin and dotted.
-        guesses: values that the reader expects, drawn as open markers.
-    """
-
-    mean: Points
-    seeds: Sequence[Points] = ()
-    published: Sequence[Points] = ()
-    guesses: Points = field(default_factory=dict)
+    mean: Points  # over the seeds; drawn thick with markers
+    seeds: Sequence[Points] = ()  # one curve per seed, drawn thin
+    published: Sequence[Points] = ()  # one curve per seed trained elsewhere, drawn thin and dotted
+    guesses: Points = field(default_factory=dict)  # values that the reader expects, drawn as open markers
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of several methods, with their axes.
-
-    Attributes:
-        title, x_title, y_title: text around the panel.
-        hover: plotly's hover template of a point.
-        curves: {method: its curves}.
-        ticks: {position on the horizontal axis: its label}. The outermost ticks are the ends of a logarithmic axis.
-        low, high: the vertical axis includes at least this range.
-        step: the vertical axis ends at multiples of this.
-        length: the training length, drawn as a dotted line with everything beyond it shaded; None for no line.
-        marks: {label: position} of at most two more vertical lines. Those outside the ticks are not drawn.
-        chance: the value of guessing at random, drawn as a horizontal line; None for no line.
-        log: whether the horizontal axis is logarithmic. A linear axis starts at 0.
-    """
+    """Curves of several methods, with their axes."""
 
     title: str
     x_title: str
     y_title: str
-    hover: str
-    curves: Mapping[str, Curves]
-    ticks: Mapping[int, str]
-    low: float
+    hover: str  # plotly's hover template of a point
+    curves: Mapping[str, Curves]  # {method: its curves}
+    ticks: Mapping[int, str]  # {position on the horizontal axis: label}; the outermost are the ends of a log axis
+    low: float  # the vertical axis includes at least low to high
     high: float
-    step: float = 0.5
-    length: int | None = None
-    marks: Mapping[str, float] = field(default_factory=dict)
-    chance: float | None = None
-    log: bool = True
+    step: float = 0.5  # the vertical axis ends at multiples of this
+    length: int | None = None  # training length, drawn as a dotted line with everything beyond it shaded
+    marks: Mapping[str, float] = field(default_factory=dict)  # {label: position} of up to two more vertical lines
+    chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
+    log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

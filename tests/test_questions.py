@@ -1,6 +1,6 @@
 """A question that is added to `QUESTIONS` is available in every app, record and command."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +11,7 @@ from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.lab.results import record_table, seed_curves
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Curves, Panel
+from alibi_viz.panel import Panel
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.widgets.race.small_race import DEADLINE, control, points, until
 
@@ -28,9 +28,9 @@ class WeightNorm(lab.Question):
     ) -> Iterator[lab.Answer]:
         yield lab.Answer(length, float(model.head.weight.detach().norm()), model.head.weight.numel())
 
-    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def axes(self, length: int, xs: Sequence[int]) -> Panel:
         ticks = {x: f"{x}" for x in [*xs, length]}
-        return Panel("Norm of the output layer", "training length", "norm", "%{y}", curves, ticks, 0.0, 10.0)
+        return Panel("Norm of the output layer", "training length", "norm", "%{y}", ticks, low=0.0, high=10.0)
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
         return [f"The norm of {label} is {seeds[0][length]:.3f}." for label, seeds in seed_curves(results).items()]

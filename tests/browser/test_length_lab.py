@@ -116,8 +116,8 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
         ("gap", "bits per byte windows of 32 needed than windows of 8, at the last checkpoint"),
         ("by position", "Bits per byte in one long window"),
         ("same targets", "The same bytes each time"),
-        ("needle", "A value hidden in noise is asked for at the end"),
-        ("copy", "A sequence of symbols is to be repeated"),
+        ("needle", "The model must recall one value hidden in noise"),
+        ("copy", "The model must repeat a sequence of symbols"),
         ("longer windows", "Thin lines are the 2 seeds"),
     ):
         before = notebook.picture(0)

@@ -1,21 +1,15 @@
-"""The questions that the lab asks of trained models, one object each, in the order in which apps show them.
-
->>> from alibi_viz.lab.questions import QUESTIONS, find_question
->>> [question.name for question in QUESTIONS]
-['longer windows', 'gap', 'by position', 'same targets', 'needle', 'copy', 'induction']
-"""
+"""The questions that the lab asks of trained models, one object each, in the order in which apps show them."""
 
 from alibi_viz.lab.questions.by_position import ByPosition
 from alibi_viz.lab.questions.gap import Gap
 from alibi_viz.lab.questions.longer_windows import LongerWindows
-from alibi_viz.lab.questions.outcomes import FAILS, FOUND, HOLDS, TIE, join, outcome, outcomes
+from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, join, outcome
 from alibi_viz.lab.questions.question import Answer, Question, alibi_marks
 from alibi_viz.lab.questions.retrieval import Retrieval
 from alibi_viz.lab.questions.same_targets import SameTargets
 
 __all__ = [
     "FAILS",
-    "FOUND",
     "HOLDS",
     "QUESTIONS",
     "TIE",
@@ -26,7 +20,6 @@ __all__ = [
     "join",
     "main_question",
     "outcome",
-    "outcomes",
 ]
 
 QUESTIONS: list[Question] = [
@@ -38,19 +31,19 @@ QUESTIONS: list[Question] = [
         "needle",
         "Needles found, by distance",
         "distance of the needle, tokens",
-        "A value hidden in noise is asked for at the end: how far back is it found?",
+        "The model must recall one value hidden in noise: from how many tokens back?",
     ),
     Retrieval(
         "copy",
-        "Symbols copied correctly, by how many there are",
-        "symbols to copy; below, the length this takes",
-        "A sequence of symbols is to be repeated: how long may it be?",
+        "Symbols copied correctly, by length of the sequence",
+        "symbols to copy; below, the tokens this takes",
+        "The model must repeat a sequence of symbols: how long may the sequence be?",
     ),
     Retrieval(
         "induction",
         "Cues continued correctly, by distance",
         "distance of the cue's first occurrence, tokens",
-        "A cue returns: is what followed it the first time recalled?",
+        "A cue appears for the second time: does the model recall what followed it the first time?",
     ),
 ]
 
@@ -58,8 +51,7 @@ QUESTIONS: list[Question] = [
 def find_question(name: str) -> Question:
     """The question of that name. Raises ValueError for an unknown name.
 
-    >>> from alibi_viz.lab.questions import find_question
-    >>> find_question("gap").unit
+    >>> lab.find_question("gap").unit
     'bits per byte'
     """
     for question in QUESTIONS:

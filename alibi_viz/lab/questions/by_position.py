@@ -1,7 +1,7 @@
 """Where inside a long window does the loss rise?"""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pandas as pd
@@ -9,11 +9,10 @@ import pandas as pd
 from alibi_viz.lab.evaluation import loss_by_position
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.questions.question import Answer, Question, with_multiple
-from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.panel import Curves, Panel
+from alibi_viz.panel import Panel
 
 __all__ = ["ByPosition"]
 
@@ -25,6 +24,8 @@ class ByPosition(Question):
 
     name = "by position"
     summary = "The loss inside one long window, by position."
+    x_title = "position in the window, bytes"
+    hover = "around position %{x:.0f}"
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         assert isinstance(source, Text)
@@ -33,33 +34,22 @@ class ByPosition(Question):
         bits = loss_by_position(model, source, window, targets=targets)
         windows = min(targets, len(source.validation) - 1) // window
         for first, end in pairwise(_edges(length, window)):
-            positions = end - first
-            yield Answer(round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), positions * windows)
+            mean = float(bits[first - 1 : end - 1].mean())
+            yield Answer(round((first + end - 1) / 2), mean, (end - first) * windows)
 
-    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def axes(self, length: int, xs: Sequence[int]) -> Panel:
         longest = max([16 * length, *xs])
-        powers = [2**power for power in range(longest.bit_length()) if 2**power != length]
-        ticks = {x: with_multiple(x, x / length) if x >= length else f"{x}" for x in powers}
-        ticks |= {length: with_multiple(length, 1), longest: with_multiple(longest, longest / length)}
-        return Panel(
-            title=f"Loss inside windows of {longest:,} bytes, by position",
-            x_title="position in the window, bytes",
-            y_title="bits per byte",
-            hover="%{fullData.name}, around position %{x:.0f}<br>%{y:.2f} bits per byte<extra></extra>",
-            curves=curves,
-            ticks=dict(sorted(ticks.items())),
-            low=2.0,
-            high=4.0,
-            length=length,
-            marks=marks,
-        )
+        powers = {2**power for power in range(longest.bit_length())}
+        ticks = {x: with_multiple(x, x / length) if x >= length else f"{x}" for x in sorted({*powers, length, longest})}
+        title = f"Loss inside windows of {longest:,} bytes, by position"
+        return replace(super().axes(length, xs), title=title, ticks=ticks, high=4.0)
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
-        sentences = [_describe(label, seeds, length) for label, seeds in seed_curves(results).items()]
-        if not sentences:
+        clauses = [_describe(label, rows, length) for label, rows in results.groupby("label", sort=False)]
+        if not clauses:
             return []
-        clauses = "; ".join(sentences)
-        return [f"Bits per byte in one long window: {clauses}. The first bytes are hard, because they have no context."]
+        numbers = "; ".join(clauses)
+        return [f"Bits per byte in one long window: {numbers}. The first bytes are hard, because they have no context."]
 
 
 def _edges(length: int, longest: int) -> list[int]:
@@ -72,13 +62,10 @@ def _edges(length: int, longest: int) -> list[int]:
     return [edge for edge in sorted(edges) if edge <= longest + 1]
 
 
-def _describe(label: str, seeds: Mapping[int, Mapping[int, float]], length: int) -> str:
-    each = list(seeds.values())
-    first = [points[1] for points in each if math.isfinite(points.get(1, math.nan))]
-    inside = [value for points in each for x, value in points.items() if length / 2 < x <= length]
-    beyond = [value for points in each for x, value in points.items() if x > length and math.isfinite(value)]
-    if not first or not inside or not beyond:
+def _describe(label: str, rows: pd.DataFrame, length: int) -> str:
+    bits = rows.set_index("x")["value"]
+    first, worst = bits[bits.index == 1].mean(), bits[bits.index > length].max()
+    inside = bits[(bits.index > length / 2) & (bits.index <= length)].mean()
+    if pd.isna([first, inside, worst]).any():
         return f"{quoted(label)} is not defined in windows this long"
-    start, middle = sum(first) / len(first), sum(inside) / len(inside)
-    numbers = f"{start:.1f} for the first byte, {middle:.1f} up to {length:,}, then {max(beyond):.1f} at worst"
-    return f"{quoted(label)} {numbers}"
+    return f"{quoted(label)} {first:.1f} for the first byte, {inside:.1f} up to {length:,}, then {worst:.1f} at worst"

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from alibi_viz.lab.questions.outcomes import HOLDS, join, outcomes, quoted
-from alibi_viz.lab.questions.question import Answer, Question, last_finite
+from alibi_viz.lab.questions.question import Answer, Question
 from alibi_viz.lab.results import seed_curves
-from alibi_viz.panel import Curves, Panel
+from alibi_viz.panel import Panel, Points
 
 __all__ = ["Gap"]
 
 
 class Gap(Question):
-    """By training step, how many bits per byte more windows of 4L cost than windows of L."""
+    """By training step, how many more bits per byte a model needs on windows of 4L than on windows of L."""
 
     name = "gap"
     summary = "How much worse windows of 4 L are than windows of L, by training step."
@@ -30,7 +30,7 @@ class Gap(Question):
     def last_x(self, steps: int) -> int | None:
         return steps
 
-    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+    def axes(self, length: int, xs: Sequence[int]) -> Panel:
         last = max(xs, default=1)
         every = math.ceil(last / 6)
         return Panel(
@@ -38,7 +38,6 @@ class Gap(Question):
             x_title="step",
             y_title="more bits per byte",
             hover="%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>",
-            curves=curves,
             ticks={step: f"{step:,}" for step in (*range(every, last - every // 2, every), last)},
             low=-0.2,
             high=1.0,
@@ -49,7 +48,7 @@ class Gap(Question):
         curves = seed_curves(results)
         if not curves:
             return []
-        ends = {label: [last_finite(points) for points in seeds.values()] for label, seeds in curves.items()}
+        ends = {label: [points[max(points)] for points in seeds.values()] for label, seeds in curves.items()}
         defined = {label: gaps for label, gaps in ends.items() if all(map(math.isfinite, gaps))}
         not_defined = [quoted(label) for label in ends if label not in defined]
         changing = [quoted(label) for label in defined if all(map(_still_changes, curves[label].values()))]
@@ -66,7 +65,7 @@ class Gap(Question):
         return [*sentences, "A small gap early on may only mean that little has been learned yet."]
 
 
-def _still_changes(points: Mapping[int, float]) -> bool:
+def _still_changes(points: Points) -> bool:
     """Whether the gap changed in the second half of training by more than `HOLDS`."""
     gaps = [points[step] for step in sorted(points)]
     return len(gaps) > 1 and abs(gaps[-1] - gaps[len(gaps) // 2]) > HOLDS

@@ -3,7 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 
-__all__ = ["FAILS", "FOUND", "HOLDS", "TIE", "best", "join", "outcome", "outcomes", "quoted"]
+import pandas as pd
+
+__all__ = [
+    "FAILS",
+    "FOUND",
+    "HOLDS",
+    "TIE",
+    "best",
+    "best_at",
+    "join",
+    "outcome",
+    "outcomes",
+    "quoted",
+    "rises",
+    "undefined",
+    "values_at",
+]
 
 HOLDS = 0.1  # bits per byte: a method whose loss rises by no more than this beyond its training length holds
 FAILS = 0.5  # bits per byte: a method whose loss rises by at least this fails; in between it degrades
@@ -43,18 +59,53 @@ def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
         groups.setdefault(outcome(each), []).append(label)
     clauses = []
     for kind, (singular, plural) in VERBS.items():
-        if labels := groups.get(kind):
-            numbers = [f"{quoted(label)} ({sum(rises[label]) / len(rises[label]):+z.2f})" for label in labels]
-            if len(labels) == 1:
-                clauses.append(f"{quoted(labels[0])} {singular} {numbers[0].removeprefix(quoted(labels[0]) + ' ')}")
-            else:
-                clauses.append(f"{join(numbers)} {plural}")
+        means = {quoted(label): f"({sum(rises[label]) / len(rises[label]):+z.2f})" for label in groups.get(kind, ())}
+        if len(means) == 1:
+            clauses += [f"{label} {singular} {mean}" for label, mean in means.items()]
+        elif means:
+            clauses.append(f"{join([f'{label} {mean}' for label, mean in means.items()])} {plural}")
     several = any(len(each) > 1 for each in rises.values())
     sentences = [f"{'In every seed ' if several else ''}{'; '.join(clauses)}."] if clauses else []
     if mixed := groups.get("mixed"):
         ranges = [f"{quoted(label)} ({min(rises[label]):+z.2f} to {max(rises[label]):+z.2f})" for label in mixed]
         sentences.append(f"The seeds disagree about {join(ranges)}.")
     return sentences
+
+
+def rises(curves: SeedCurves) -> dict[str, list[float]]:
+    """The largest rise of the loss above its value at the shortest length: {label: one rise per seed}.
+
+    Labels with one length only, or that are not defined beyond their first, are left out.
+    """
+    all_rises = {label: [_rise(points) for points in seeds.values()] for label, seeds in curves.items()}
+    return {label: each for label, each in all_rises.items() if all(map(math.isfinite, each))}
+
+
+def _rise(points: Mapping[int, float]) -> float:
+    first, *beyond = (points[x] for x in sorted(points))
+    return max(filter(math.isfinite, beyond), default=math.nan) - first
+
+
+def undefined(curves: SeedCurves, length: int) -> list[str]:
+    """Sentences on labels without a value beyond their training length, so that a missing line isn't a surprise."""
+    single = [label for label, seeds in curves.items() if all(len(points) == 1 for points in seeds.values())]
+    ends = [
+        quoted(label)
+        for label, seeds in curves.items()
+        if label not in single and any(math.isnan(points[max(points)]) for points in seeds.values())
+    ]
+    sentences = [f"Not defined beyond {length:,}: {join(ends)}."] if ends else []
+    if single:
+        sentences.append(f"Tested at its training length only: {join([quoted(label) for label in single])}.")
+    return sentences
+
+
+def values_at(curves: SeedCurves, x: int) -> pd.DataFrame:
+    """The values at x, one row per seed and one column per label that has any."""
+    columns = {
+        label: {seed: points.get(x, math.nan) for seed, points in seeds.items()} for label, seeds in curves.items()
+    }
+    return pd.DataFrame(columns, dtype=float).dropna(axis="columns", how="all").dropna(how="all")
 
 
 def best(curves: SeedCurves, x: int, *, lowest: bool) -> list[str]:
@@ -65,22 +116,27 @@ def best(curves: SeedCurves, x: int, *, lowest: bool) -> list[str]:
     >>> best({"a": {0: {64: 2.0}}, "b": {0: {64: 2.01}}, "c": {0: {64: 3.0}}}, 64, lowest=True)
     ['a', 'b']
     """
-    by_seed: dict[int, dict[str, float]] = {}
-    for label, seeds in curves.items():
-        for seed, points in seeds.items():
-            if math.isfinite(points.get(x, math.nan)):
-                by_seed.setdefault(seed, {})[label] = points[x]
-    if max(map(len, by_seed.values()), default=0) < 2:
+    values = values_at(curves, x) * (1 if lowest else -1)
+    if len(values.columns) < 2:
         return []
-    sign = 1 if lowest else -1
-    return [
-        label
-        for label in curves
-        if all(
-            label in values and sign * values[label] <= min(sign * value for value in values.values()) + TIE
-            for values in by_seed.values()
-        )
-    ]
+    near = values.le(values.min(axis="columns") + TIE, axis="index").all()
+    return near.index[near].tolist()
+
+
+def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> list[str]:
+    """A sentence on which labels are best at x in every seed; none for fewer than two labels."""
+    labels = values_at(curves, x).columns
+    if len(labels) < 2:
+        return []
+    suffix = " in every seed" if any(len(curves[label]) > 1 for label in labels) else ""
+    leaders = [quoted(label) for label in best(curves, x, lowest=lowest)]
+    if not leaders:
+        return [f"{where} no method is best{suffix}."]
+    if len(leaders) == 1:
+        return [f"{where} {leaders[0]} is best{suffix}."]
+    if len(leaders) == len(labels):
+        return [f"{where} all are within {TIE:g} of the best{suffix}."]
+    return [f"{where} {join(leaders)} are best{suffix}, within {TIE:g} of each other."]
 
 
 def quoted(label: str) -> str:

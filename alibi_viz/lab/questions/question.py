@@ -1,16 +1,13 @@
-"""Base class of the lab's questions: how one is measured, shown in a panel, and summarized in a caption.
+"""Base class of the lab's questions: how one is measured, shown in a panel, and summarized in a caption."""
 
-To add a question, write a subclass in a file of its own and add an instance to `QUESTIONS`. It is then measured by
-`measure`, saved in the records of a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
-"""
-
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 from torch import Tensor
 
+from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
@@ -22,7 +19,7 @@ __all__ = ["Answer", "Question", "alibi_marks", "mean_curve", "with_multiple"]
 
 
 class Answer(NamedTuple):
-    """One measurement: where on the question's axis, its value (NaN if not defined), and over how many targets."""
+    """One measurement: the position on the question's axis, the value (NaN if not defined), and how many samples."""
 
     x: int
     value: float
@@ -30,15 +27,21 @@ class Answer(NamedTuple):
 
 
 class Question:
-    """One question about trained models. Subclasses set the attributes and override the methods they need.
+    """One question about trained models.
+
+    To add a question, write a subclass in a file of its own and add an instance to `QUESTIONS`. It is then measured by
+    `lab.measure`, saved in the records of a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
 
     Attributes:
         name: the tab's title, and the value of the column "question".
         summary: what is measured, in one sentence.
+        title, x_title: of the panel, as `axes` draws it.
+        hover: plotly's template for the position of a point, such as "windows of %{x} bytes".
         task: what the models are trained on, "text" or a task.
         unit: of the values.
         lowest_is_best: True for a loss, False for an accuracy.
-        evaluations: how models may be changed for it: "as trained" and names from `evaluation_variants`.
+        evaluations: how models may be changed before they are evaluated: "as trained" and names from
+            `evaluation_variants`.
         while_training: whether a race answers it at each checkpoint, instead of measuring trained models. The
             first such question of a task is its main one, see `main_question`.
         guess_at: multiples of the training length at which LengthLab asks for a guess; none by default.
@@ -46,6 +49,9 @@ class Question:
 
     name: str
     summary: str
+    title: str = ""
+    x_title: str = ""
+    hover: str = ""
     task: str = "text"
     unit: str = "bits per byte"
     lowest_is_best: bool = True
@@ -72,6 +78,31 @@ class Question:
         """The end of the axis for `steps` training steps; None if it does not depend on them."""
         return None
 
+    def axes(self, length: int, xs: Sequence[int]) -> Panel:
+        """A panel without curves, for values at `xs`; by default, for a loss at multiples of the training length."""
+        return Panel(
+            title=self.title,
+            x_title=self.x_title,
+            y_title=self.unit,
+            hover=f"%{{fullData.name}}, {self.hover}<br>%{{y:.2f}} {self.unit}<extra></extra>",
+            ticks={x: with_multiple(x, x / length) for x in sorted({length, *(xs or evaluation_lengths(length))})},
+            low=2.0,
+            high=3.0,
+            length=length,
+        )
+
+    def findings(self, results: pd.DataFrame, length: int) -> list[str]:
+        """Sentences on what the results show, each computed from them and true of every seed.
+
+        The results are rows of this question and of one kind of evaluation. Empty without results.
+        """
+        raise NotImplementedError
+
+    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
+        """A panel with these curves; `marks` are left out where the horizontal axis is not in tokens."""
+        axes = self.axes(length, xs)
+        return replace(axes, curves=curves, marks={} if axes.length is None else marks)
+
     def panel(
         self,
         results: pd.DataFrame,
@@ -96,8 +127,9 @@ class Question:
             marks: {label: x} of vertical lines.
             last: the largest x to come, while results are incomplete.
         """
+        tables = [rows for rows in (results, unfinished, published) if rows is not None]
         finished, unfinished_curves, published_curves = (
-            seed_curves(rows) if rows is not None else {} for rows in (results, unfinished, published)
+            {} if rows is None else seed_curves(rows) for rows in (results, unfinished, published)
         )
         curves = {}
         for label in finished if labels is None else labels:
@@ -109,19 +141,8 @@ class Question:
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
             )
-        xs = {x for rows in (results, unfinished, published) if rows is not None for x in rows["x"].tolist()}
+        xs = {x for rows in tables for x in rows["x"].tolist()}
         return self.layout(curves, length, sorted(xs | ({last} if last else set())), marks or {})
-
-    def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
-        """The titles, axes and marks around the curves; `xs` are the positions that have values."""
-        raise NotImplementedError
-
-    def findings(self, results: pd.DataFrame, length: int) -> list[str]:
-        """Sentences on what the results show, each computed from them and true of every seed.
-
-        The results are rows of this question and of one kind of evaluation. Empty without results.
-        """
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -134,9 +155,7 @@ def mean_curve(curves: Sequence[Points]) -> Points:
     >>> mean_curve([{32: 2.0, 64: 3.0}, {32: 4.0}]), mean_curve([])
     ({32: 3.0}, {})
     """
-    if not curves:
-        return {}
-    shared = [x for x in curves[0] if all(x in points for points in curves)]
+    shared = [x for x in curves[0] if all(x in points for points in curves)] if curves else []
     return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
 
 
@@ -159,8 +178,3 @@ def with_multiple(x: int, ratio: float) -> str:
     ('32<br>L', '1,024<br>16 L')
     """
     return f"{x:,}<br>{'L' if ratio == 1 else f'{ratio:g} L'}"
-
-
-def last_finite(points: Points) -> float:
-    """The value at the largest x; NaN without points."""
-    return points[max(points)] if points else math.nan

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab
 from alibi_viz.lab import Text
 from alibi_viz.lab.questions import join, outcome
-from alibi_viz.lab.questions.longer_windows import rises
+from alibi_viz.lab.questions.outcomes import rises
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.formatting import format_number
 

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from alibi_viz.lab.questions.longer_windows import best_at, rises, undefined
-from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, best, join, outcome, outcomes
+from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, best, best_at, join, outcome, outcomes, rises, undefined
 
 
 @pytest.mark.parametrize(
