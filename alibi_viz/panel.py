@@ -26,10 +26,10 @@ class Panel:
     x_title: str
     y_title: str
     hover: str  # plotly's hover template of a point
-    curves: Mapping[str, Curves]  # {method: its curves}
     ticks: Mapping[int, str]  # {position on the horizontal axis: label}; the outermost are the ends of a log axis
     low: float  # the vertical axis includes at least low to high
     high: float
+    curves: Mapping[str, Curves] = field(default_factory=dict)  # {method: its curves}
     step: float = 0.5  # the vertical axis ends at multiples of this
     length: int | None = None  # training length, drawn as a dotted line with everything beyond it shaded
     marks: Mapping[str, float] = field(default_factory=dict)  # {label: position} of up to two more vertical lines
