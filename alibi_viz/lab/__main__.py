@@ -20,7 +20,7 @@ from alibi_viz.lab.evaluation import loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.published import published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
-from alibi_viz.lab.race import evaluation_lengths, race
+from alibi_viz.lab.race import race
 from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
 from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS
@@ -29,6 +29,7 @@ from alibi_viz.lab.training import preset
 from alibi_viz.models import POSITIONS
 
 TARGETS = 4096  # bytes predicted at each length by `race`
+METHODS = ("alibi", "sinusoidal", "rotary")  # to compare if none are given
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,24 +55,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _race(options: argparse.Namespace) -> None:
     """Train position methods side by side and print bits per byte by length."""
-    text = load_text(path=options.text)
-    for method in options.methods if options.save else ():
-        if (Path(options.save) / method).exists():
-            raise FileExistsError(f"{str(Path(options.save) / method)!r} exists already and is not overwritten")
+    text, folder = load_text(path=options.text), Path(options.save or "")
+    methods = options.methods or METHODS
+    for method in methods if options.save else ():
+        if (folder / method).exists():
+            raise FileExistsError(f"{str(folder / method)!r} exists already and is not overwritten")
     settings = {"length": options.length, "steps": options.steps, "seed": options.seed}
-    laps = race(options.methods, text, **settings, checkpoints=1, targets=TARGETS)
+    laps = race(methods, text, **settings, checkpoints=1, targets=TARGETS)
     last = {lap.method: lap for lap in laps}
-    _print_row("bits per byte at length", [str(length) for length in evaluation_lengths(options.length)])
+    _print_table(pd.DataFrame({method: lap.scores for method, lap in last.items()}).T, "bits per byte at length")
     question = main_question("text")
-    for method, lap in last.items():
-        losses = lap.scores or {}
-        _print_row(method, [f"{bits:.3f}" for bits in losses.values()])
-        if options.save:
-            run = Run(method, **settings, path=options.text)
-            answers = [[AS_TRAINED, question.name, x, bits, question.unit, TARGETS] for x, bits in losses.items()]
-            record = {"run": run.settings(), "text": text.fingerprint, "answers": answers}
-            results = record_table([record], options.save)
-            save_run(Path(options.save) / method, lap.model, settings=run.settings(), results=results)
+    for method, lap in last.items() if options.save else ():
+        run = Run(method, **settings, path=options.text)
+        scores = (lap.scores or {}).items()
+        answers = [[AS_TRAINED, question.name, x, bits, question.unit, TARGETS] for x, bits in scores]
+        record = {"run": run.settings(), "text": text.fingerprint, "answers": answers}
+        save_run(folder / method, lap.model, settings=run.settings(), results=record_table([record], options.save))
 
 
 def _sweep(options: argparse.Namespace) -> None:
@@ -79,16 +78,11 @@ def _sweep(options: argparse.Namespace) -> None:
     if options.runs:
         runs = _listed_runs(options.runs)
     else:
-        overrides = {"length": options.length, "steps": options.steps}
-        common = {
-            **preset(options.device),
-            **{name: value for name, value in overrides.items() if value is not None},
-            "task": options.task,
-            "path": options.text,
-            "device": options.device,
-        }
-        pairs = product(range(options.seeds), options.methods)
-        runs = [Run(position, seed=seed, **common) for seed, position in pairs]
+        given = {name: getattr(options, name) for name in ("length", "steps") if getattr(options, name) is not None}
+        common = {"task": options.task, "path": options.text, "device": options.device}
+        settings = {**preset(options.device), **given, **common}
+        pairs = product(range(options.seeds), options.methods or (*METHODS, "none"))
+        runs = [Run(position, seed=seed, **settings) for seed, position in pairs]
     with _executor(options) as executor:
         for record in sweep(runs, executor, path=options.out):
             _print_record(record)
@@ -139,19 +133,15 @@ def _show(options: argparse.Namespace) -> None:
     if rows.empty:
         raise ValueError(f"there are no results on {question.name!r}, evaluated {options.evaluated!r}")
     table = rows.pivot_table(index="label", columns="x", values="value", sort=False, dropna=False)
-    _print_row(question.unit, [str(x) for x in table.columns])
-    for label, values in zip(table.index, table.to_numpy(), strict=True):
-        _print_row(label, ["-" if pd.isna(value) else f"{value:.3f}" for value in values])
-    for sentence in question.findings(rows, int(rows["length"].mode()[0])):
-        print(sentence)
+    _print_table(table, question.unit)
+    print(*question.findings(rows, int(rows["length"].mode()[0])), sep="\n")
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     """Test a model saved by `race --save` at other lengths."""
-    saved = load_run(options.run)
-    losses = loss_by_length(saved.model, load_text(path=options.text), options.lengths)
-    _print_row("bits per byte at length", [str(length) for length in losses])
-    _print_row(saved.model.config.position, [f"{bits:.3f}" for bits in losses.values()])
+    model = load_run(options.run).model
+    losses = loss_by_length(model, load_text(path=options.text), options.lengths)
+    _print_table(pd.DataFrame({model.config.position: losses}).T, "bits per byte at length")
 
 
 def _results(options: argparse.Namespace) -> pd.DataFrame:
@@ -166,8 +156,10 @@ def _print_record(record: Record) -> None:
     print(f"{run['label']} ({run['task']}, seed {run['seed']})  {record['error'] or scores}", flush=True)
 
 
-def _print_row(name: str, cells: list[str]) -> None:
-    print(f"{name:24}" + "".join(f"{cell:>8}" for cell in cells), flush=True)
+def _print_table(table: pd.DataFrame, unit: str) -> None:
+    """Print a table with labels as rows."""
+    table = table.rename_axis(index=None, columns=unit)
+    print(table.to_string(float_format="{:.3f}".format, na_rep="-"), flush=True)
 
 
 @contextmanager
@@ -195,60 +187,54 @@ def _count(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m alibi_viz.lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
+    methods, text, sweeping, question, results = (argparse.ArgumentParser(add_help=False) for _ in range(5))
+    methods.add_argument("methods", nargs="*", metavar="method", help="listed below; some common ones by default")
+    text.add_argument("--text", metavar="FILE", help="a UTF-8 file to use instead of the built-in text")
+    sweeping.add_argument("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
+    sweeping.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
+    sweeping.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
+    question.add_argument("question", choices=[question.name for question in QUESTIONS], help="what was measured")
+    results.add_argument("results", nargs="?", help="a results folder or file; the published results by default")
+    folder = "results folder; called again, the command only does the missing runs (%(default)s)"
 
-    def command(name: str, function: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
-        subparser = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
-        subparser.set_defaults(command=function)
-        return subparser
-
-    def add_training_arguments(
-        subparser: argparse.ArgumentParser, length: int | None, steps: int | None, default: str
-    ) -> None:
-        subparser.add_argument("methods", nargs="*", metavar="method", help=", ".join(POSITIONS))
-        subparser.add_argument("--length", type=int, default=length, help=f"training length L ({default})")
-        subparser.add_argument("--steps", type=int, default=steps, help="number of training steps")
-        subparser.add_argument("--text", help="a UTF-8 file of your own")
-
-    def add_sweep_arguments(subparser: argparse.ArgumentParser, out: str) -> None:
-        subparser.add_argument("--seeds", type=_count, default=3, help="how many (%(default)s)")
-        subparser.add_argument(
-            "--out", default=out, help="results folder; called again, it does what is missing (%(default)s)"
+    def command(
+        function: Callable[[argparse.Namespace], None], *parents: argparse.ArgumentParser
+    ) -> Callable[..., argparse.Action]:
+        """Add a command, and return the method that adds an argument to it."""
+        summaries = "".join(f"\n  {name:12}{method.summary}" for name, method in POSITIONS.items())
+        subparser = commands.add_parser(
+            function.__name__.removeprefix("_"),
+            help=function.__doc__,
+            description=function.__doc__,
+            parents=parents,
+            epilog=f"position methods:{summaries}" if methods in parents else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        subparser.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
-        subparser.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
+        subparser.set_defaults(command=function)
+        return subparser.add_argument
 
-    def add_results_argument(subparser: argparse.ArgumentParser) -> None:
-        subparser.add_argument("results", nargs="?", help="a results folder or file; the published results by default")
-
-    race_parser = command("race", _race)
-    add_training_arguments(race_parser, 32, 300, "32")
-    race_parser.set_defaults(methods=["alibi", "sinusoidal", "rotary"])
-    race_parser.add_argument("--seed", type=int, default=0)
-    race_parser.add_argument("--save", metavar="FOLDER", help="save the trained models there")
-    sweep_parser = command("sweep", _sweep)
-    add_training_arguments(
-        sweep_parser, None, None, f"{Run.length}; on a CUDA device longer windows, a larger model and more steps"
-    )
-    sweep_parser.add_argument(
-        "--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)"
-    )
-    sweep_parser.set_defaults(methods=["alibi", "sinusoidal", "rotary", "none"])
-    sweep_parser.add_argument("--task", default="text", choices=["text", *TASKS])
-    sweep_parser.add_argument("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
-    add_sweep_arguments(sweep_parser, "results")
-    reproduce_parser = command("reproduce", _reproduce)
-    add_sweep_arguments(reproduce_parser, "comparison")
-    reproduce_parser.add_argument("--publish", metavar="FILE", help="write the records there as well, one line each")
-    command("models", _models).add_argument("--out", default="models", help="where (%(default)s)")
-    add_results_argument(command("claims", _claims))
-    show = command("show", _show)
-    show.add_argument("question", choices=[question.name for question in QUESTIONS], help="what was measured")
-    add_results_argument(show)
-    show.add_argument("--evaluated", default=AS_TRAINED, help="as trained, window, pi or ntk (%(default)s)")
-    test = command("evaluate", _evaluate)
-    test.add_argument("run", help="the folder of a saved run")
-    test.add_argument("lengths", type=int, nargs="+", help="test lengths")
-    test.add_argument("--text", help="a UTF-8 file of your own")
+    add = command(_race, methods, text)
+    add("--length", type=int, default=32, help="training length L (%(default)s)")
+    add("--steps", type=int, default=300, help="number of training steps (%(default)s)")
+    add("--seed", type=int, default=0, help="of the starting weights and the batches (%(default)s)")
+    add("--save", metavar="FOLDER", help="save the trained models there")
+    add = command(_sweep, methods, text, sweeping)
+    add("--length", type=int, help=f"training length L ({Run.length}; longer on a CUDA device)")
+    add("--steps", type=int, help=f"number of training steps ({Run.steps}; more, of a larger model, on a CUDA device)")
+    add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
+    add("--task", default="text", choices=["text", *TASKS], help="what to train on (%(default)s)")
+    add("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
+    add("--out", default="results", help=folder)
+    add = command(_reproduce, sweeping)
+    add("--out", default="comparison", help=folder)
+    add("--publish", metavar="FILE", help="write the records there as well, one line each")
+    command(_models)("--out", default="models", help="folder to create the models in (%(default)s)")
+    command(_claims, results)
+    add = command(_show, question, results)
+    add("--evaluated", default=AS_TRAINED, help="as trained, window, pi or ntk (%(default)s)")
+    add = command(_evaluate, text)
+    add("run", help="the folder of a saved run")
+    add("lengths", type=int, nargs="+", help="test lengths")
     return parser
 
 
