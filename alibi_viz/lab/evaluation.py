@@ -5,7 +5,6 @@
     loss_by_position    the loss at each position of windows of one length
 
 Every length predicts the same bytes of the validation part of a text, so losses differ only because of the context.
-Otherwise a longer length could look better because it was tested on easier text.
 """
 
 import math
@@ -34,31 +33,15 @@ MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
 
 def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:
-    """Bits for each target byte, float32 [windows, length].
+    """Bits for each target byte, float32 [windows, length], from windows of `length` bytes without overlap.
 
-    Windows are cut from the start of the validation part, without overlap. Column p holds the targets that see p + 1
-    bytes of context. All values are NaN where the model isn't defined (learned positions beyond their table).
-
-    Args:
-        model: any language model with a vocabulary of 256.
-        text: its validation part is predicted.
-        length: bytes in a window.
-        targets: how many bytes to predict, rounded down to whole windows.
+    Column p holds the targets that see p + 1 bytes of context. The windows start at the start of the validation part,
+    and `targets` is rounded down to whole windows. All values are NaN where the model isn't defined.
 
     Raises ValueError if the length is not an integer of at least 1, or if not even one window fits.
     """
     windows = _count_windows(text, length, targets)
-    if not model.is_defined_at(length):
-        return torch.full((windows, length), math.nan)
-    data = text.validation[: windows * length + 1].long()
-    inputs, next_bytes = data[:-1].view(windows, length), data[1:].view(windows, length)
-    batch_size = max(1, MAX_BATCH_TOKENS // length)
-    with evaluating(model) as device:
-        losses = [
-            cross_entropy(model(batch.to(device)).transpose(1, 2), expected.to(device), reduction="none")
-            for batch, expected in zip(inputs.split(batch_size), next_bytes.split(batch_size), strict=True)
-        ]
-    return torch.cat(losses).cpu() / math.log(2)
+    return _bits(model, text.validation[: windows * length + 1].unfold(0, length + 1, length))
 
 
 def loss_by_length(
@@ -90,8 +73,6 @@ def length_losses(
 def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:
     """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for.
 
-    Raises as `loss_by_length`.
-
     >>> from alibi_viz.lab.evaluation import count_shared_targets
     >>> count_shared_targets(lab.load_text(), [100, 200, 400], targets=8192)
     8000
@@ -105,8 +86,7 @@ def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: 
     """Mean bits per byte at each position of windows of `length` bytes: float32 [length].
 
     With every position method, the loss is highest at the first positions, because they see little context. This
-    "early token curse" (Press et al. 2021, appendix B) weighs more in the mean over a short window than in that over a
-    long one.
+    "early token curse" (Press et al. 2021, appendix B) weighs more in the mean over short windows than over long ones.
     """
     return token_losses(model, text, length, targets=targets).mean(0)
 
@@ -125,15 +105,14 @@ def loss_by_context(
     Unlike `loss_by_length` this has no early token curse: longer windows don't gain from having fewer first positions.
 
     Args:
-        model, text: as in `token_losses`.
-        contexts: numbers of bytes c, at least `stride` each.
+        model, text: a model with a vocabulary of 256, and a text whose validation part it predicts.
+        contexts: numbers of bytes c, at least `stride` each. The loss is NaN where the model isn't defined.
         targets: how many bytes to predict, rounded down to a multiple of the stride.
         stride: by how much the window slides. With 1, every target sees exactly c bytes. With s, each window predicts
             s targets, which see c - s + 1 to c bytes; this is s times as fast.
         longest: the targets start after this many bytes; the largest context by default. Set it to make
             several calls comparable.
 
-    The loss is NaN at a context at which the model isn't defined.
     Raises ValueError if a number is out of range, or the validation part is too short.
 
     >>> losses = lab.loss_by_context(lab.make_model(), lab.load_text(), [8, 64], targets=64, stride=8)
@@ -153,8 +132,11 @@ def loss_by_context(
             f"contexts up to {max(contexts)} with {targets} targets after {start} bytes need {end:,} bytes; "
             f"the validation part of {text.name} has {len(text.validation):,}"
         )
-    last_targets = torch.arange(start + stride, end, stride)  # of each window
-    return {context: _sliding_loss(model, text, last_targets, context, stride) for context in contexts}
+    losses = {}
+    for context in contexts:
+        windows = text.validation[start + stride - context : end].unfold(0, context + 1, stride)
+        losses[context] = float(_bits(model, windows, last=stride).double().mean())
+    return losses
 
 
 def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
@@ -186,14 +168,15 @@ def _count_windows(text: Text, length: int, targets: int) -> int:
     return available // length
 
 
-def _sliding_loss(model: LanguageModel, text: Text, last_targets: Tensor, context: int, stride: int) -> float:
-    """Mean bits of the last `stride` targets of each window of `context` bytes."""
+def _bits(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
+    """Bits for the last targets, by default for all, of windows [windows, context + 1]: float32 [windows, last]."""
+    context = windows.shape[1] - 1
+    last = context if last is None else last
     if not model.is_defined_at(context):
-        return math.nan
-    windows = text.validation[last_targets[:, None] + torch.arange(-context, 1)].long()  # [windows, context + 1]
-    total = 0.0
+        return torch.full((len(windows), last), math.nan)
     with evaluating(model) as device:
-        for batch in windows.to(device).split(max(1, MAX_BATCH_TOKENS // context)):
-            logits = model(batch[:, :-1])[:, -stride:]
-            total += float(cross_entropy(logits.flatten(0, 1), batch[:, -stride:].flatten(), reduction="sum"))
-    return total / (len(last_targets) * stride) / math.log(2)
+        losses = [
+            cross_entropy(model(batch[:, :-1])[:, -last:].transpose(1, 2), batch[:, -last:], reduction="none")
+            for batch in windows.long().to(device).split(max(1, MAX_BATCH_TOKENS // context))
+        ]
+    return torch.cat(losses).cpu() / math.log(2)

@@ -1,8 +1,4 @@
-"""Train small models. Training is a generator that yields one record per step.
-
-The app, the tests, the sweep and the command line all iterate over the same generator. It prints nothing and starts no
-thread. To stop training, stop iterating.
-"""
+"""Train small models. Training is a generator that yields one record per step; to stop it, stop iterating."""
 
 import math
 import time
@@ -52,12 +48,7 @@ def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float |
     """Create a byte-level model that trains in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
-    of methods is paired. The global random state is left unchanged.
-
-    Args:
-        position: a position method.
-        seed: of the starting weights.
-        sizes: any other fields of `TransformerConfig`, in place of `DEFAULT_MODEL` and its own defaults.
+    of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`.
 
     >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
@@ -86,23 +77,20 @@ def train(
     """Train a model to predict the next byte of a text, or the answers of a task, yielding a `Step` after each step.
 
     The optimizer is AdamW with weight decay 0.1. The learning rate rises linearly over the first twentieth of the
-    steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1. Results are reproducible: equal seeds,
-    thread counts and torch versions give equal numbers. The batches depend on `seed`, `length`, `batch_size` and the
-    source only, not on the model, so runs with equal seeds are paired.
+    steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1. Equal seeds, thread counts and torch
+    versions give equal numbers, and the batches don't depend on the model, so runs with equal seeds are paired.
 
     Args:
         model: is trained in place.
         source: a text, whose training part is used, or a task, whose model needs `vocabulary=task.vocabulary`.
         length: bytes in a training window, L; for a task, the maximum length of an example.
-        steps: number of updates.
         batch_size: windows or examples per step.
         learning_rate: its maximum.
         seed: of the batches and of dropout.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
-    Raises:
-        ValueError: a number is out of range, or the text is too short for one window (at the call, before any step).
-        TrainingDiverged: the loss became NaN or infinite (at the step where it did).
+    Raises ValueError at the call for a number out of range, or a text that is too short for one window, and
+    TrainingDiverged at the step where the loss becomes NaN or infinite.
 
     >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
     >>> steps[-1].index, steps[-1].loss < steps[0].loss
@@ -121,17 +109,12 @@ def train(
             f"{source.name} is too short to train on windows of {length}: its training part has "
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
-    chosen = choose_device(device)
-    if next(model.parameters()).device != chosen:
-        model.to(chosen)
+    model.to(choose_device(device))
     return _training_steps(model, pairs, steps, learning_rate, seed)
 
 
 def choose_device(device: str = "auto") -> torch.device:
-    """The torch device of that name; "auto" is CUDA if available, else the CPU.
-
-    Raises ValueError for a name that torch doesn't know, and for CUDA if it isn't available.
-    """
+    """The torch device of that name; "auto" is CUDA if available, else the CPU. Raises ValueError if there is none."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -144,9 +127,7 @@ def choose_device(device: str = "auto") -> torch.device:
 
 
 def preset(device: str = "auto") -> dict[str, Any]:
-    """Settings of a `Run` that suit the device: none (the defaults) on a CPU, larger ones on CUDA.
-
-    The larger model and longer windows have not been tried on a GPU by this project.
+    """Settings of a `Run` that suit the device: none (the defaults) on a CPU, larger ones, never tried here, on CUDA.
 
     >>> lab.preset("cpu")
     {}
@@ -160,10 +141,9 @@ def preset(device: str = "auto") -> dict[str, Any]:
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
     """Endless batches of random windows of `data`, int64 [batch, length + 1]: inputs, and targets shifted by one."""
     generator = torch.Generator().manual_seed(seed)
-    offsets = torch.arange(length + 1)
     while True:
         starts = torch.randint(len(data) - length, (batch_size, 1), generator=generator)
-        yield data[starts + offsets].long()
+        yield data[starts + torch.arange(length + 1)].long()
 
 
 def _training_steps(
@@ -172,13 +152,12 @@ def _training_steps(
     """Train on pairs of inputs and targets, each [batch, length]."""
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    warm_up = max(1, steps // 20)
     model.train()
     for index in range(1, steps + 1):
         started = time.perf_counter()
         inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(index, steps, warm_up)
+            group["lr"] = learning_rate * _schedule(index, steps)
         bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
         with bfloat16, _dropout_seed(model, (seed * steps + index) % 2**63, device):
             logits = model(inputs)
@@ -192,8 +171,7 @@ def _training_steps(
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        seconds = time.perf_counter() - started
-        yield Step(index, steps, bits, inputs.numel() / seconds)
+        yield Step(index, steps, bits, inputs.numel() / (time.perf_counter() - started))
 
 
 @contextmanager
@@ -207,8 +185,9 @@ def _dropout_seed(model: LanguageModel, seed: int, device: torch.device) -> Iter
         yield
 
 
-def _schedule(index: int, steps: int, warm_up: int) -> float:
+def _schedule(index: int, steps: int) -> float:
     """The learning rate at step `index`, as a share of its maximum."""
+    warm_up = max(1, steps // 20)
     if index <= warm_up:
         return index / warm_up
     progress = (index - warm_up) / max(1, steps - warm_up)
