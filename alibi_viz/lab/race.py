@@ -2,9 +2,10 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import harmonic_mean
+from typing import Any
 
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
@@ -14,20 +15,18 @@ from alibi_viz.models import LanguageModel
 
 __all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
 
-RECENT_STEPS = 20  # the speed is averaged over these; single steps vary too much
+RECENT_STEPS = 20  # single steps vary too much, so the speed is averaged over these
 
 
 @dataclass(frozen=True)
 class Lap:
     """One training step of one model in a race, or one evaluation of it at a checkpoint.
 
-    An evaluation at one length is a lap of its own, so that a race can be stopped quickly.
-
     Attributes:
         method: the position method.
         step: the last training step of this model.
-        scores: None for a training step. For an evaluation of a model of text {length: bits per byte}, for a task
-            {distance: accuracy}. Each lap of a checkpoint adds an entry, until the last has all of them.
+        scores: None for a training step. For an evaluation, {length: bits per byte}, or for a task {distance:
+            accuracy}. Each length is a lap of its own, so that a race can be stopped quickly; the last has all of them.
         model: the model itself, in its current state.
     """
 
@@ -38,7 +37,7 @@ class Lap:
 
 
 def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L and its doublings up to `longest` times L: L, 2L, 4L, ...
+    """The training length L, 2L, 4L, ..., up to `longest` times L.
 
     >>> lab.evaluation_lengths(32)
     [32, 64, 128, 256, 512]
@@ -72,18 +71,16 @@ def race(
     """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
 
     Args:
-        methods: names of position methods, each at most once.
+        methods: position methods, each at most once.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
         lengths: the window lengths to evaluate at, `evaluation_lengths(length)` by default. For a task, the distances
             to evaluate at, `evaluation_distances(task, length)` by default.
         checkpoints: how often each model is evaluated, at even intervals, the last time after its last step.
-        targets: bytes predicted at a checkpoint, always the same ones, and at least one window of the longest length.
-            Ignored for a task.
+        targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises:
-        ValueError: at the call, for missing or repeated methods, a text that is too short, and as `train` does.
-        TrainingDiverged: a loss became NaN or infinite, in training or evaluation; the message names the method.
+    Raises ValueError at the call for missing or repeated methods, a text that is too short, and as `train` does, and
+    TrainingDiverged, naming the method, when a loss becomes NaN or infinite, in training or evaluation.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -95,18 +92,16 @@ def race(
         raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
-    if isinstance(source, Task):
-        sizes = {"vocabulary": source.vocabulary, **sizes}
-    elif max(lengths) >= len(source.validation):
+    if isinstance(source, Text) and max(lengths) >= len(source.validation):
         raise ValueError(
             f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
             f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
+    if isinstance(source, Task):
+        sizes = {"vocabulary": source.vocabulary, **sizes}
     models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
-    streams = [
-        train(model, source, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate, seed=seed)
-        for model in models.values()
-    ]
+    settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
+    streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
     evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
 
     def laps() -> Iterator[Lap]:
@@ -146,16 +141,13 @@ def _evaluate(
 class Scoreboard:
     """The curves and speeds of a race, collected lap by lap.
 
+    `steps` is the number of steps of each method, and `lengths` are those of an evaluation, or for a task its
+    distances.
+
     Attributes:
         losses: {method: training losses}, in bits per byte (for a task, per answer), one for each step.
         checkpoints: {method: {step: scores}}, complete evaluations only, oldest first; scores as in `Lap`.
         models: {method: model}, from the latest laps.
-
-    Args:
-        methods: the methods in the race, in the order to show them.
-        steps: the number of steps of each method.
-        lengths: the lengths, or for a task the distances, of an evaluation.
-        clock: the time in seconds, for `seconds_left`.
 
     >>> board = lab.Scoreboard(["alibi"], steps=4, lengths=[32, 64])
     >>> for lap in lab.race(["alibi"], lab.load_text(), steps=4, lengths=[32, 64], checkpoints=2):
@@ -164,20 +156,13 @@ class Scoreboard:
     (4, [2, 4], 0.0)
     """
 
-    def __init__(
-        self,
-        methods: Sequence[str],
-        *,
-        steps: int,
-        lengths: Sequence[int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, methods: Sequence[str], *, steps: int, lengths: Sequence[int]) -> None:
         self.methods, self.steps, self.lengths = tuple(methods), steps, tuple(lengths)
         self.losses: dict[str, list[float]] = {method: [] for method in methods}
         self.checkpoints: dict[str, dict[int, dict[int, float]]] = {method: {} for method in methods}
         self.models: dict[str, LanguageModel] = {}
         self._speeds: dict[str, deque[float]] = {method: deque(maxlen=RECENT_STEPS) for method in methods}
-        self._clock, self._started = clock, clock()
+        self._started = time.monotonic()
 
     def add(self, lap: Lap) -> None:
         """Add a lap. The laps of one method must come in order."""
@@ -207,4 +192,4 @@ class Scoreboard:
     def seconds_left(self, method: str) -> float | None:
         """Estimated time until a method has taken all steps, at the pace of the race so far; None before a step."""
         done = self.step(method)
-        return (self._clock() - self._started) / done * (self.steps - done) if done else None
+        return (time.monotonic() - self._started) / done * (self.steps - done) if done else None

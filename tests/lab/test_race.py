@@ -96,19 +96,12 @@ def test_learned_positions_beyond_their_table_are_not_divergence(text):
     assert math.isnan(last.scores[32]), "32 symbols to copy are 64 tokens, the table has 32"
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 def lap(method="alibi", index=1, *, loss=4.0, speed=1000.0, scores=None):
     return lab.Lap(method, lab.Step(index, 10, loss, speed), scores, model=lab.make_model(method))
 
 
-def scoreboard(*methods, clock=None):
-    return lab.Scoreboard(methods, steps=10, lengths=[32, 64], clock=clock or Clock())
+def scoreboard(*methods):
+    return lab.Scoreboard(methods, steps=10, lengths=[32, 64])
 
 
 def test_scoreboard_collects_losses_and_models():
@@ -139,11 +132,11 @@ def test_tokens_per_second_is_averaged_over_recent_steps():
     assert board.tokens_per_second("alibi") == pytest.approx(1500)  # the same number of tokens at each speed
 
 
-def test_seconds_left_extrapolates_the_pace_so_far():
-    clock = Clock()
-    board = scoreboard("alibi", clock=clock)
+def test_seconds_left_extrapolates_the_pace_so_far(monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    board = scoreboard("alibi")
     assert board.seconds_left("alibi") is None
-    clock.now += 4
+    monkeypatch.setattr("time.monotonic", lambda: 104.0)
     for index in (1, 2):
         board.add(lap(index=index))
     assert board.seconds_left("alibi") == pytest.approx(4 / 2 * 8)
