@@ -1,10 +1,10 @@
-"""Understand Attention with Linear Biases (ALiBi) by moving it.
+"""Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and small transformers.
 
-This module offers slopes, biases, attention and models. `alibi_viz.lab` trains and compares models, `alibi_viz.figures`
-makes plotly figures and `alibi_viz.widgets` has the apps; these three are loaded on first use, so `import alibi_viz`
-takes hardly longer than importing torch.
+`alibi_viz.lab` trains and compares models, `alibi_viz.figures` draws plotly figures and `alibi_viz.widgets` has the
+apps. These three are loaded on first use, so `import alibi_viz` takes hardly longer than importing torch.
 
-Floors, bottom to top: `slopes`, `distance`, `bias`, `attention`; `models`; `lab`; `figures`; `widgets`.
+To read the code, start with `slopes`, then `distance`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
+each imports only from those before it.
 """
 
 from importlib import import_module
@@ -40,7 +40,7 @@ __all__ = [
     "reach",
 ]
 
-_LAZY = ("figures", "lab", "widgets")
+_LAZY = ("check", "figures", "lab", "widgets")
 
 
 def __getattr__(name: str) -> Any:

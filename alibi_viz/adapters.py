@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_integer, check_slopes, check_tensor
 from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.bias import alibi_bias, bias_from_positions
-from alibi_viz.slopes import alibi_slopes, check_slopes
+from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["flash_attention_slopes", "huggingface_alibi", "pretrained_heads", "pretrained_trace", "x_transformers_bias"]
 
@@ -78,14 +79,14 @@ def pretrained_heads(
         model: a model with or without a language-modeling head, such as `BloomModel` or `BloomForCausalLM`.
         input_ids: int64 [batch, length].
         layer: index of the layer, from 0.
-        attention_mask: [batch, length], 1 for a real token.
+        attention_mask: integers or bool [batch, length], 1 for a real token.
 
     Returns:
-        query [batch, heads, length, head_dim], scaled so that the default factor 1 / sqrt(head_dim) applies; key
-        [batch, heads, length, head_dim]; slopes, float32 [heads].
+        query, key: [batch, heads, length, head_dim], scaled for the default factor 1 / sqrt(head_dim) of attention.
+        slopes: float32 [heads].
 
     Raises:
-        TypeError: `layer` is not an integer.
+        TypeError: the layer is not an integer, or the ids or the mask have another dtype.
         ValueError: the model is of another family or has no ALiBi, or the layer, ids or mask do not fit.
     """
     config: Any = getattr(model, "config", None)
@@ -94,18 +95,13 @@ def pretrained_heads(
         raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
     if family == "falcon" and not config.alibi:
         raise ValueError("this falcon model was configured without ALiBi")
-    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2:
-        raise ValueError(f"input_ids must be [batch, length], got {_describe(input_ids)}")
+    check_tensor("input_ids", input_ids, "integer", "[batch, length]", ndim=2)
     if attention_mask is not None and _token_positions(attention_mask).shape != input_ids.shape:
-        raise ValueError(
-            f"attention_mask must be {list(input_ids.shape)}, as input_ids, got {_describe(attention_mask)}"
-        )
+        shape = list(attention_mask.shape)
+        raise ValueError(f"attention_mask must have the shape of input_ids, {list(input_ids.shape)}, got {shape}")
     base: Any = getattr(model, "transformer", model)
     blocks = base.blocks if family == "mpt" else base.h
-    if isinstance(layer, bool) or not isinstance(layer, int):
-        raise TypeError(f"layer must be an integer, got {layer!r}")
-    if not 0 <= layer < len(blocks):
-        raise ValueError(f"layer must be between 0 and {len(blocks) - 1}, got {layer}")
+    check_integer("layer", layer, 0, len(blocks) - 1)
     attention = blocks[layer].attn if family == "mpt" else blocks[layer].self_attention
     projection = attention.Wqkv if family == "mpt" else attention.query_key_value
 
@@ -118,7 +114,7 @@ def pretrained_heads(
         hook.remove()
         for module, training in modes.items():
             module.training = training
-    return _split_projection(family, config, attention, captured[0])
+    return _split_projection(family, config.num_attention_heads, attention, captured[0])
 
 
 def pretrained_trace(
@@ -136,29 +132,22 @@ def pretrained_trace(
 
 def _token_positions(attention_mask: Tensor) -> Tensor:
     """The position of each token among the real tokens, int64 [batch, key]; 0 for padding."""
-    if not isinstance(attention_mask, Tensor) or attention_mask.is_floating_point() or attention_mask.ndim != 2:
-        raise ValueError(f"attention_mask must be integers or bool [batch, key], got {_describe(attention_mask)}")
+    check_tensor("attention_mask", attention_mask, "integer or bool", "[batch, key]", ndim=2)
     mask = attention_mask.long()
     return (mask.cumsum(-1) - 1) * mask
 
 
-def _describe(value: object) -> str:
-    return f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-
-
-def _split_projection(family: str, config: Any, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the fused projection and compute the slopes as this model family does."""
-    heads = config.n_heads if family == "mpt" else attention.num_heads
-    if family == "mpt":
-        if attention.clip_qkv:
-            fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
-        query, key, _ = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in fused.chunk(3, dim=-1))
-        query = query * (attention.softmax_scale * math.sqrt(query.shape[-1]))
-        return query, key, alibi_slopes(heads).to(query.device)
+def _split_projection(family: str, heads: int, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Split the output of the fused projection, and compute the slopes, as this model family does."""
     slopes = alibi_slopes(heads).to(fused.device)
     if family == "bloom":
-        query, key, _ = (part.transpose(1, 2) for part in fused.unflatten(-1, (heads, 3, -1)).unbind(3))
-        return query, key, slopes
-    query, key, _ = (part.transpose(1, 2) for part in attention._split_heads(fused))
-    key = key.expand(-1, heads, -1, -1)  # multi-query attention has one key head
-    return query, key, slopes.to(torch.bfloat16).float() / math.sqrt(query.shape[-1])
+        query, key, _ = fused.unflatten(-1, (heads, 3, -1)).unbind(3)  # [batch, length, heads, head_dim]
+    elif family == "mpt":
+        fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv) if attention.clip_qkv else fused
+        query, key, _ = fused.unflatten(-1, (3, heads, -1)).unbind(2)
+        query = query * (attention.softmax_scale * math.sqrt(query.shape[-1]))
+    else:
+        query, key, _ = attention._split_heads(fused)
+        key = key.expand(-1, -1, heads, -1)  # multi-query attention has one key head
+        slopes = slopes.to(torch.bfloat16).float() / math.sqrt(query.shape[-1])
+    return query.transpose(1, 2), key.transpose(1, 2), slopes

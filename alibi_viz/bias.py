@@ -1,14 +1,14 @@
-"""Compute ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax.
+"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax.
 
-All forms are computed in float32 from integer positions and cast to the requested dtype last. The order matters:
-bfloat16 cannot represent 257, so positions in the model's dtype would collide.
+They are computed in float32 from integer positions and cast to the requested dtype last, because positions in half
+precision would collide: bfloat16 cannot represent 257.
 """
 
 import torch
 from torch import Tensor
 
-from alibi_viz.distance import causal_mask, grid_distance, is_integer, right_aligned
-from alibi_viz.slopes import check_slopes
+from alibi_viz.arguments import check_slopes, check_tensor
+from alibi_viz.distance import causal_mask, grid_distance, right_aligned
 
 __all__ = ["FORMS", "alibi_bias", "bias_from_positions", "grid_bias", "mask_future"]
 
@@ -27,21 +27,20 @@ def alibi_bias(
     """Compute the ALiBi bias for every head, query i and key j. The queries are the *last* positions of the keys.
 
     - "relative": -m (i - j), for causal attention
-    - "key": +m j, as [heads, 1, key], for causal attention
-    - "end": m (j - last), as [heads, 1, key], for causal attention
-    - "symmetric": -m |i - j|, for encoders; `future_slopes` sets separate slopes for keys after the query
+    - "key": +m j, for causal attention; used by the authors' fairseq code
+    - "end": m (j - last), for causal attention; used by MPT
+    - "symmetric": -m |i - j|, for encoders
     - "split": -m |i - j| for encoders, where the first half of the heads (rounded up) attends only to earlier keys and
       the rest only to later ones; the other side is -inf
 
-    "relative", "key" and "end" give the same causal attention weights: they differ by a constant per row, which
-    cancels in the softmax. Without a causal mask, all three favor keys after the query. No form includes the
-    causal mask; see `causal_mask`.
+    The first three give the same causal attention weights: they differ by a constant per row, which cancels in the
+    softmax. Without a causal mask, which no form includes (see `causal_mask`), they favor keys after the query.
 
     Args:
         slopes: floating point [heads], as returned by `alibi_slopes`.
         query_length: number of queries, 0 or more.
         key_length: number of keys, at least `query_length`, which is the default.
-        form: one of the five above.
+        form: one of the above.
         future_slopes: [heads], slopes for keys after the query; only with form "symmetric".
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
@@ -52,7 +51,7 @@ def alibi_bias(
         TypeError: slopes or dtype are not floating point, or a length is not an integer.
         ValueError: the form is unknown, or a shape or length does not fit.
 
-    Source: Press et al. 2021, section 3 and figure 3; "key" is the authors' fairseq code, "end" is MPT's.
+    Source: Press et al. 2021, section 3 and figure 3.
 
     >>> alibi_bias(torch.tensor([1.0]), 3).long()
     tensor([[[ 0,  1,  2],
@@ -86,9 +85,7 @@ def bias_from_positions(
     Returns:
         [..., heads, query, key] ("key" and "end": [..., heads, 1, key]).
 
-    Raises:
-        TypeError: positions are not integers, or slopes or dtype are not floating point.
-        ValueError: the form is unknown, or the shapes do not fit.
+    Raises TypeError for positions that are not integers, and the errors of `alibi_bias`.
 
     >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
     tensor([[[-7., -2., -1.]]])
@@ -101,18 +98,16 @@ def bias_from_positions(
     # int64, because differences of uint8 would overflow
     keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]
     if form == "key":
-        return (slope * keys.to(compute_dtype)).to(dtype)
-    if form == "end":
-        last = keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
-        return (slope * (keys - last).to(compute_dtype)).to(dtype)
-
-    offset = keys - query_positions.long()[..., None, :, None]  # j - i, integers [..., 1, query, key]
-    if form == "relative":
+        offset = keys
+    elif form == "end":
+        offset = keys - keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
+    else:
+        offset = keys - query_positions.long()[..., None, :, None]  # j - i, [..., 1, query, key]
+    if form not in ("symmetric", "split"):
         return (slope * offset.to(compute_dtype)).to(dtype)
-    distance = offset.abs().to(compute_dtype)
-    if form == "symmetric" and future_slopes is not None:
+    if future_slopes is not None:
         slope = torch.where(offset > 0, future_slopes.to(compute_dtype)[:, None, None], slope)
-    bias = -slope * distance + 0.0  # + 0.0 turns -0.0 into 0.0
+    bias = -slope * offset.abs().to(compute_dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
         looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
         bias = bias.masked_fill(torch.where(looks_back, offset > 0, offset < 0), float("-inf"))
@@ -120,9 +115,7 @@ def bias_from_positions(
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Set the bias to -inf where the key comes after the query: [..., query, key].
-
-    The queries are at the last positions of the keys.
+    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions.
 
     >>> mask_future(torch.zeros(2, 3))
     tensor([[0., 0., -inf],
@@ -132,10 +125,9 @@ def mask_future(bias: Tensor) -> Tensor:
 
 
 def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan") -> Tensor:
-    """Compute ALiBi for images: -m times the distance between patches.
+    """Compute ALiBi for images, -m times `grid_distance`: float32 [heads, patch, patch] for slopes [heads].
 
-    `slopes` is [heads] and `metric` "manhattan" or "euclidean"; returns float32 [heads, patch, patch], where the
-    height * width patches are in row-major order. Raises as `alibi_bias` and `grid_distance` do.
+    Raises as `alibi_bias` and `grid_distance` do.
 
     >>> grid_bias(torch.tensor([1.0]), 1, 3)[0, 0].tolist()
     [0.0, -1.0, -2.0]
@@ -147,15 +139,13 @@ def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan"
 def _check_arguments(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
     check_slopes("slopes", slopes)
     for name, positions in (("query_positions", queries), ("key_positions", keys)):
-        if not isinstance(positions, Tensor) or not is_integer(positions.dtype):
-            got = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
-            raise TypeError(f"{name} must be an integer tensor [..., length], got {got}")
+        check_tensor(name, positions, "integer", "[..., length]")
         if positions.ndim == 0:
             raise ValueError(f"{name} must be [..., length], got a 0-dimensional tensor")
     batches = queries.shape[:-1], keys.shape[:-1]
     if any(a not in (1, b) and b != 1 for a, b in zip(*map(reversed, batches), strict=False)):
         raise ValueError(
-            f"query_positions and key_positions must agree in all axes but the last, got shapes "
+            f"query_positions and key_positions must broadcast in all axes but the last, got shapes "
             f"{list(queries.shape)} and {list(keys.shape)}"
         )
     if form not in FORMS:

@@ -1,7 +1,4 @@
-"""A cache of ALiBi biases: large biases are built once, and smaller ones are slices of them.
-
-`AlibiBias` is the cache, as a module. `shared_bias` gives all layers with the same slopes the same `AlibiBias`.
-"""
+"""A cache of ALiBi biases: large biases are built once, and smaller ones are slices of them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,26 +7,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from alibi_viz.arguments import check_slopes
 from alibi_viz.bias import FORMS, alibi_bias, mask_future
 from alibi_viz.distance import check_lengths
-from alibi_viz.slopes import alibi_slopes, check_slopes
+from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["AlibiBias", "is_cacheable", "shared_bias"]
+__all__ = ["AlibiBias", "shared_bias"]
 
 
 class AlibiBias(nn.Module):
     """Cached biases: `bias(query_length, key_length) -> [total_heads, query, key]`.
 
     A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers of two, so growing
-    inputs rebuild the cache only a few times; every smaller request is a slice. A single query with many keys, as in
-    decoding, builds a single row.
+    inputs rebuild the cache only a few times. A single query with many keys, as in decoding, builds a single row.
+    Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
-    The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`, because
-    rounding would change them. Inside `torch.compile` nothing is cached, and one graph serves all lengths.
+    The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`.
 
     Args:
         num_heads: number of heads with a bias.
-        total_heads: number of all heads; those beyond `num_heads` get bias zero. `num_heads` by default.
+        total_heads: number of all heads, `num_heads` by default; additional heads get bias zero.
         scheme, bias_max: as in `alibi_slopes`.
         form: as in `alibi_bias`.
         causal: set the bias of keys after each query to -inf, so that the result is an attention mask; only with form
@@ -41,8 +38,6 @@ class AlibiBias(nn.Module):
     >>> bias = AlibiBias(8)
     >>> bias(3, 5).shape
     torch.Size([8, 3, 5])
-    >>> list(bias.state_dict())
-    []
     """
 
     slopes: Tensor
@@ -127,21 +122,14 @@ class AlibiBias(nn.Module):
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
 
 
-def is_cacheable(slopes: Tensor) -> bool:
-    """Whether `shared_bias` accepts these slopes.
+def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
+    """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
-    It looks up a cached bias by their values. Reading these would stall a GPU, break a compiled graph or lose a
-    gradient.
+    It is found by the values of the slopes, in an LRU cache of eight. Returns None where reading them would stall a
+    GPU, break a compiled graph or lose a gradient, and for float64, because `AlibiBias` stores float32.
     """
-    is_constant = not slopes.requires_grad and slopes.dtype != torch.float64  # `AlibiBias` stores float32
-    return is_constant and slopes.is_cpu and not torch.compiler.is_compiling()
-
-
-def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias:
-    """Return the CPU `AlibiBias` that all layers with these slopes, [heads], share (an LRU cache of eight).
-
-    Its form is "relative" with the causal mask, or "symmetric" if `causal` is False.
-    """
+    if slopes.requires_grad or slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+        return None
     return _shared_bias(tuple(slopes.tolist()), causal)
 
 

@@ -79,7 +79,7 @@ def test_huggingface_alibi_equals_build_alibi_tensor(dtype: torch.dtype) -> None
         theirs = build_alibi_tensor(PADDED, heads, dtype)
         assert ours.shape == (2 * heads, 1, 20)
         assert torch.allclose(ours, theirs, rtol=1e-6 if dtype == torch.float32 else 8e-3)
-    with pytest.raises(ValueError, match=r"attention_mask must be .* got torch\.float32 \[2, 20\]"):
+    with pytest.raises(TypeError, match=r"attention_mask must be an integer or bool tensor .*, got torch\.float32"):
         huggingface_alibi(alibi_slopes(4), PADDED.float())
 
 
@@ -202,9 +202,9 @@ def test_unsupported_models_and_arguments_raise_with_their_name() -> None:
         pretrained_trace(bloom(), IDS, 2)
     with pytest.raises(TypeError, match="layer must be an integer, got '0'"):
         pretrained_trace(bloom(), IDS, "0")
-    with pytest.raises(ValueError, match=r"input_ids must be \[batch, length\], got torch.int64 \[20\]"):
+    with pytest.raises(ValueError, match=r"input_ids must be \[batch, length\], got shape \[20\]"):
         pretrained_trace(bloom(), IDS[0], 0)
-    with pytest.raises(ValueError, match=r"attention_mask must be \[2, 20\], as input_ids, got torch.int64 \[2, 19\]"):
+    with pytest.raises(ValueError, match=r"attention_mask must have the shape of input_ids, \[2, 20\], got \[2, 19\]"):
         pretrained_trace(bloom(), IDS, 0, PADDED[:, 1:])
     with pytest.raises(ValueError, match="model must be one of bloom, falcon, mpt, got 'Linear'"):
         pretrained_trace(torch.nn.Linear(1, 1), IDS, 0)

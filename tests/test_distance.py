@@ -48,11 +48,11 @@ def test_empty_and_single_patch_grids() -> None:
 def test_invalid_arguments_raise_with_their_name() -> None:
     with pytest.raises(ValueError, match="at most key_length=2, got 3"):
         right_aligned(3, 2)
-    with pytest.raises(ValueError, match="query_length must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="query_length must be at least 0, got -1"):
         right_aligned(-1)
     with pytest.raises(TypeError, match=r"key_length must be an integer, got 2\.0"):
         causal_mask(1, 2.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="metric must be 'manhattan' or 'euclidean', got 'city'"):
         grid_distance(2, 2, "city")
-    with pytest.raises(ValueError, match="height must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="height must be at least 0, got -1"):
         grid_distance(-1, 2)

@@ -115,7 +115,7 @@ def test_invalid_arguments_raise_with_their_name() -> None:
         alibi_slopes(8, "offical")
     with pytest.raises(ValueError, match="total_heads must be at least num_heads=8, got 4"):
         alibi_slopes(8, total_heads=4)
-    with pytest.raises(ValueError, match="takes no bias_max"):
+    with pytest.raises(ValueError, match="bias_max is not supported by scheme 'halving'"):
         alibi_slopes(8, "halving", bias_max=4.0)
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))

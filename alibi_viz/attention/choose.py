@@ -1,16 +1,15 @@
 """Choose the fastest exact implementation of ALiBi attention for a call, and run it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.attention.backend import Backend
 from alibi_viz.attention.eager import EAGER
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
-from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.mask import CACHE_BELOW, MASK
+from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.mask import CACHED_BELOW, MASK
 from alibi_viz.attention.strip import STRIP
 
 __all__ = ["BACKENDS", "Choice", "alibi_attention", "choose_backend"]
@@ -18,8 +17,9 @@ __all__ = ["BACKENDS", "Choice", "alibi_attention", "choose_backend"]
 _BACKENDS = {backend.name: backend for backend in (EAGER, MASK, STRIP, FOLDED, FLEX)}
 BACKENDS = ("auto", *_BACKENDS)
 
-FOLD_FROM = CACHE_BELOW  # queries from which folding is faster than a cached mask, measured on the CPU
-STRIP_UP_TO = 2048  # keys up to which a strip is the fastest, measured on the CPU (benchmarks/attention.py)
+# Measured on the CPU (benchmarks/attention.py):
+MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
+MAX_STRIP_KEYS = 2048  # up to here "strip" is the fastest
 
 
 class Choice(NamedTuple):
@@ -47,9 +47,16 @@ def alibi_attention(
 
     Args:
         query: [batch, heads, query, head_dim].
-        key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions.
+        key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
+            heads than heads, neighboring heads share a key head (grouped-query attention).
         slopes: [heads], or None for no bias. They may require a gradient (reverse mode).
-        causal, key_padding_mask, attn_mask, positions, scale: as in `attention_trace`.
+        causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
+        key_padding_mask: bool [batch, key], True for a real token.
+        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
+            documents, for example.
+        positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
+            none, because only differences matter. `causal` uses the order of the keys, not their positions.
+        scale: factor of q . k; 1 / sqrt(head_dim) by default.
         dropout: probability of dropping an attention weight.
         backend: "auto" selects the fastest implementation that is exact for the call; `choose_backend` returns which
             one and why. The others select one by name:
@@ -81,45 +88,36 @@ def alibi_attention(
     return selected.attend(inputs)
 
 
-def choose_backend(
-    query: Tensor,
-    key: Tensor,
-    slopes: Tensor | None,
-    *,
-    causal: bool = True,
-    key_padding_mask: Tensor | None = None,
-    attn_mask: Tensor | None = None,
-    positions: Tensor | None = None,
-) -> Choice:
+def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any) -> Choice:
     """Return the backend that "auto" selects for these arguments of `alibi_attention`, and the reason.
+
+    `options` are other keyword arguments of `alibi_attention`: `causal`, `positions` and so on. Raises as it does.
 
     >>> q = k = torch.zeros(1, 8, 1024, 32)
     >>> choose_backend(q, k, alibi_slopes(8))
-    Choice(name='strip', reason='on the CPU, up to 2048 tokens, one strip of bias for all queries is fastest')
+    Choice(name='strip', reason='with up to 2048 keys on the CPU, blocks of queries that share one bias are fastest')
     >>> choose_backend(q[:, :, :1], k, alibi_slopes(8)).name
     'mask'
     """
-    inputs = AttentionInputs(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions)
-    backend, reason = _choose(inputs.check().autocast())
+    backend, reason = _choose(AttentionInputs(query, key, key, slopes, **options).check().autocast())
     return Choice(backend.name, reason)
 
 
 def _choose(inputs: AttentionInputs) -> tuple[Backend, str]:
     """Return the fastest backend and the reason. Never FlexAttention, because its first call compiles for seconds."""
-    slopes = inputs.slopes
-    learned = slopes is not None and slopes.requires_grad
+    learned = inputs.slopes is not None and inputs.slopes.requires_grad
     if inputs.query_length == 1:
-        return MASK, "for a single query the bias is a single row"
+        return MASK, "a single query needs only a single row of bias"
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no
     # fast kernel computes the gradient of a mask; or under torch.compile, where each length would need its own graph.
     strip_is_fast = inputs.query.is_cpu and not learned and not torch.compiler.is_compiling()
     strip_is_fast = strip_is_fast and STRIP.unsupported_reason(inputs) is None
-    if strip_is_fast and inputs.key_length <= STRIP_UP_TO:
-        return STRIP, f"on the CPU, up to {STRIP_UP_TO} tokens, one strip of bias for all queries is fastest"
+    if strip_is_fast and inputs.key_length <= MAX_STRIP_KEYS:
+        return STRIP, f"with up to {MAX_STRIP_KEYS} keys on the CPU, blocks of queries that share one bias are fastest"
     if (reason := FOLDED.unsupported_reason(inputs)) is not None:
-        return STRIP if strip_is_fast else MASK, f"folding is not possible: {reason}"
+        return STRIP if strip_is_fast else MASK, f"'folded' does not support this call: {reason}"
     if learned and inputs.needs_gradients and inputs.query.dtype in (torch.float16, torch.bfloat16):
-        return MASK, "folding would round the gradient of the slopes to half precision"
-    if inputs.query_length < FOLD_FROM:
-        return MASK, f"below {FOLD_FROM} tokens a mask is faster than folding"
-    return FOLDED, f"causal attention from {FOLD_FROM} tokens on needs no [query, key] tensor"
+        return MASK, "'folded' would round the gradient of the slopes to half precision"
+    if inputs.query_length < MIN_FOLDED_QUERIES:
+        return MASK, f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'"
+    return FOLDED, f"from {MIN_FOLDED_QUERIES} queries on, avoiding a [query, key] tensor of biases is fastest"

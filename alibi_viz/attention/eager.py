@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import dropout
 
-from alibi_viz.attention.backend import Backend
-from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.inputs import AttentionInputs, Backend
 
 __all__ = ["EAGER", "AttentionTrace", "attention_trace"]
 
@@ -46,20 +45,7 @@ def attention_trace(
 ) -> AttentionTrace:
     """Compute every step of attention from content to weights, for inspection.
 
-    Args:
-        query: [batch, heads, query, head_dim].
-        key: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key heads
-            than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias.
-        causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
-        key_padding_mask: bool [batch, key], True for a real token.
-        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
-            documents, for example.
-        positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
-            none, because only differences matter. `causal` uses the order of the keys, not their positions.
-        scale: factor of q . k; 1 / sqrt(head_dim) by default.
-
-    Raises TypeError and ValueError that name the tensor, its shape and the expected axes.
+    Arguments and errors are those of `alibi_attention`.
 
     >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
     >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
@@ -76,18 +62,14 @@ def _trace(inputs: AttentionInputs) -> AttentionTrace:
     content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
     bias = inputs.bias().expand_as(content)
     logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
-    return AttentionTrace(content, bias, logits, _softmax(logits))
+    is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN
+    weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)
+    return AttentionTrace(content, bias, logits, weights)
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
     weights = dropout(_trace(inputs).weights, inputs.dropout)
     return weights @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
-
-
-def _softmax(logits: Tensor) -> Tensor:
-    """Softmax over the keys; zeros instead of NaN for a fully masked row."""
-    masked = (logits == float("-inf")).all(-1, keepdim=True)
-    return logits.masked_fill(masked, 0.0).softmax(-1).masked_fill(masked, 0.0)
 
 
 EAGER = Backend("eager", _attend)

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from alibi_viz.attention.backend import Backend
-from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.inputs import AttentionInputs, Backend
 
 __all__ = ["FLEX", "alibi_score_mod"]
 
@@ -41,30 +40,24 @@ def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    offset = inputs.key_length - inputs.query_length
+    query, key, value, slopes = inputs.query, inputs.key, inputs.value, inputs.slopes
+    # a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code
+    offset = torch.tensor(inputs.key_length - inputs.query_length, device=query.device)
     score_mod = None
-    if inputs.slopes is not None:
-        slopes = inputs.slopes.to(torch.float32)
-        score_mod = alibi_score_mod(slopes, offset=_as_tensor(offset, slopes), symmetric=not inputs.causal)
-    return _compiled(inputs.query.device.type == "cpu")(
-        inputs.query,
-        inputs.key,
-        inputs.value,
-        score_mod=score_mod,
-        block_mask=_block_mask(inputs, offset),
-        scale=inputs.scaling,
-        enable_gqa=inputs.group_size > 1,
-    )
+    if slopes is not None:
+        score_mod = alibi_score_mod(slopes.to(torch.float32), offset=offset, symmetric=not inputs.causal)
+    options = {"scale": inputs.scaling, "enable_gqa": inputs.group_size > 1}
+    attention = _compiled(query.device.type == "cpu")
+    return attention(query, key, value, score_mod=score_mod, block_mask=_block_mask(inputs, offset), **options)
 
 
-def _block_mask(inputs: AttentionInputs, offset: int) -> BlockMask | None:
+def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
     is_real, device = inputs.key_padding_mask, str(inputs.query.device)
     if is_real is None:
         return _causal_block_mask(inputs.query_length, inputs.key_length, device) if inputs.causal else None
-    first_query = _as_tensor(offset, is_real)
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return is_real[batch, key] & (key <= query + first_query) if inputs.causal else is_real[batch, key]
+        return is_real[batch, key] & (key <= query + offset) if inputs.causal else is_real[batch, key]
 
     return create_block_mask(visible, len(is_real), None, inputs.query_length, inputs.key_length, device=device)
 
@@ -72,17 +65,12 @@ def _block_mask(inputs: AttentionInputs, offset: int) -> BlockMask | None:
 @lru_cache(maxsize=8)
 def _causal_block_mask(query_length: int, key_length: int, device: str) -> BlockMask:
     with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-        first_query = _as_tensor(key_length - query_length, torch.empty(0, device=device))
+        offset = torch.tensor(key_length - query_length, device=device)
 
         def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            return key <= query + first_query
+            return key <= query + offset
 
         return create_block_mask(visible, None, None, query_length, key_length, device=device)
-
-
-def _as_tensor(offset: int, like: Tensor) -> Tensor:
-    """Convert to a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code."""
-    return torch.tensor(offset, device=like.device)
 
 
 @lru_cache(maxsize=2)

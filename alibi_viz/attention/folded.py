@@ -17,10 +17,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
-from alibi_viz.attention.backend import Backend
-from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.inputs import AttentionInputs, Backend
 
 __all__ = ["FLOAT16_MAX", "FOLDED", "coordinates", "fold"]
 
@@ -29,6 +28,7 @@ _EXACT_IN_FLOAT32 = 2**24  # float32 represents every integer up to here
 _PADDING_MARGIN = 200.0  # a padded key's logit is this far below all others, so its weight is exactly 0
 _CHUNK_BYTES = 8 * 2**20  # approximate size of the query in each chunk, if no gradient is needed
 _ROW_UNIT = 64.0  # -m i is stored in units of 64 to stay within float16; a power of two loses no digits
+_HALF = (torch.float16, torch.bfloat16)
 
 
 def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -132,16 +132,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _attend_chunk(inputs: AttentionInputs) -> Tensor:
-    query, key, value = fold(inputs)
-    output = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        dropout_p=inputs.dropout,
-        is_causal=True,
-        scale=inputs.scaling,
-        enable_gqa=inputs.group_size > 1,
-    )[..., -inputs.query.shape[-1] :]
+    output = inputs.fused_attention(*fold(inputs), is_causal=True)[..., -inputs.query.shape[-1] :]
     if inputs.key_padding_mask is not None:
         # [batch, key]: whether there is a real key at or before this position
         has_visible_key = inputs.key_padding_mask.cumsum(dim=1) > 0
@@ -151,71 +142,59 @@ def _attend_chunk(inputs: AttentionInputs) -> Tensor:
 
 def _chunks(inputs: AttentionInputs) -> Iterator[tuple[slice, slice, AttentionInputs]]:
     """Yield slices of the batch and of the query heads, and the inputs restricted to them."""
-    group, query = inputs.group_size, inputs.query
-    batch, key_heads = inputs.key.shape[:2]
+    query, key, value, slopes = inputs.query, inputs.key, inputs.value, inputs.slopes
+    padding, positions = inputs.key_padding_mask, inputs.positions
+    (batch, key_heads), group = key.shape[:2], inputs.group_size
     bytes_per_key_head = group * inputs.query_length * query.shape[-1] * query.element_size()
     heads_per_chunk = max(1, _CHUNK_BYTES // max(bytes_per_key_head, 1))  # key heads, of one or more batch rows
     batch_rows = max(1, heads_per_chunk // key_heads)
-    padding, positions = inputs.key_padding_mask, inputs.positions
     for row in range(0, batch, batch_rows):
-        batch_slice = slice(row, row + batch_rows)
+        rows = slice(row, row + batch_rows)
         for head in range(0, key_heads, heads_per_chunk):
             key_head_slice = slice(head, head + heads_per_chunk)
-            head_slice = slice(head * group, (head + heads_per_chunk) * group)
+            heads = slice(head * group, (head + heads_per_chunk) * group)
             chunk = inputs._replace(
-                query=query[batch_slice, head_slice],
-                key=inputs.key[batch_slice, key_head_slice],
-                value=inputs.value[batch_slice, key_head_slice],
-                slopes=None if inputs.slopes is None else inputs.slopes[head_slice],
-                key_padding_mask=None if padding is None else padding[batch_slice],
-                positions=positions[batch_slice] if positions is not None and positions.ndim == 2 else positions,
+                query=query[rows, heads],
+                key=key[rows, key_head_slice],
+                value=value[rows, key_head_slice],
+                slopes=None if slopes is None else slopes[heads],
+                key_padding_mask=None if padding is None else padding[rows],
+                positions=positions[rows] if positions is not None and positions.ndim == 2 else positions,
             )
-            yield batch_slice, head_slice, chunk
+            yield rows, heads, chunk
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     if not inputs.causal:
         return "without a causal mask the bias is -m |i - j|, which is not a dot product of a few coordinates"
     if inputs.attn_mask is not None:
-        return "an attn_mask needs a [query, key] tensor anyway"
+        return "attn_mask needs a [query, key] tensor, which this backend avoids"
     if inputs.query_length != inputs.key_length:
         return "torch's is_causal aligns the first query with the first key, so there must be as many queries as keys"
+    if inputs.scaling <= 0:
+        return "the coordinates are divided by the scale, which must be positive"
     return _inexact_reason(inputs)
 
 
 def _inexact_reason(inputs: AttentionInputs) -> str | None:
     """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when compiling."""
-    dtype = inputs.query.dtype
-    if inputs.scaling <= 0:
-        return "the coordinates are divided by the scale, which must be positive"
-    if dtype in (torch.float16, torch.bfloat16):
-        if inputs.positions is not None:
-            return "explicit positions may not fit into half precision"
-        if inputs.key_length > FLOAT16_MAX:
-            return f"half precision represents only positions below {FLOAT16_MAX}"
-    if _overflows(inputs):
-        return f"{str(dtype).removeprefix('torch.')} overflows with a scale this small or slopes this large"
-    if dtype == torch.float32 and _span(inputs) > _EXACT_IN_FLOAT32:
-        return f"float32 distinguishes positions only if they are at most {_EXACT_IN_FLOAT32} apart"
+    dtype, positions = inputs.query.dtype, inputs.positions
+    if dtype in _HALF and positions is not None:
+        return "explicit positions may be too large for half precision"
+    if dtype in _HALF and inputs.key_length > FLOAT16_MAX:
+        return f"half precision represents only positions below {FLOAT16_MAX}"
+    if torch.compiler.is_compiling():
+        return None
+    if inputs.slopes is not None and inputs.slopes.is_cpu:
+        steepest = max(map(abs, inputs.slopes.tolist())) / inputs.scaling
+        unit = _ROW_UNIT if dtype == torch.float16 else 1.0
+        if steepest * max(1.0, inputs.key_length / unit) > torch.finfo(dtype).max:
+            return f"{str(dtype).removeprefix('torch.')} overflows with a scale this small or slopes this large"
+    if dtype == torch.float32 and positions is not None and positions.is_cpu and positions.numel():
+        positions = positions.long()
+        if int((positions.amax(-1) - positions.amin(-1)).max()) > _EXACT_IN_FLOAT32:
+            return f"float32 distinguishes positions only if they are at most {_EXACT_IN_FLOAT32} apart"
     return None
-
-
-def _overflows(inputs: AttentionInputs) -> bool:
-    slopes, limit = inputs.slopes, torch.finfo(inputs.query.dtype).max
-    if slopes is None or not slopes.is_cpu or torch.compiler.is_compiling():
-        return False
-    steepest = max(map(abs, slopes.tolist())) / inputs.scaling
-    unit = _ROW_UNIT if inputs.query.dtype == torch.float16 else 1.0
-    return steepest * max(1.0, inputs.key_length / unit) > limit
-
-
-def _span(inputs: AttentionInputs) -> int:
-    """Largest position minus smallest; 0 if unknown."""
-    positions = inputs.positions
-    if positions is None or not positions.numel() or not positions.is_cpu or torch.compiler.is_compiling():
-        return 0
-    positions = positions.long()
-    return int((positions.amax(-1) - positions.amin(-1)).max())
 
 
 FOLDED = Backend("folded", _attend, _unsupported_reason)

@@ -1,17 +1,18 @@
-"""The arguments of attention: their checks, and the bias and visibility mask computed from them."""
+"""What all implementations of attention share: the arguments of a call, their checks, and the `Backend` record."""
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
+from alibi_viz.arguments import check_number, check_slopes, check_tensor
 from alibi_viz.bias import bias_from_positions
-from alibi_viz.distance import causal_mask, is_integer
-from alibi_viz.slopes import check_slopes
+from alibi_viz.distance import causal_mask
 
-__all__ = ["AttentionInputs", "autocast_dtype"]
+__all__ = ["AttentionInputs", "Backend", "autocast_dtype"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
@@ -69,9 +70,9 @@ class AttentionInputs(NamedTuple):
 
     def key_positions(self) -> Tensor:
         """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
-        return (
-            torch.arange(self.key_length, device=self.key.device) if self.positions is None else self.positions.long()
-        )
+        if self.positions is None:
+            return torch.arange(self.key_length, device=self.key.device)
+        return self.positions.long()
 
     def bias(self) -> Tensor:
         """[1 or batch, heads, query, key] in the dtype of the query: computed in float32 and cast last."""
@@ -92,6 +93,11 @@ class AttentionInputs(NamedTuple):
             visible = visible & self.key_padding_mask[:, None, None, :]
         return visible if self.attn_mask is None else visible & self.attn_mask
 
+    def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
+        options |= {"dropout_p": self.dropout, "scale": self.scaling, "enable_gqa": self.group_size > 1}
+        return scaled_dot_product_attention(query, key, value, **options)
+
     def autocast(self) -> "AttentionInputs":
         """Return these inputs with query, key and value cast as torch's fused attention does under autocast."""
         dtype = autocast_dtype(self.query)
@@ -102,12 +108,9 @@ class AttentionInputs(NamedTuple):
     def check(self) -> "AttentionInputs":
         """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""
         self._check_tensors()
-        self._check_sizes()
-        self._check_slopes()
-        self._check_masks()
-        for name, number in (("dropout", self.dropout), ("scale", self.scaling)):
-            if isinstance(number, bool) or not isinstance(number, int | float | torch.SymFloat):
-                raise TypeError(f"{name} must be a number, got {number!r}")
+        self._check_options()
+        check_number("dropout", self.dropout)
+        check_number("scale", self.scaling)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if not math.isfinite(self.scaling):
@@ -116,76 +119,61 @@ class AttentionInputs(NamedTuple):
 
     def _check_tensors(self) -> None:
         for name, tensor in (("query", self.query), ("key", self.key), ("value", self.value)):
-            if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-                got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
-                raise TypeError(f"{name} must be a floating-point tensor [batch, heads, length, head_dim], got {got}")
-            if tensor.ndim != 4:
-                raise ValueError(f"{name} must be [batch, heads, length, head_dim], got shape {list(tensor.shape)}")
+            check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
             if tensor.dtype != self.query.dtype or tensor.device != self.query.device:
                 raise TypeError(
                     f"{name} must have the dtype and device of query, {self.query.dtype} on {self.query.device}, "
                     f"got {tensor.dtype} on {tensor.device}"
                 )
-
-    def _check_sizes(self) -> None:
         batch, heads, query_length, head_dim = self.query.shape
         if heads < 1 or head_dim < 1:
             raise ValueError(f"query must have at least one head and one channel, got shape {list(self.query.shape)}")
-        key_heads, key_length = self.key.shape[1], self.key.shape[2]
-        if [self.key.shape[0], self.key.shape[3]] != [batch, head_dim] or key_heads < 1 or heads % key_heads:
+        key_batch, key_heads, key_length, key_dim = self.key.shape
+        if (key_batch, key_dim) != (batch, head_dim) or key_heads < 1 or heads % key_heads:
             raise ValueError(
                 f"key must be [batch, heads, key, head_dim] = [{batch}, {heads} or a divisor of it, {key_length}, "
                 f"{head_dim}] to match query, got {list(self.key.shape)}"
             )
-        expected = [batch, key_heads, key_length, head_dim]
-        if list(self.value.shape) != expected:
+        if self.value.shape != self.key.shape:
             raise ValueError(
-                f"value must be [batch, heads, key, head_dim] = {expected} to match key, got {list(self.value.shape)}"
+                f"value must be [batch, heads, key, head_dim] = {list(self.key.shape)} to match key, "
+                f"got {list(self.value.shape)}"
             )
         if query_length > key_length:
             raise ValueError(f"query length {query_length} must be at most the key length {key_length}")
 
-    def _check_slopes(self) -> None:
-        if self.slopes is None:
-            return
-        check_slopes("slopes", self.slopes)
-        if len(self.slopes) != self.query.shape[1]:
-            raise ValueError(
-                f"slopes must be [heads] = [{self.query.shape[1]}] to match query, got shape {list(self.slopes.shape)}"
-            )
-        self._check_device("slopes", self.slopes)
-
-    def _check_masks(self) -> None:
-        expected = [self.query.shape[0], self.key_length]
-        padding, mask, positions = self.key_padding_mask, self.attn_mask, self.positions
+    def _check_options(self) -> None:
+        batch, heads, query_length, _ = self.query.shape
+        padding_shape, mask_shape = [batch, self.key_length], [batch, heads, query_length, self.key_length]
+        slopes, padding, mask, positions = self.slopes, self.key_padding_mask, self.attn_mask, self.positions
+        if slopes is not None:
+            check_slopes("slopes", slopes)
+            if len(slopes) != heads:
+                raise ValueError(f"slopes must be [heads] = [{heads}] to match query, got shape {list(slopes.shape)}")
         if padding is not None:
-            self._check_dtype("key_padding_mask", padding, "bool, True for a real token", _is_bool)
-            if list(padding.shape) != expected:
-                raise ValueError(f"key_padding_mask must be [batch, key] = {expected}, got {list(padding.shape)}")
+            check_tensor("key_padding_mask", padding, "bool", "[batch, key]")
+            if list(padding.shape) != padding_shape:
+                raise ValueError(f"key_padding_mask must be [batch, key] = {padding_shape}, got {list(padding.shape)}")
         if mask is not None:
-            self._check_dtype("attn_mask", mask, "bool, True where a query may attend", _is_bool)
-            full = [*self.query.shape[:3], self.key_length]
-            if mask.ndim != 4 or any(actual not in (1, size) for actual, size in zip(mask.shape, full, strict=True)):
-                raise ValueError(
-                    f"attn_mask must broadcast to [batch, heads, query, key] = {full}, got {list(mask.shape)}"
-                )
+            check_tensor("attn_mask", mask, "bool", "[batch, heads, query, key]")
+            if mask.ndim != 4 or any(size not in (1, full) for size, full in zip(mask.shape, mask_shape, strict=True)):
+                expected = f"[batch, heads, query, key] = {mask_shape}"
+                raise ValueError(f"attn_mask must broadcast to {expected}, got {list(mask.shape)}")
         if positions is not None:
-            self._check_dtype("positions", positions, "integers", is_integer)
-            shape = list(positions.shape)
-            if shape not in (expected, expected[1:]):
-                raise ValueError(f"positions must be [key] = {expected[1:]} or [batch, key] = {expected}, got {shape}")
-
-    def _check_device(self, name: str, tensor: Tensor) -> None:
-        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
-            raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
-
-    def _check_dtype(self, name: str, tensor: Tensor, expected: str, fits: Callable[[torch.dtype], bool]) -> None:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a tensor of {expected}, got {type(tensor).__name__}")
-        if not fits(tensor.dtype):
-            raise TypeError(f"{name} must be {expected}, got {tensor.dtype}")
-        self._check_device(name, tensor)
+            check_tensor("positions", positions, "integer", "[key] or [batch, key]")
+            if list(positions.shape) not in (padding_shape, padding_shape[1:]):
+                expected = f"[key] = {padding_shape[1:]} or [batch, key] = {padding_shape}"
+                raise ValueError(f"positions must be {expected}, got {list(positions.shape)}")
+        named = {"slopes": slopes, "key_padding_mask": padding, "attn_mask": mask, "positions": positions}
+        for name, tensor in named.items():
+            if tensor is not None and not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
+                raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
 
 
-def _is_bool(dtype: torch.dtype) -> bool:
-    return dtype == torch.bool
+class Backend(NamedTuple):
+    """An exact implementation of ALiBi attention."""
+
+    name: str  # the `backend` argument of `alibi_attention` that selects it
+    attend: Callable[[AttentionInputs], Tensor]  # computes the output, [batch, heads, query, head_dim]
+    # why it cannot compute these inputs; None if it can
+    unsupported_reason: Callable[[AttentionInputs], str | None] = lambda inputs: None

@@ -12,12 +12,10 @@ a bias.
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.attention.backend import Backend
-from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import alibi_bias, mask_future
-from alibi_viz.bias_cache import is_cacheable, shared_bias
+from alibi_viz.bias_cache import shared_bias
 
 __all__ = ["ROWS", "SHORT_KEYS", "SMALL_BLOCK", "STRIP", "bias_strip"]
 
@@ -30,15 +28,11 @@ def bias_strip(slopes: Tensor, key_length: int, *, dtype: torch.dtype = torch.fl
     """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key].
 
     Small results are views of a shared cache: read them, don't write to them.
-
-    >>> bias_strip(torch.tensor([0.5]), 3)
-    tensor([[[[ 0.0000,    -inf,    -inf],
-              [-0.5000,  0.0000,    -inf],
-              [-1.0000, -0.5000,  0.0000]]]])
     """
     rows = min(ROWS, key_length)
-    if is_cacheable(slopes) and len(slopes) * key_length <= _LARGEST_CACHED:
-        return shared_bias(slopes, causal=True)(rows, key_length, dtype=dtype)[None]
+    cache = shared_bias(slopes, causal=True) if len(slopes) * key_length <= _LARGEST_CACHED else None
+    if cache is not None:
+        return cache(rows, key_length, dtype=dtype)[None]
     return mask_future(alibi_bias(slopes, rows, key_length, dtype=dtype))[None]
 
 
@@ -53,16 +47,12 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     outputs = []
     for block in query.split(SMALL_BLOCK if inputs.key_length <= SHORT_KEYS else ROWS, dim=2):
         end += block.shape[2]
-        is_last_block = end == inputs.key_length  # a full slice would still cost a copy in the backward pass
-        output = scaled_dot_product_attention(
-            block,
-            key if is_last_block else key[:, :, :end],
-            value if is_last_block else value[:, :, :end],
-            attn_mask=strip[:, :, height - block.shape[2] :, width - end :],  # 4 axes: with 3, torch takes a slow path
-            dropout_p=inputs.dropout,
-            scale=inputs.scaling,
-            enable_gqa=inputs.group_size > 1,
-        )
+        if end == inputs.key_length:  # a full slice would still cost a copy in the backward pass
+            visible_key, visible_value = key, value
+        else:
+            visible_key, visible_value = key[:, :, :end], value[:, :, :end]
+        bias = strip[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
+        output = inputs.fused_attention(block, visible_key, visible_value, attn_mask=bias)
         outputs.append(output.transpose(1, 2))  # the kernel's own layout, so a model joins the heads without a copy
     joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
     return joined.transpose(1, 2)
@@ -72,7 +62,7 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     if not inputs.causal:
         return "without a causal mask every query attends to every key, so blocks save nothing"
     if inputs.has_mask:
-        return "a padding or attention mask differs between queries, so no single block of bias fits them all"
+        return "a padding or attention mask differs between queries, so they cannot share one block of bias"
     if inputs.positions is not None:
         return "with explicit positions the bias is not constant along diagonals"
     return None

@@ -25,7 +25,8 @@ class ModifiedPosition(Position):
     def __init__(self, original: Position, factors: Tensor | None, window: int | None) -> None:
         super().__init__()
         self.original, self.factors, self.window = original, factors, window
-        self.longest, self.is_relative, self.reads_input = original.longest, original.is_relative, original.reads_input
+        self.max_length, self.is_relative = original.max_length, original.is_relative
+        self.reads_input = original.reads_input
 
     @property
     def has_bias(self) -> bool:

@@ -1,4 +1,4 @@
-"""Floor 2: transformers that differ only in their position method."""
+"""Transformers that differ only in their position method."""
 
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.key_value_cache import KeyValueCache

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 __all__ = ["POSITIONS", "TransformerConfig"]
 
-# Position methods by name, in the order that menus list them. `positions.register` adds them.
+# Position methods by name, in the order of menus. `positions` adds them.
 POSITIONS: dict[str, type[Any]] = {}
 
 
@@ -27,7 +28,7 @@ class TransformerConfig:
         scheme: slopes of ALiBi, as in `alibi_slopes`; "forget" starts at them.
         slope_scale: multiplies these slopes.
         learned_slopes: make the slopes of ALiBi trainable.
-        max_length: the training length. It is the table size of learned positions, and sets the buckets of "t5" and the
+        max_length: the training length. It is the table size of "learned", and sets the buckets of "t5" and the
             threshold of "fire"; other methods ignore it.
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
@@ -52,10 +53,8 @@ class TransformerConfig:
     vocabulary: int = 256
 
     def __post_init__(self) -> None:
-        for name in ("num_layers", "d_model", "num_heads", "max_length", "expansion_factor", "vocabulary"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        sizes = ("num_layers", "d_model", "num_heads", "max_length", "expansion_factor", "vocabulary")
+        check_positive_integers(**{name: getattr(self, name) for name in sizes})
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
         if not 0 <= self.dropout < 1:

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 __all__ = ["KeyValueCache"]
 
@@ -30,34 +31,21 @@ class KeyValueCache:
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
             raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
         if not self._buffers:
-            self._buffers = tuple(_empty(tensor, 0) for tensor in new)
+            self._buffers = tuple(tensor[..., :0, :] for tensor in new)
         new_length = new[0].shape[-2]
         for buffer, tensor in zip(self._buffers, new, strict=True):
-            if _layout(buffer) != _layout(tensor) or tensor.shape[-2] != new_length:
-                expected, got = _describe(buffer, new_length), _describe(tensor, tensor.shape[-2])
-                raise ValueError(f"tensors appended to the cache must be {expected}, got {got}")
-        end = self.length + new_length
-        if end > self._buffers[0].shape[-2]:
-            capacity = 1 << (end - 1).bit_length()  # the next power of two
-            larger = tuple(_empty(tensor, capacity) for tensor in new)
-            for target, buffer in zip(larger, self._buffers, strict=True):
-                target[..., : self.length, :] = buffer[..., : self.length, :]
-            self._buffers = larger
+            shape = (*buffer.shape[:-2], new_length, buffer.shape[-1])
+            if (tensor.shape, tensor.dtype, tensor.device) != (shape, buffer.dtype, buffer.device):
+                raise ValueError(
+                    f"tensors appended to the cache must be {list(shape)} of {buffer.dtype} on {buffer.device}, "
+                    f"got {list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
+                )
+        end, capacity = self.length + new_length, self._buffers[0].shape[-2]
+        if end > capacity:
+            added = (1 << (end - 1).bit_length()) - capacity  # up to the next power of two
+            with torch.inference_mode(False):  # so that decoding can continue outside inference mode
+                self._buffers = tuple(pad(buffer, (0, 0, 0, added)) for buffer in self._buffers)
         for buffer, tensor in zip(self._buffers, new, strict=True):
             buffer[..., self.length : end, :] = tensor
         self.length = end
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
-
-
-def _empty(like: Tensor, length: int) -> Tensor:
-    with torch.inference_mode(False):  # so that decoding can continue outside inference mode
-        return torch.empty(*like.shape[:-2], length, like.shape[-1], dtype=like.dtype, device=like.device)
-
-
-def _describe(tensor: Tensor, length: int) -> str:
-    return f"{[*tensor.shape[:-2], length, tensor.shape[-1]]} of {tensor.dtype} on {tensor.device}"
-
-
-def _layout(tensor: Tensor) -> tuple[object, ...]:
-    """The sizes, dtype and device, which must be equal for cached and new tensors."""
-    return (*tensor.shape[:-2], tensor.shape[-1], tensor.dtype, tensor.device)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.distance import is_integer
+from alibi_viz.arguments import check_integer, check_number, check_tensor
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.transformer import Transformer
@@ -44,11 +44,7 @@ class LanguageModel(nn.Module):
         return self.transformer.position.is_defined_at(length)
 
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
-        if not isinstance(tokens, Tensor) or not is_integer(tokens.dtype):
-            got = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
-            raise TypeError(f"tokens must be an integer tensor [batch, length], got {got}")
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be [batch, length], got shape {list(tokens.shape)}")
+        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
         tokens = tokens.long()  # nn.Embedding does not accept uint8
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
             low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
@@ -83,14 +79,11 @@ class LanguageModel(nn.Module):
         >>> model.generate(torch.tensor([[72, 105]]), 5).shape
         torch.Size([1, 7])
         """
-        if isinstance(tokens, Tensor) and (tokens.ndim != 2 or tokens.shape[1] < 1):
+        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
+        if tokens.shape[1] < 1:
             raise ValueError(f"tokens must be [batch, length] with at least one token, got shape {list(tokens.shape)}")
-        if isinstance(new_tokens, bool) or not isinstance(new_tokens, int):
-            raise TypeError(f"new_tokens must be an integer, got {new_tokens!r}")
-        if isinstance(temperature, bool) or not isinstance(temperature, int | float):
-            raise TypeError(f"temperature must be a number, got {temperature!r}")
-        if new_tokens < 0:
-            raise ValueError(f"new_tokens must be at least 0, got {new_tokens}")
+        check_integer("new_tokens", new_tokens, 0)
+        check_number("temperature", temperature)
         if not (temperature >= 0 and math.isfinite(temperature)):
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         cache = self.transformer.new_cache() if use_cache else None

@@ -18,15 +18,11 @@ class Block(nn.Module):
 
     def __init__(self, config: TransformerConfig, position: Position) -> None:
         super().__init__()
-        hidden = config.expansion_factor * config.d_model
-        self.norm_attention = nn.LayerNorm(config.d_model)
-        self.attention = SelfAttention(
-            position, config.d_model, config.num_heads, causal=config.causal, dropout=config.dropout
-        )
-        self.norm_feed_forward = nn.LayerNorm(config.d_model)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(config.d_model, hidden), nn.GELU(), nn.Linear(hidden, config.d_model)
-        )
+        width, hidden = config.d_model, config.expansion_factor * config.d_model
+        self.norm_attention = nn.LayerNorm(width)
+        self.attention = SelfAttention(position, width, config.num_heads, causal=config.causal, dropout=config.dropout)
+        self.norm_feed_forward = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:

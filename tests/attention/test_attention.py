@@ -212,17 +212,17 @@ def test_invalid_arguments_raise_with_their_name_and_shape() -> None:
         alibi_attention(q, k.half(), v, slopes)
     with pytest.raises(TypeError, match=r"value must have the dtype and device of query, .* on meta"):
         alibi_attention(q, k, v.to("meta"), slopes)
-    with pytest.raises(TypeError, match=r"key_padding_mask must be bool, .* got torch\.float32"):
+    with pytest.raises(TypeError, match=r"key_padding_mask must be a bool tensor \[batch, key\], got torch\.float32"):
         alibi_attention(q, k, v, slopes, key_padding_mask=torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"key_padding_mask must be \[batch, key\] = \[2, 3\], got \[2, 4\]"):
         alibi_attention(q, k, v, slopes, key_padding_mask=torch.ones(2, 4, dtype=torch.bool))
-    with pytest.raises(TypeError, match=r"key_padding_mask must be a tensor of bool, .* got list"):
+    with pytest.raises(TypeError, match=r"key_padding_mask must be a bool tensor .*, got list"):
         alibi_attention(q, k, v, slopes, key_padding_mask=[[True] * 3] * 2)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"attn_mask must be bool, .* got torch\.int64"):
+    with pytest.raises(TypeError, match=r"attn_mask must be a bool tensor .*, got torch\.int64"):
         alibi_attention(q, k, v, slopes, attn_mask=torch.ones(1, 1, 3, 3, dtype=torch.long))
     with pytest.raises(ValueError, match=r"attn_mask must broadcast to .* = \[2, 4, 3, 3\], got \[3, 3\]"):
         alibi_attention(q, k, v, slopes, attn_mask=causal_mask(3))
-    with pytest.raises(TypeError, match=r"positions must be integers, got torch\.float32"):
+    with pytest.raises(TypeError, match=r"positions must be an integer tensor .*, got torch\.float32"):
         alibi_attention(q, k, v, slopes, positions=torch.arange(3.0))
     with pytest.raises(ValueError, match=r"positions must be \[key\] = \[3\] or \[batch, key\] = \[2, 3\], got \[4\]"):
         alibi_attention(q, k, v, slopes, positions=torch.arange(4))

@@ -1,15 +1,12 @@
-"""Position methods, registered by name in `POSITIONS`, in the order of these imports."""
+"""Position methods, by name in `POSITIONS`. To add one, write a subclass of `Position` and register it."""
 
-# isort: off
 from alibi_viz.models.config import POSITIONS
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.alibi import Alibi
-from alibi_viz.models.positions.sinusoidal import Sinusoidal
-from alibi_viz.models.positions.rotary import Rotary
-from alibi_viz.models.positions.learned import Learned
-from alibi_viz.models.positions.none import NoPosition
-from alibi_viz.models.positions.relative import Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
+from alibi_viz.models.positions.base import NoPosition, Position, register
 from alibi_viz.models.positions.forget import Forget
+from alibi_viz.models.positions.relative import Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
+from alibi_viz.models.positions.rotary import Rotary
 
 __all__ = [
     "POSITIONS",
@@ -28,3 +25,16 @@ __all__ = [
     "T5Buckets",
     "register",
 ]
+
+# In the order of menus
+register("alibi")(Alibi)
+register("sinusoidal")(Sinusoidal)
+register("rotary")(Rotary)
+register("learned")(Learned)
+register("none")(NoPosition)
+register("t5")(T5Buckets)
+register("kerple-log")(KerpleLog)
+register("sandwich")(Sandwich)
+register("fire")(Fire)
+register("decay")(Decay)
+register("forget")(Forget)

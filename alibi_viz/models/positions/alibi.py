@@ -8,13 +8,12 @@ from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import alibi_bias
 from alibi_viz.bias_cache import AlibiBias
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
 
 __all__ = ["Alibi"]
 
 
-@register("alibi")
 class Alibi(Position):
     """Bias -m (i - j) with one slope m per head (Press et al. 2021); encoders use -m |i - j|.
 

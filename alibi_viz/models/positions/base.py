@@ -1,13 +1,10 @@
-"""The interface of position methods, and the decorator that registers them.
+"""The interface of position methods, and the function that registers them.
 
 A method can act at three points; most methods use only one:
 
     embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
     transform  changes the queries and keys of every layer                 rotary
     bias       adds to the attention logits of every layer                 all others
-
-To add a method, write a subclass of `Position`, decorate it with `@register("name")`, and import its file in
-`positions/__init__.py`. `TransformerConfig`, the lab, the apps and the command line then accept that name.
 """
 
 from collections.abc import Callable
@@ -20,10 +17,25 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.distance import causal_mask
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 
-__all__ = ["Position", "register"]
-
+__all__ = ["NoPosition", "Position", "register"]
 
 P = TypeVar("P", bound="Position")
+
+
+def register(name: str) -> Callable[[type[P]], type[P]]:
+    """Class decorator that makes a position method known by name to models, the lab, the apps and the command line.
+
+    Raises ValueError if the name is taken.
+    """
+
+    def add(method: type[P]) -> type[P]:
+        if name in POSITIONS:
+            raise ValueError(f"position method {name!r} is already registered, as {POSITIONS[name].__name__}")
+        method.name, method.summary = name, (method.__doc__ or "").partition("\n")[0]
+        POSITIONS[name] = method
+        return method
+
+    return add
 
 
 class Position(nn.Module):
@@ -34,14 +46,14 @@ class Position(nn.Module):
         summary: the first line of its docstring, for menus and help texts.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
-        longest: the largest number of tokens for which it is defined, or None for no limit.
+        max_length: the largest number of tokens for which it is defined, or None for no limit.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     is_relative = True
     reads_input = False
-    longest: int | None = None
+    max_length: int | None = None
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":
@@ -55,7 +67,7 @@ class Position(nn.Module):
 
     def is_defined_at(self, length: int) -> bool:
         """Whether inputs of this many tokens have positions; only learned positions are limited."""
-        return self.longest is None or length <= self.longest
+        return self.max_length is None or length <= self.max_length
 
     def for_layer(self, layer: int) -> "Position":
         """The module for layer 0, 1, ...: this one, shared by all layers, unless each needs its own parameters."""
@@ -110,14 +122,8 @@ class Position(nn.Module):
         return (logits if bias is None else logits + bias).softmax(-1)
 
 
-def register(name: str) -> Callable[[type[P]], type[P]]:
-    """Class decorator that adds a position method to `POSITIONS`. Raises ValueError if the name is taken."""
+class NoPosition(Position):
+    """No positions at all (NoPE, Kazemnejad et al. 2023).
 
-    def add(method: type[P]) -> type[P]:
-        if name in POSITIONS:
-            raise ValueError(f"position method {name!r} is already registered, as {POSITIONS[name].__name__}")
-        method.name, method.summary = name, (method.__doc__ or "").partition("\n")[0]
-        POSITIONS[name] = method
-        return method
-
-    return add
+    A decoder can still infer the order of its tokens from the causal mask, because token i averages over i + 1 values.
+    """

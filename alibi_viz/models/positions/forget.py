@@ -5,14 +5,13 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.base import Position
 
 __all__ = ["Forget"]
 
 
-@register("forget")
 class Forget(Position):
-    """Bias sum of ln f_t over the tokens t after j up to i, with a forget gate f_t (FoX, Lin et al. 2025, equation 5).
+    """Sum of ln f_t over the tokens t from j + 1 to i, with a forget gate f_t (FoX, Lin et al. 2025, equation 5).
 
     The gate f_t = sigmoid(w . x_t + b) reads the input x of the layer. With a constant gate f = e^-m the sum is
     -m (i - j), which is ALiBi. We start at exactly that (w = 0, and b from the slopes), so that every difference from

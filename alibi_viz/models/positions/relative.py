@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.base import Position
 
 __all__ = ["Decay", "Fire", "KerpleLog", "Relative", "Sandwich", "T5Buckets", "retention_slopes"]
 
@@ -39,7 +39,6 @@ class Relative(Position):
         return self.curve(distance).unfold(1, key_length, 1).flip(1)
 
 
-@register("t5")
 class T5Buckets(Relative):
     """A learned bias per head and bucket of distances (T5, Raffel et al. 2020, section 2.1).
 
@@ -70,7 +69,6 @@ class T5Buckets(Relative):
         return self.values(self.bucket(distance)).T.float()
 
 
-@register("kerple-log")
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
@@ -88,7 +86,6 @@ class KerpleLog(Relative):
         return -p * torch.log1p(a * distance.float())
 
 
-@register("sandwich")
 class Sandwich(Relative):
     """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
 
@@ -103,7 +100,6 @@ class Sandwich(Relative):
         return (total / (8 * head[:, None] / self.num_heads)).float()
 
 
-@register("fire")
 class Fire(Position):
     """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
@@ -139,7 +135,6 @@ def retention_slopes(num_heads: int) -> Tensor:
     return torch.tensor([-math.log1p(-(2.0 ** (-5 - head))) for head in range(num_heads)])
 
 
-@register("decay")
 class Decay(Relative):
     """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
 

@@ -12,30 +12,30 @@ is fine-tuned here.
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.base import Position
 
 __all__ = ["ROTARY_RULES", "Rotary", "ScaledRotary"]
 
 ROTARY_RULES = ("plain", "pi", "ntk")
 
 
-@register("rotary")
 class Rotary(Position):
     """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al. 2021).
 
     The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in GPT-NeoX
-    and LLaMA. `base` replaces the 10000, and positions are divided by `stretch`.
+    and LLaMA. `base` replaces the 10000, and positions are divided by `scaling_factor`.
 
     Raises ValueError when `head_dim` is odd.
     """
 
-    def __init__(self, head_dim: int, *, base: float = 10000.0, stretch: float = 1.0) -> None:
+    def __init__(self, head_dim: int, *, base: float = 10000.0, scaling_factor: float = 1.0) -> None:
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions rotate pairs of channels, so head_dim must be even, got {head_dim}")
-        self.head_dim, self.base, self.stretch = head_dim, base, stretch
+        self.head_dim, self.base, self.scaling_factor = head_dim, base, scaling_factor
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     @classmethod
@@ -61,7 +61,7 @@ class Rotary(Position):
             pair = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
             steps = torch.arange(1 << (length - 1).bit_length(), device=positions.device)
             # float64: angles grow with the position, and float32 would round them
-            angle = steps.double()[:, None] / self.stretch * self.base ** (-pair / self.head_dim)
+            angle = steps.double()[:, None] / self.scaling_factor * self.base ** (-pair / self.head_dim)
             tables = self._tables[positions.device] = angle.cos().float(), angle.sin().float()
         return tables[0][positions], tables[1][positions]
 
@@ -72,7 +72,7 @@ class ScaledRotary(Rotary):
     Raises ValueError for an unknown rule or a training length below 1.
 
     >>> rotary = ScaledRotary(8, "pi", trained_length=16)
-    >>> rotary.at(16).stretch, rotary.at(64).stretch
+    >>> rotary.for_length(16).scaling_factor, rotary.for_length(64).scaling_factor
     (1.0, 4.0)
     """
 
@@ -80,20 +80,19 @@ class ScaledRotary(Rotary):
         super().__init__(head_dim)
         if rule not in ROTARY_RULES:
             raise ValueError(f"the rule of rotary positions must be one of {', '.join(ROTARY_RULES)}, got {rule!r}")
-        if trained_length < 1:
-            raise ValueError(f"trained_length must be 1 or more, got {trained_length}")
+        check_positive_integers(trained_length=trained_length)
         if rule == "ntk" and head_dim <= 2:
             raise ValueError(f"rule 'ntk' divides by head_dim - 2, so head_dim must be above 2, got {head_dim}")
         self.rule, self.trained_length = rule, trained_length
 
-    def at(self, length: int) -> Rotary:
+    def for_length(self, length: int) -> Rotary:
         """The rotary positions for this number of keys."""
         s = max(1.0, length / self.trained_length)
         if self.rule == "pi":
-            return Rotary(self.head_dim, base=self.base, stretch=s)
+            return Rotary(self.head_dim, base=self.base, scaling_factor=s)
         if self.rule == "ntk":
             return Rotary(self.head_dim, base=self.base * s ** (self.head_dim / (self.head_dim - 2)))
         return self
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return Rotary.transform(self.at(key.shape[-2]), query, key)
+        return Rotary.transform(self.for_length(key.shape[-2]), query, key)

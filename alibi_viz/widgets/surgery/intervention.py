@@ -50,7 +50,7 @@ def evaluate(model: LanguageModel, text: Text, length: int) -> Evaluation:
     if lab.diverged(model, losses):
         raise ValueError("the model gives NaN instead of losses: its training has diverged")
     predicted = min(targets, len(text.validation) - 1) // lengths[-1] * lengths[-1]  # whole windows only
-    longest = model.transformer.position.longest
+    longest = model.transformer.position.max_length
     window = STATS_LENGTH * length if longest is None else min(STATS_LENGTH * length, longest)
     stats = lab.attention_stats(model, text, window, trained=length, windows=4)
     return Evaluation(losses, predicted, window, stats.distance.numpy(), float(stats.beyond.mean()))

@@ -13,11 +13,11 @@ from tests.literal import literal_attention
 DIM, TRAINING_LENGTH = 6, 8
 
 
-def rotate_pairs(vectors: Tensor, first: int, stretch: float = 1.0, base: float = 10000.0) -> Tensor:
+def rotate_pairs(vectors: Tensor, first: int, scaling_factor: float = 1.0, base: float = 10000.0) -> Tensor:
     out = vectors.clone()
     for position in range(vectors.shape[2]):
         for pair in range(DIM // 2):
-            angle = (first + position) / stretch * base ** (-2 * pair / DIM)
+            angle = (first + position) / scaling_factor * base ** (-2 * pair / DIM)
             x, y = vectors[:, :, position, pair], vectors[:, :, position, pair + DIM // 2]
             out[:, :, position, pair] = x * math.cos(angle) - y * math.sin(angle)
             out[:, :, position, pair + DIM // 2] = x * math.sin(angle) + y * math.cos(angle)
@@ -53,11 +53,11 @@ def test_dot_product_depends_on_the_distance_only() -> None:
 def test_angles_follow_the_formula_of_the_rule(rule: str, length: int) -> None:
     query, key = torch.randn(1, 2, 3, DIM), torch.randn(1, 2, length, DIM)
     s = max(1.0, length / TRAINING_LENGTH)
-    stretch = s if rule == "pi" else 1.0
+    scaling_factor = s if rule == "pi" else 1.0
     base = 10000.0 * s ** (DIM / (DIM - 2)) if rule == "ntk" else 10000.0
     scaled = ScaledRotary(DIM, rule, TRAINING_LENGTH).transform(query, key)
-    torch.testing.assert_close(scaled[0], rotate_pairs(query, length - 3, stretch, base), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(scaled[1], rotate_pairs(key, 0, stretch, base), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scaled[0], rotate_pairs(query, length - 3, scaling_factor, base), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(scaled[1], rotate_pairs(key, 0, scaling_factor, base), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rule", ROTARY_RULES)
@@ -69,7 +69,7 @@ def test_every_rule_equals_plain_up_to_the_training_length(rule: str) -> None:
 
 def test_ntk_keeps_the_fastest_pair_and_stretches_the_slowest_by_s() -> None:
     s, vectors = 4, torch.ones(1, DIM)
-    scaled = ScaledRotary(DIM, "ntk", TRAINING_LENGTH).at(s * TRAINING_LENGTH)
+    scaled = ScaledRotary(DIM, "ntk", TRAINING_LENGTH).for_length(s * TRAINING_LENGTH)
     at_position, at_stretched = (
         rotary.rotate(vectors, torch.tensor([place])).view(2, -1)
         for rotary, place in ((Rotary(DIM), 5), (scaled, 5 * s))
@@ -89,7 +89,7 @@ def test_odd_head_dim_raises() -> None:
     ("settings", "message"),
     [
         ((6, "yarn", 8), "must be one of plain, pi, ntk, got 'yarn'"),
-        ((6, "pi", 0), "trained_length must be 1 or more, got 0"),
+        ((6, "pi", 0), "trained_length must be an integer of at least 1, got 0"),
         ((2, "ntk", 8), "head_dim must be above 2, got 2"),
     ],
 )

@@ -1,0 +1,61 @@
+"""Absolute positions, added to the token vectors: sinusoidal, as in the original transformer, and learned."""
+
+import torch
+from torch import Tensor, nn
+
+from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.positions.base import Position
+
+__all__ = ["Learned", "Sinusoidal"]
+
+
+class Sinusoidal(Position):
+    """sin and cos of i * 10000^(-2k / d_model) added to the token vectors (Vaswani et al. 2017, section 3.5).
+
+    Even channels hold the sines and odd channels the cosines, as in the paper.
+    """
+
+    is_relative = False
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Sinusoidal":
+        return cls(config.d_model)
+
+    def table(self, positions: Tensor) -> Tensor:
+        """float32 [length, d_model] for integer positions [length]."""
+        even = torch.arange(0, self.d_model, 2, device=positions.device, dtype=torch.float64)
+        angle = positions.double()[:, None] * 10000.0 ** (-even / self.d_model)  # [length, d_model / 2]
+        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model].float()
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        return tokens + self.table(positions).to(tokens.dtype)
+
+
+class Learned(Position):
+    """One trained vector per position, added to the token vectors (Vaswani et al. 2017, table 3, row E; GPT-2).
+
+    Raises ValueError beyond the end of the table: clamping or wrapping the positions would hide the problem.
+    """
+
+    is_relative = False
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.table = nn.Embedding(max_length, d_model)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Learned":
+        return cls(config.d_model, config.max_length)
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        end = start + tokens.shape[1]
+        if not self.is_defined_at(end):
+            raise ValueError(f"learned positions are not defined beyond max_length={self.max_length}, got length {end}")
+        return tokens + self.table.weight[start:end]
