@@ -1,11 +1,7 @@
 """Save a trained model with its settings and results, and load it again.
 
-A saved run is a folder with two files:
-
-    my-run/weights.safetensors    the weights; the format cannot contain executable code
-    my-run/run.json               settings, results, versions, and a checksum of all of them and the weights
-
-The folder is written under a temporary name and then renamed, so a saved run is either complete or absent.
+A saved run is a folder with the weights, in a format that cannot contain executable code, and a JSON file. It is
+written under a temporary name and then renamed, so a saved run is either complete or absent.
 """
 
 import hashlib
@@ -23,14 +19,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
-from alibi_viz.lab.results import results_table
-from alibi_viz.lab.version_1 import saved_rows
+from alibi_viz.lab.results import record_table, results_table
+from alibi_viz.lab.version_1 import upgrade_saved
 from alibi_viz.models import LanguageModel, TransformerConfig
 
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
 FORMAT, FORMAT_VERSION = "alibi_viz run", 3  # version 0.1 saved format 2, which is still read
-WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
+WEIGHTS_FILE = "weights.safetensors"
+SETTINGS_FILE = "run.json"  # settings, results, versions, and a checksum of all of them and the weights
 
 
 class BadRun(ValueError):
@@ -39,19 +36,12 @@ class BadRun(ValueError):
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A trained model that was loaded from a folder.
+    """A trained model that was loaded from a folder."""
 
-    Attributes:
-        model: the trained model, on the CPU, with its `config`.
-        settings: how the model was trained, as given to `save_run`.
-        results: what was measured, a table with the columns of `lab.results`; the origin is the folder's name.
-        made_with: the versions it was saved with, see `versions`.
-    """
-
-    model: LanguageModel
-    settings: dict[str, Any]
-    results: pd.DataFrame
-    made_with: dict[str, str]
+    model: LanguageModel  # on the CPU, with its `config`
+    settings: dict[str, Any]  # how the model was trained, as given to `save_run`
+    results: pd.DataFrame  # what was measured, with the columns of `lab.COLUMNS`; the origin is the folder's name
+    made_with: dict[str, str]  # the versions it was saved with, see `versions`
 
 
 def save_run(
@@ -67,13 +57,10 @@ def save_run(
         path: the folder to create; parent folders are created too.
         model: a model as its configuration describes it, without interventions.
         settings: JSON-serializable values that describe the training.
-        results: what was measured, a table with the columns of `lab.results`.
+        results: what was measured, a table with the columns of `lab.COLUMNS`.
 
-    Raises:
-        FileExistsError: `path` exists. Nothing is ever overwritten.
-        TypeError, ValueError: JSON cannot represent the settings.
-        ValueError: the model was changed by an intervention. Save the original, and repeat the intervention on the
-            loaded model.
+    Raises FileExistsError if `path` exists, because nothing is ever overwritten; TypeError or ValueError if JSON cannot
+    represent the settings; and ValueError for a model that was changed by an intervention.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -86,12 +73,13 @@ def save_run(
         raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name or remove it")
     if not _is_as_configured(model):
         raise ValueError("the model was changed by an intervention, which cannot be saved: save the original model")
+    table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})
     content = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "config": asdict(model.config),
         "settings": settings or {},
-        "results": _as_json(results_table([]) if results is None else results),
+        "results": table.where(table.notna(), None).to_dict("split", index=False),  # JSON has no NaN
         "made_with": versions(),
     }
     content = json.loads(json.dumps(content, allow_nan=False))  # checksum the content as `load_run` will read it
@@ -112,8 +100,7 @@ def save_run(
 def load_run(path: str | Path) -> SavedRun:
     """Load the run that was saved in the folder `path`.
 
-    Raises FileNotFoundError if the folder does not exist, and `BadRun`, with the reason, if it is not a saved run, is
-    damaged, or was saved in another format.
+    Raises FileNotFoundError if the folder does not exist, and `BadRun` with the reason if it cannot be loaded.
     """
     path = Path(path)
     if not path.exists():
@@ -136,8 +123,11 @@ def load_run(path: str | Path) -> SavedRun:
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
-        rows = saved_rows(content) if content["version"] == 2 else _rows(content["results"])
-        results = results_table({"origin": path.name, **row} for row in rows)
+        if content["version"] == 2:
+            results = record_table([upgrade_saved(content)], path.name)
+        else:
+            rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
+            results = results_table(rows.to_dict("records"))
         return SavedRun(model, content["settings"], results, content["made_with"])
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(f"the settings and weights in {str(path)!r} do not fit together: {error}") from None
@@ -156,16 +146,6 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
-
-
-def _as_json(results: pd.DataFrame) -> dict[str, list[Any]]:
-    """The table as column names and rows; JSON has no NaN, so it becomes None."""
-    table = results.drop(columns="origin").astype({"value": object})
-    return table.where(table.notna(), None).to_dict("split", index=False)
-
-
-def _rows(saved: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(saved["columns"], row, strict=True)) for row in saved["data"]]
 
 
 def _checksum(content: dict[str, Any], weights: Path) -> str:

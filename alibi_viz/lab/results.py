@@ -1,22 +1,7 @@
-"""One tidy table of results: a row per measured value, whatever run or app it comes from.
-
-origin     "live" (a race in this session), "published" (shipped with the package), or the name of a results file
-task       what was trained on: "text" or a task such as "needle"
-method     position method
-label      name in tables and legends; the method unless a run has special settings
-seed       of the starting weights and the batches
-length     training length L
-evaluated  "as trained", or how the model was changed for the evaluation: "window", "pi", "ntk"
-question   what was measured, see `lab.questions`; or "training loss"
-x          where on the question's axis: a length, distance, position or step
-value      the measurement; NaN where a method is not defined
-unit       of the value, such as "bits per byte"
-count      how many targets or samples the value is a mean over
-text       fingerprint of the text, "" for a task
-"""
+"""One tidy table of results: a row per measured value, whatever run or app it comes from."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +16,7 @@ __all__ = [
     "Record",
     "read_records",
     "read_results",
+    "record_table",
     "results_table",
     "seed_curves",
 ]
@@ -38,29 +24,28 @@ __all__ = [
 AS_TRAINED = "as trained"
 TRAINING_LOSS = "training loss"
 COLUMNS = {
-    "origin": "str",
-    "task": "str",
-    "method": "str",
-    "label": "str",
-    "seed": "int64",
-    "length": "int64",
-    "evaluated": "str",
-    "question": "str",
-    "x": "int64",
-    "value": "float64",
-    "unit": "str",
-    "count": "int64",
-    "text": "str",
+    "origin": "str",  # "live" (a race in this session), "published" (shipped), or the name of a results file
+    "task": "str",  # what was trained on: "text" or a task such as "needle"
+    "method": "str",  # position method
+    "label": "str",  # name in tables and legends; the method unless a run has special settings
+    "seed": "int64",  # of the starting weights and the batches
+    "length": "int64",  # training length L
+    "evaluated": "str",  # "as trained", or how the model was changed before evaluation: "window", "pi", "ntk"
+    "question": "str",  # what was measured, see `lab.questions`; or "training loss"
+    "x": "int64",  # position on the question's axis: a length, distance, position or step
+    "value": "float64",  # the measurement; NaN where a method is not defined
+    "unit": "str",  # of the value, such as "bits per byte"
+    "count": "int64",  # how many targets or samples the value is a mean over
+    "text": "str",  # fingerprint of the text, "" for a task
 }
 ANSWER = ("evaluated", "question", "x", "value", "unit", "count")  # of a record's "answers", in this order
 Record = dict[str, Any]  # one finished run as JSON, see `measure`
 
 
 def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """A table with the columns above, also when there are no rows.
+    """A table with the columns of `COLUMNS`, also when there are no rows.
 
-    >>> from alibi_viz.lab.results import results_table
-    >>> list(results_table([]).columns)[:4]
+    >>> lab.results_table([]).columns.tolist()[:4]
     ['origin', 'task', 'method', 'label']
     """
     return pd.DataFrame(list(rows), columns=list(COLUMNS)).astype(COLUMNS)
@@ -68,22 +53,13 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
     """The table of finished runs. Runs that diverged have their training loss only."""
-    return results_table(row for record in records for row in _rows(record, origin))
-
-
-def _rows(record: Record, origin: str) -> Iterable[dict[str, Any]]:
-    run = record["run"]
-    common = {
-        "origin": origin,
-        "task": run["task"],
-        "method": run["position"],
-        "label": run["label"],
-        "seed": run["seed"],
-        "length": run["length"],
-        "text": record["text"] or "",
-    }
-    for answer in record["answers"]:
-        yield common | dict(zip(ANSWER, answer, strict=True))
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        run = record["run"]
+        common = {name: run[name] for name in ("task", "label", "seed", "length")}
+        common |= {"origin": origin, "method": run["position"], "text": record["text"] or ""}
+        rows += [common | dict(zip(ANSWER, answer, strict=True)) for answer in record["answers"]]
+    return results_table(rows)
 
 
 def read_records(path: str | Path) -> list[Record]:
@@ -131,12 +107,10 @@ def seed_curves(results: pd.DataFrame) -> dict[str, dict[int, dict[int, float]]]
 
     >>> from alibi_viz.lab.results import seed_curves
     >>> results = lab.published_results()
-    >>> curves = seed_curves(results[(results["question"] == "needle")])
-    >>> list(curves["alibi"][0])
+    >>> list(seed_curves(results[results["question"] == "needle"])["alibi"][0])
     [63, 127, 255, 511, 1023, 2047]
     """
     curves: dict[str, dict[int, dict[int, float]]] = {}
-    columns: Sequence[Any] = [results[name].tolist() for name in ("label", "seed", "x", "value")]
-    for label, seed, x, value in zip(*columns, strict=True):
+    for label, seed, x, value in results[["label", "seed", "x", "value"]].itertuples(index=False):
         curves.setdefault(label, {}).setdefault(seed, {})[x] = value
     return curves
