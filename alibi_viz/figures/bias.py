@@ -1,8 +1,7 @@
 """The bias of every head as small multiples: one square tile per head, all on one color scale.
 
-A tile shows either the bias or what the softmax makes of it, e^bias. The tiles are one layout image; see
-atlas.py. Two traces are created once: an invisible heatmap for hover texts and clicks, and the titles, whose invisible
-markers carry the color bar.
+A tile shows either the bias or what the softmax makes of it, e^bias. The tiles are one layout image, see atlas.py. The
+two traces are an invisible heatmap for hover texts and clicks, and the titles, whose markers carry the color bar.
 """
 
 import math
@@ -18,7 +17,7 @@ from alibi_viz.figures.arrays import as_array, update_changed
 from alibi_viz.figures.atlas import BORDER, Atlas
 from alibi_viz.figures.color_scale import SCALES, WEIGHT_SCALE, ColorScale
 
-__all__ = ["SCALES", "SHOWS", "add_hover", "bias_figure", "blank", "draw", "on_click", "weights_from_bias"]
+__all__ = ["SCALES", "SHOWS", "bias_figure", "blank", "draw", "on_click", "weights_from_bias"]
 
 SHOWS = ("weight", "bias")
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
@@ -36,7 +35,7 @@ Floats = NDArray[np.float32]
 
 
 def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure:
-    """Draw biases as a plain plotly figure. The arguments are those of `draw`.
+    """Biases as a plain plotly figure with hover texts. The arguments are those of `draw`.
 
     >>> from alibi_viz import figures
     >>> figure = figures.bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4), show="bias")
@@ -44,7 +43,8 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure
     [1, 3, 0, 3, -0.1875, 0.8290291]
     """
     figure = blank()
-    draw(figure, bias, masked, **options)
+    add_hover = draw(figure, bias, masked, **options)
+    add_hover(figure)
     return figure
 
 
@@ -79,9 +79,11 @@ def draw(
     slopes: Sequence[str] | None = None,
     scale: str = "linear",
     page_width: int = 880,
-    hover: bool = True,
-) -> None:
+) -> Callable[[go.Figure], None]:
     """Draw one tile per head into a figure from `blank`, plain or live.
+
+    Returns a function that adds the hover texts to the figure. They take the browser longer than the image, so an app
+    calls it when the user stops moving a control.
 
     Args:
         figure: the figure.
@@ -94,11 +96,13 @@ def draw(
         scale: the color scale of the bias for all heads: "linear", or "logarithmic" with a linear part from -1/16 to
             1/16. Zero is in the middle or at an end.
         page_width: pixels available for the figure.
-        hover: whether to add the hover texts. They take the browser longer than the image, so an animated figure adds
-            them with `add_hover` when it stops.
     """
-    values, hidden, numbers, atlas = _arguments(bias, masked, heads, page_width)
-    positions = atlas.visible_cells(values.shape[-1])
+    values, hidden = as_array(bias, np.float32), as_array(masked, bool)
+    tiles, length = len(values), values.shape[-1]
+    values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
+    numbers = np.arange(1, tiles + 1) if heads is None else np.asarray(heads)
+    atlas = Atlas(tiles, page_width - _LEFT - _RIGHT - 2 * _PAD)
+    positions = atlas.visible_cells(length)
     if show == "weight":
         colors = WEIGHT_SCALE
         cells = weights_from_bias(values[:, positions], hidden[:, positions])[..., positions]
@@ -109,24 +113,15 @@ def draw(
     png = atlas.png(colors.indices(cells), hidden[:, positions][..., positions], colors.palette)
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
     text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
-    hover_layer = _hover(atlas, values, hidden, numbers) if hover else _NO_HOVER
     with figure.batch_update():
         _place_tiles(figure, atlas, page_width)
-        _label_tiles(figure, atlas, values.shape[-1], numbers, slopes)
+        _label_tiles(figure, atlas, length, numbers, slopes)
         figure.layout.images[0].source = png
-        update_changed(figure.data[_HOVER], **hover_layer)
+        update_changed(figure.data[_HOVER], **_NO_HOVER)
         update_changed(figure.layout.coloraxis, **colors.axis)
         update_changed(figure.layout.coloraxis.colorbar, **colors.bar)
         update_changed(figure.layout.annotations[0], text=text + gray)
-
-
-def add_hover(
-    figure: go.Figure, bias: ArrayLike, masked: ArrayLike, heads: ArrayLike | None = None, page_width: int = 880
-) -> None:
-    """Add the hover texts to a figure drawn with `draw(..., hover=False)`. The arguments are the same."""
-    values, hidden, numbers, atlas = _arguments(bias, masked, heads, page_width)
-    with figure.batch_update():
-        figure.data[_HOVER].update(_hover(atlas, values, hidden, numbers))
+    return lambda figure: _add_hover(figure, atlas, values, hidden, numbers)
 
 
 def on_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
@@ -155,17 +150,6 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     largest = visible.max(-1, keepdims=True)
     visible -= np.where(np.isneginf(largest), 0, largest)
     return np.exp(visible, out=visible)
-
-
-def _arguments(
-    bias: ArrayLike, masked: ArrayLike, heads: ArrayLike | None, page_width: int
-) -> tuple[Floats, NDArray[np.bool_], NDArray[np.integer], Atlas]:
-    """Bias and mask as arrays [heads, length, length], the numbers of the heads, and the tiles."""
-    values, hidden = as_array(bias, np.float32), as_array(masked, bool)
-    shape = (len(values), values.shape[-1], values.shape[-1])
-    numbers = np.arange(1, len(values) + 1) if heads is None else np.asarray(heads)
-    atlas = Atlas(len(values), page_width - _LEFT - _RIGHT - 2 * _PAD)
-    return np.broadcast_to(values, shape), np.broadcast_to(hidden, shape), numbers, atlas
 
 
 def _place_tiles(figure: go.Figure, atlas: Atlas, page_width: int) -> None:
@@ -205,8 +189,10 @@ def _ticks(atlas: Atlas, length: int, tiles: int, axis: int) -> dict[str, object
     return {"tickvals": places, "ticktext": [str(at) for at in positions] * tiles}
 
 
-def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArray[np.integer]) -> dict[str, object]:
-    """The invisible heatmap: its cell edges, and for every cell [head, query, key, distance, bias, relative weight].
+def _add_hover(
+    figure: go.Figure, atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArray[np.integer]
+) -> None:
+    """Fill the invisible heatmap: for every cell [head, query, key, distance, bias, relative weight].
 
     z is 0 in a cell and None in a gap between tiles, which has no hover text.
     """
@@ -222,17 +208,18 @@ def _hover(atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArr
     weight = _shortest(weights_from_bias(values[:, positions], hidden[:, positions])[..., positions])
     for tile in range(atlas.tiles):
         row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
-        tile_cells = slice(row, row + side), slice(column, column + side)
-        z[tile_cells] = 0
+        cells = slice(row, row + side), slice(column, column + side)
+        z[cells] = 0
         head = np.full_like(query, heads[tile])
-        cells = [head, query, key, np.abs(query - key), bias[tile], weight[tile]]
-        custom[tile_cells] = np.stack(cells, axis=-1, dtype=object)
+        numbers = [head, query, key, np.abs(query - key), bias[tile], weight[tile]]
+        custom[cells] = np.stack(numbers, axis=-1, dtype=object)
     edges = np.append(np.arange(0, length, math.ceil(length / side)), length) * (atlas.side / length)
     x, y = (
         np.concatenate([edges + tile * pitch for tile in range(tiles)])
         for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
     )
-    return {"x": x, "y": y, "z": z, "customdata": custom, "visible": True}
+    with figure.batch_update():
+        figure.data[_HOVER].update(x=x, y=y, z=z, customdata=custom, visible=True)
 
 
 def _shortest(values: Floats) -> NDArray[np.object_]:

@@ -11,12 +11,18 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.distance import right_aligned
-from alibi_viz.lab.arguments import check_positive_integers
 from alibi_viz.models import LanguageModel, Position, SelfAttention
 from alibi_viz.models.positions.rotary import ScaledRotary
 
-__all__ = ["change_rotary_rule", "drop_bias", "evaluation_variants", "impose_window", "multiply_slopes"]
+__all__ = ["VARIANTS", "change_rotary_rule", "drop_bias", "evaluation_variants", "impose_window", "multiply_slopes"]
+
+VARIANTS = {  # of a trained model, in `evaluation_variants`: how it is evaluated, for a caption
+    "window": "with attention limited to a window of the training length",
+    "pi": "with rotary positions interpolated (PI)",
+    "ntk": "with rotary frequencies scaled (NTK)",
+}
 
 
 class ModifiedPosition(Position):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import torch
-from ipywidgets import Dropdown, Layout, Widget
+from ipywidgets import Dropdown, Widget
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
@@ -33,15 +33,15 @@ _FORMULAS = {
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _UNIFORM = 0.04  # a head that spans at most this share of the color scale looks like one color
 _ENDS = (0, -1)  # the first and the last query: in every form their biases include the extremes of all queries
-_SAME_WEIGHTS = "Each row differs from the relative form by a constant, which the softmax does not see."
-_LAST_KEYS = "Without a mask every query favors the last keys, wherever it is itself."
+_SAME_WEIGHTS = "Each row differs from the relative form by a constant, so the softmax gives the same weights."
+_LAST_KEYS = "Without a mask every query favors the last keys, whatever its own position."
 _SPLIT_CAUSAL = "Under a causal mask the heads that look ahead see only their own position."
 _NOTES_WITHOUT_MASK = {
     "relative": f"The keys ahead get a positive bias. {_LAST_KEYS}",
     "key": f"{_SAME_WEIGHTS} {_LAST_KEYS}",
     "end": f"{_SAME_WEIGHTS} {_LAST_KEYS}",
-    "symmetric": "Keys before and after a query are treated alike, as an encoder needs it.",
-    "split": "Gray is masked: the side that a head does not look at.",
+    "symmetric": "Keys before and after a query are treated alike, as in an encoder.",
+    "split": "Gray is masked: the side to which a head does not attend.",
 }
 
 
@@ -115,7 +115,7 @@ class BiasExplorer(App):
         masked = np.broadcast_to(masked, bias.shape)
         heads = np.arange(self.num_heads) if self.head is None else np.array([self.head - 1])
         bias, masked = bias[heads[0] : heads[-1] + 1], masked[heads[0] : heads[-1] + 1]
-        bias_plot.draw(
+        add_hover = bias_plot.draw(
             self.figure,
             bias,
             masked,
@@ -124,16 +124,11 @@ class BiasExplorer(App):
             slopes=[format_slope(slopes[head]) for head in heads],
             scale=self.scale,
             page_width=self.page_width,
-            hover=False,
         )
+        self._debounce(lambda: add_hover(self.figure))
         self._scale_menu.disabled = self.show == "weight"
-        page_width = self.page_width
-        self._debounce(lambda: bias_plot.add_hover(self.figure, bias, masked, heads + 1, page_width))
-        parts = [self._describe_form(slopes), *self._notes(bool(masked.any()))]
-        parts.insert(
-            1, self._describe_weights(bias, masked) if self.show == "weight" else self._describe_extremes(bias, masked)
-        )
-        return " ".join(parts)
+        describe = self._describe_weights if self.show == "weight" else self._describe_extremes
+        return " ".join([self._describe_form(slopes), describe(bias, masked), *self._notes(bool(masked.any()))])
 
     def fit(self, width: int) -> None:
         self.page_width = width
@@ -145,14 +140,14 @@ class BiasExplorer(App):
 
     @validate("head")
     def _check_head(self, proposal: Any) -> int | None:
-        if proposal.value is not None and proposal.value > self.num_heads:
+        if (proposal.value or 1) > self.num_heads:
             allowed = f"None or an integer from 1 to num_heads={self.num_heads}"
             raise BadValue(f"head must be {allowed}, got {proposal.value}")
         return proposal.value
 
     @observe("num_heads")
     def _reset_removed_head(self, change: Any) -> None:
-        if self.head is not None and self.head > self.num_heads:
+        if (self.head or 1) > self.num_heads:
             self.head = None
 
     def _on_click(self, head: int) -> None:
@@ -160,12 +155,9 @@ class BiasExplorer(App):
 
     def _head_menu(self) -> Dropdown:
         """A menu with "all heads" (value 0) and every head."""
-        menu = Dropdown(
-            description="head",
-            tooltip="Enlarge one head; a click on it does the same",
-            style={"description_width": "initial"},
-            layout=Layout(width="150px"),
-        )
+        style, layout = {"description_width": "initial"}, {"width": "150px"}
+        tip = "Enlarge one head; a click on it does the same"
+        menu = Dropdown(description="head", tooltip=tip, style=style, layout=layout)
         updating = False  # a menu with new options selects the first one, which is not the user's choice
 
         def update(_: Any = None) -> None:
@@ -198,7 +190,7 @@ class BiasExplorer(App):
         if not len(heads):
             return text
         steep, flat = heads[weights[heads].argmin()], heads[weights[heads].argmax()]
-        first = 1 if self.head is None else self.head
+        first = self.head or 1
         text += f" At distance {self.length - 1}, head {first + steep} leaves {format_percent(weights[steep])}"
         if steep == flat:
             return f"{text}."

@@ -41,9 +41,7 @@ class SlopeExplorer(App):
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
-            self.menu(
-                "compare", "compare with", "s-compare", "Another rule, shown as open diamonds", {None: "nothing"}
-            ),
+            self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
         ]
 
     def draw(self) -> str:
@@ -87,6 +85,6 @@ def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
         return text
     power = 1 << (heads.bit_length() - 1)
     return (
-        f"{text} {heads} is not a power of two: the official rule takes the slopes of {power} heads, then "
-        f"{heads - power} of those half a step steeper, so the slopes do not fall from head to head."
+        f"{text} {heads} is not a power of two: the official rule takes the slopes of {power} heads and adds every "
+        f"other slope of {2 * power} heads until there are {heads}. So the slopes do not decrease from head to head."
     )

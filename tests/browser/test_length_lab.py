@@ -125,5 +125,5 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
         notebook.wait_for_caption(words, timeout=60)
         notebook.wait_for_new_picture(before)
     app.locator(".s-published input").click()
-    notebook.wait_for_caption("Dotted: published seeds, not trained here")
+    notebook.wait_for_caption("Dotted lines: published seeds, trained elsewhere")
     assert notebook.errors() == []

@@ -28,7 +28,7 @@ def test_controls_change_the_model_and_invalid_choices_show_an_error(notebook: N
     notebook.wait_for_caption("Rotary adds no bias, so there is nothing to multiply or drop.")
     expect(app.locator(".s-dropped select")).to_be_disabled()
     app.locator(".s-rule select").select_option(label="ntk")
-    notebook.wait_for_caption("angles stretched by the NTK rule")
+    notebook.wait_for_caption("rotary frequencies scaled by the NTK rule")
     notebook.wait_for_new_picture(before)
 
     app.locator(".s-subject select").select_option(label="yours (below)")

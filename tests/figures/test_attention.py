@@ -10,7 +10,7 @@ import torch
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures.attention import attention_figure, blank, draw
 from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, PANELS, WEIGHTS
-from tests.literal import literal_attention, literal_bias
+from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
@@ -40,11 +40,11 @@ def test_matrices_show_the_trace_of_the_head(head: int) -> None:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_cells_equal_a_literal_loop(causal: bool) -> None:
+def test_cells_equal_the_reference_loop(causal: bool) -> None:
     query, key, on, off = traces(causal)
     form, places = "relative" if causal else "symmetric", list(range(LENGTH))
-    bias = literal_bias(alibi_slopes(COUNT), places, places, form)
-    _, weights = literal_attention(query, key, key, bias, causal=causal)
+    bias = reference_bias(alibi_slopes(COUNT), places, places, form)
+    _, weights = reference_attention(query, key, key, bias, causal=causal)
     figure = attention_figure(TOKENS, on, off, head=1)
     seen = ~np.isnan(numbers(figure, WEIGHTS))
     assert seen.sum() == (LENGTH * (LENGTH + 1) // 2 if causal else LENGTH**2)

@@ -187,22 +187,25 @@ def test_tensors_that_require_gradients_can_be_drawn():
 def test_drawing_again_changes_the_figure_in_place_and_leaves_nothing_behind():
     figure = picture.bias_figure(*case(8, 64), show="bias", scale="logarithmic")
     traces = list(figure.data)
-    picture.draw(figure, *case(2, 3))
+    picture.draw(figure, *case(2, 3))(figure)
     assert all(new is old for new, old in zip(figure.data, traces, strict=True))
     assert figure.to_json() == picture.bias_figure(*case(2, 3)).to_json()
 
 
 def test_hover_texts_added_later_are_the_same():
     figure = picture.bias_figure(*case(8, 64))
-    picture.draw(figure, *case(2, 3), hover=False)
+    add_hover = picture.draw(figure, *case(2, 3))
     assert figure.data[HOVER].visible is False
     assert figure.data[HOVER].customdata is None
-    picture.add_hover(figure, *case(2, 3))
+    add_hover(figure)
     assert figure == picture.bias_figure(*case(2, 3))
 
 
 def test_a_longer_sequence_changes_only_the_image_and_the_tick_labels():
-    shorter, longer = (picture.bias_figure(*case(8, length), hover=False).to_dict() for length in (63, 64))
+    drawn = {length: picture.blank() for length in (63, 64)}
+    for length, figure in drawn.items():
+        picture.draw(figure, *case(8, length))
+    shorter, longer = (figure.to_dict() for figure in drawn.values())
     for figure in (shorter, longer):
         figure["layout"]["images"][0].pop("source")
         for axis in ("xaxis", "yaxis"):

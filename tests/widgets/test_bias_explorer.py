@@ -137,13 +137,13 @@ def test_click_enlarges_a_head_and_another_click_shows_all():
     [
         ({}, "Gray is masked: the keys after each query."),
         ({"causal": False}, "The keys ahead get a positive bias"),
-        ({"form": "key"}, "a constant, which the softmax does not see"),
+        ({"form": "key"}, "a constant, so the softmax gives the same weights"),
         ({"causal": False}, "every query favors the last keys"),
         ({"form": "key", "causal": False}, "every query favors the last keys"),
-        ({"form": "key", "causal": False}, "a constant, which the softmax does not see"),
+        ({"form": "key", "causal": False}, "a constant, so the softmax gives the same weights"),
         ({"form": "end", "causal": False}, "every query favors the last keys"),
         ({"form": "symmetric", "causal": False}, "treated alike"),
-        ({"form": "split", "causal": False}, "Gray is masked: the side that a head does not look at."),
+        ({"form": "split", "causal": False}, "Gray is masked: the side to which a head does not attend."),
         ({"form": "split"}, "see only their own position"),
     ],
 )

@@ -59,7 +59,7 @@ def test_official_and_geometric_differ_elsewhere_and_caption_explains_why(heads,
         f"Official and geometric slopes differ in {differ} of {heads} heads, by up to a factor of {factor:.3g}."
         in caption
     )
-    assert f"takes the slopes of {power} heads, then {heads - power} of those half a step steeper" in caption
+    assert f"adds every other slope of {2 * power} heads until there are {heads}." in caption
     assert (
         f"by up to a factor of {factor:.3g}."
         in SlopeExplorer(num_heads=heads, scheme="geometric", compare="official").caption

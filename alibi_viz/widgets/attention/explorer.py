@@ -3,7 +3,7 @@
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, HBox, IntSlider, Label, Layout, Textarea, VBox, Widget
+from ipywidgets import IntSlider, Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits, validate
 
 from alibi_viz.attention import attention_trace
@@ -15,33 +15,28 @@ from alibi_viz.widgets.attention.caption import describe
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag, State, shown
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, State, short_repr
 
 __all__ = ["AttentionExplorer"]
 
 MAX_TOKENS = 48  # more would be too small to read, and slow to send
 MAX_CHARACTERS = 10_000
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
-_NAMES = ("bias on", "bias off")
 
 
 class Line(State):
-    """A string that is not blank and has at most `max_length` characters.
+    """A string that is not blank and has at most `MAX_CHARACTERS`.
 
     Unpaired surrogates are replaced with U+FFFD, because they cannot be sent to a browser.
     """
-
-    def __init__(self, default: str, max_length: int, **options: Any) -> None:
-        super().__init__(default, **options)
-        self.max_length = max_length
 
     def validate(self, obj: HasTraits, value: Any) -> str:
         if not isinstance(value, str):
             self.error(obj, value, info="a string")
         if not value.strip():
-            raise BadValue(f"{self.name} must have at least one word, got {shown(value)}")
-        if len(value) > self.max_length:
-            raise BadValue(f"{self.name} must have at most {self.max_length:,} characters, got {len(value):,}")
+            raise BadValue(f"{self.name} must have at least one word, got {short_repr(value)}")
+        if len(value) > MAX_CHARACTERS:
+            raise BadValue(f"{self.name} must have at most {MAX_CHARACTERS:,} characters, got {len(value):,}")
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -59,7 +54,7 @@ class AttentionExplorer(App):
         num_heads: 1 to 32; fixed for a model.
         head: the head shown, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
-        content: what q . k is: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
+        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
         bias: whether ALiBi's bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i - j|.
 
@@ -68,21 +63,23 @@ class AttentionExplorer(App):
     AttentionExplorer(text='to be or not to be', num_heads=2, head=1, query=None, content=..., bias=False, causal=True)
     """
 
-    text = Line(TEXT, MAX_CHARACTERS)
+    text = Line(TEXT)
     num_heads = Count(8, 1, 32)
     head = Count(3, 1, 32)
     query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
-    content = Line("", 100)
+    content = Choice("", "contents")
     bias = Flag(True)
     causal = Flag(True)
+    redraw_to_fit = True  # the height and the number of labels depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | None = None, **state: Any) -> None:
         source = Words() if source is None else source
         self.source: AttentionSource = ByteModel(source) if isinstance(source, LanguageModel) else source
         if not hasattr(self.source, "read"):
             expected = "a LanguageModel or a lab.attention_sources.AttentionSource"
-            raise TypeError(f"source must be {expected}, got {shown(source)}; see text=")
-        state.setdefault("content", self.source.contents[0])
+            raise TypeError(f"source must be {expected}, got {short_repr(source)}; see text=")
+        self.contents = self.source.contents
+        state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
         if "num_heads" in state:
@@ -91,12 +88,6 @@ class AttentionExplorer(App):
         for matrix in MATRICES:
             self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))
         self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
-
-    @validate("content")
-    def _check_content(self, proposal: Any) -> str:
-        if proposal.value not in self.source.contents:
-            raise BadValue(f"content must be one of {', '.join(self.source.contents)}, got {shown(proposal.value)}")
-        return proposal.value
 
     @validate("head")
     def _check_head(self, proposal: Any) -> int:
@@ -121,7 +112,7 @@ class AttentionExplorer(App):
             head,
             labeled("query", query),
             *([heads] if self.source.num_heads is None else []),
-            self._content_menu(),
+            self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption"),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
         ]
 
@@ -130,31 +121,26 @@ class AttentionExplorer(App):
         length = len(reading.tokens)
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
-        head, query = self.head - 1, length - 1 if self.query is None else self.query
-        on, off = (
-            attention_trace(reading.query, reading.key, slopes, causal=self.causal) for slopes in (reading.slopes, None)
+        selected = {"head": self.head - 1, "query": length - 1 if self.query is None else self.query}
+        trace, other = (
+            attention_trace(reading.query, reading.key, reading.slopes if biased else None, causal=self.causal)
+            for biased in (self.bias, not self.bias)
         )
-        trace, other, names = (on, off, _NAMES) if self.bias else (off, on, _NAMES[::-1])
         attention_plot.draw(
             self.figure,
             reading.tokens,
             trace,
             other,
-            head=head,
-            query=query,
-            names=names,
-            bias_name=self._formula(float(reading.slopes[head])),
+            **selected,
+            names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
+            bias_name=self._formula(float(reading.slopes[self.head - 1])),
             page_width=self.page_width,
         )
         self._length, self._query_slider.max, self._head_slider.max = length, length - 1, self.num_heads
-        self._query_slider.value = query
+        self._query_slider.value = selected["query"]
         self._note.value = f"only the first {length} of {reading.total:,} tokens are used"
         self._note.layout.display = None if reading.total > length else "none"
-        return describe(reading, trace, other, head=head, query=query, biased=self.bias)
-
-    def fit(self, width: int) -> None:
-        super().fit(width)
-        self.refresh()  # the height and the number of labels depend on the width
+        return describe(reading, trace, other, **selected, biased=self.bias)
 
     def _formula(self, slope: float) -> str:
         """The title of the bias panel."""
@@ -190,20 +176,10 @@ class AttentionExplorer(App):
         box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
 
         def on_input(change: Any) -> None:
-            if change.new == self.text:
-                return
-            try:
-                self.text = change.new
-                self.say("")
-            except BadValue as error:
-                self.say(str(error))
+            if change.new != self.text:
+                self.attempt(lambda: setattr(self, "text", change.new))
 
         box.add_class("s-text").observe(on_input, names="value")
         self.observe(lambda change: setattr(box, "value", change.new), names="text")
         self._note = Label().add_class("s-note")
         return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
-
-    def _content_menu(self) -> HBox:
-        menu = Dropdown(options=self.source.contents, tooltip="What q · k is", layout=Layout(width="max-content"))
-        self.link(menu.add_class("s-content"), "content")
-        return labeled("content", menu)

@@ -4,29 +4,25 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, Layout, Widget
+from ipywidgets import Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
+from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, alibi_marks, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.choices import Name, Names, boxes, tabs
-from alibi_viz.widgets.core.layout import column, labeled, row
-from alibi_viz.widgets.race.controls import COMMON_METHODS
+from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.traits import Choice, Names
+from alibi_viz.widgets.race.settings import COMMON_METHODS
 
 __all__ = ["ComparisonExplorer"]
 
 FIRST = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log")
 PUBLISHED = "published"
-CHANGES = {  # what was done to the trained models before they were evaluated
-    "window": "with attention limited to a window of the training length",
-    "pi": "with rotary positions interpolated (PI)",
-    "ntk": "with rotary frequencies scaled (NTK)",
-}
 
 
 class ComparisonExplorer(App):
@@ -56,9 +52,10 @@ class ComparisonExplorer(App):
     ['alibi', 'rotary']
     """
 
-    question = Name("longer windows", "questions")
+    question = Choice("longer windows", "questions")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
-    evaluated = Name(AS_TRAINED, "evaluations")
+    evaluated = Choice(AS_TRAINED, "evaluations")
+    redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         table = lab.published_results() if results is None else results
@@ -66,9 +63,8 @@ class ComparisonExplorer(App):
         if not self.questions:
             raise ValueError(f"results must answer a question out of {', '.join(q.name for q in QUESTIONS)}")
         self._table = table[table["question"].isin(list(self.questions))]
-        labels = list(dict.fromkeys(self._table["label"]))
-        self.labels = [*(name for name in COMMON_METHODS if name in labels)]
-        self.labels += [name for name in labels if name not in COMMON_METHODS]
+        labels = list(self._table["label"].unique())
+        self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
         self.evaluations = list(dict.fromkeys([AS_TRAINED, *self._table["evaluated"]]))
         state.setdefault("question", next(iter(self.questions)))
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
@@ -82,10 +78,6 @@ class ComparisonExplorer(App):
         shown = (table["question"] == self.question) & (table["evaluated"] == self._change())
         return table[shown & table["label"].isin(self.methods)]
 
-    def fit(self, width: int) -> None:
-        super().fit(width)
-        self.refresh()  # the legend needs more rows on a narrow page
-
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
@@ -93,10 +85,8 @@ class ComparisonExplorer(App):
 
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were evaluated"
-        self._evaluated = Dropdown(options=self.evaluations, tooltip=tip, layout=Layout(width="max-content"))
-        self.link(self._evaluated.add_class("s-evaluated"), "evaluated")
-        first = row(tabs(self, "question", tuple(self.questions)), labeled("evaluated", self._evaluated))
-        return [column(first, row(*boxes(self, "methods", self.labels)))]
+        self._evaluated = self.menu("evaluated", "evaluated", "s-evaluated", tip)
+        return [column(row(self.tabs("question"), self._evaluated), row(*self.boxes("methods", self.labels)))]
 
     def draw(self) -> str:
         question, results = self.questions[self.question], self.results
@@ -125,8 +115,8 @@ class ComparisonExplorer(App):
             return ["No method is chosen: select at least one."]
         origins = join(list(results["origin"].unique()))
         seeds = results["seed"].nunique()
-        lines = f"{seeds} seeds (thin) and their mean (thick)" if seeds > 1 else "one seed, which proves little"
-        change = "" if self._change() == AS_TRAINED else f", {CHANGES.get(self.evaluated, self.evaluated)}"
+        lines = f"{seeds} seeds (thin) and their mean (thick)" if seeds > 1 else "a single seed"
+        change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.evaluated, self.evaluated)}"
         notes = [f"{question.summary} Results: {origins}{change}; {lines}."] if len(results) else []
         if missing := [name for name in self.methods if name not in set(results["label"])]:
             notes.append(f"Left out, because there are no such results: {join([quoted(name) for name in missing])}.")

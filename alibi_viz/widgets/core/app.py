@@ -20,31 +20,27 @@ A subclass of `App` defines four things:
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
 
-- `app.count = 0` raises `BadValue` (a TraitError and a ValueError) and changes nothing. If a user enters the same value
-  in a control, the app shows the error as a message and the control returns to the current value.
-- If `draw` raises ValueError or TypeError, the traits return to their old values, and the error is raised (in code) or
-  shown (from a control). So checks that involve several traits can live in `draw`.
+- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing: in code it raises `BadValue`; in a
+  control it shows the error as a message, and the control returns to the current value. So checks that involve several
+  traits can live in `draw`.
 - `app.figure` is the same FigureWidget for the app's whole life, once `super().__init__` has returned: attach click
   handlers then. `controls` is called before it exists, and the first `draw` gets a plain figure.
-- `app.refresh()` draws again, for data that is not in a trait.
-- `app.say(text)` shows a message, `app.say("")` clears it. Messages and captions are escaped.
-- The page calls `fit` when its width changes. Override it if anything but the figure's width depends on that.
-- `self.link(widget, "trait")` ties any control to a trait. `slider`, `menu` and `checkbox` make the usual controls and
-  link them. Each control has a CSS class ("s-count") by which browser tests find it.
+- `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
+  make the usual controls and link them. Browser tests find a control by its CSS class ("s-count").
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 - `repr(app)` is `Doubling(count=8)`, the same in every run.
-- `app.save("x.html")` and `app.save("x.png")` write files; `app.snapshot()` is a plain figure on white.
 """
 
 import html
+import re
 import reprlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Layout, Text, VBox, Widget
+from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Layout, Text, ToggleButtons, VBox, Widget
 from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
@@ -52,9 +48,11 @@ from alibi_viz.widgets.core import files
 from alibi_viz.widgets.core.layout import labeled, row
 from alibi_viz.widgets.core.live_figure import LiveFigure
 from alibi_viz.widgets.core.page import CONTROLS, Page
-from alibi_viz.widgets.core.traits import BadValue, Count
+from alibi_viz.widgets.core.traits import BadValue
 
 __all__ = ["App"]
+
+FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -65,6 +63,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     page_width = 880  # pixels, until the page reports its width
+    redraw_to_fit = False  # whether the width of the page decides more than the width of the figure
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
@@ -112,10 +111,22 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         with self._lock:
             self.page_width = width
             self.figure.layout.width = width
+            if self.redraw_to_fit:
+                self.refresh()
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""
         self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
+
+    def attempt(self, action: Callable[[], object]) -> bool:
+        """Call `action` for the user and show its error as a message. Returns whether there was none."""
+        self.say("")
+        try:
+            action()
+        except (RuntimeError, TraitError, TypeError, ValueError) as error:
+            self.say(str(error))
+            return False
+        return True
 
     def snapshot(self) -> go.Figure:
         """The figure as a plain `go.Figure` on white, without random ids."""
@@ -126,41 +137,66 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
         """
-        path = Path(path)
-        files.save(self.snapshot(), path, type(self).__name__, self.caption)
-        return path
+        return files.save(self.snapshot(), Path(path), type(self).__name__, self.caption)
 
     # Controls.
 
     def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
-        """A slider and a text field for a `Count`. A number out of range in the field shows an error message.
-
-        The slider has the CSS class `css`, the field `css`-field.
-        """
+        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
         trait = self.traits()[name]
-        assert isinstance(trait, Count), f"{name} is not a Count"
         layout = Layout(width="150px", margin="2px 2px 2px 10px")
         slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
-        field = Text(continuous_update=False, tooltip=f"{label}: {trait.info()}", layout=Layout(width="52px"))
         self.link(slider.add_class(css), name)
-        self.link(field.add_class(f"{css}-field"), name, read=_integer, show=str)
-        return labeled(label, slider, field)
+        return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
+
+    def field(self, name: str, css: str, width: str, tip: str) -> Text:
+        """A text field for a `Number` or `Count`. A number out of range shows an error message."""
+        trait = self.traits()[name]
+
+        def read(text: str) -> Any:
+            try:
+                return trait.convert(text)
+            except ValueError:
+                return text  # for the trait to reject, with its own message
+
+        field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
+        self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        return field
 
     def menu(self, name: str, label: str, css: str, tip: str, texts: dict[Any, str] | None = None) -> Dropdown:
         """A menu for a `Choice`. `texts` maps values to their text in the menu; by default it is the value itself."""
-        values = self.traits()[name].values
+        values = self.traits()[name].offered(self)
         # The menu's own value is an index: ipywidgets takes None for "nothing selected" and would show a blank.
         options = [((texts or {}).get(value, str(value)), index) for index, value in enumerate(values)]
-        style, layout = {"description_width": "initial"}, Layout(width="max-content")
-        menu = Dropdown(options=options, description=label, tooltip=tip, style=style, layout=layout)
-        self.link(menu.add_class(css), name, read=values.__getitem__, show=values.index)
+        style = {"description_width": "initial"}
+        menu = Dropdown(options=options, description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
+        self.link(menu, name, read=values.__getitem__, show=values.index)
         return menu
 
-    def checkbox(self, name: str, label: str, css: str, tip: str) -> Checkbox:
-        """A checkbox for a `Flag`."""
-        box = Checkbox(description=label, indent=False, tooltip=tip, layout=Layout(width="max-content"))
-        self.link(box.add_class(css), name)
+    def tabs(self, name: str) -> ToggleButtons:
+        """One button per value of a `Choice`, with the CSS class "s-NAME"."""
+        options = self.traits()[name].offered(self)
+        buttons = ToggleButtons(options=options, style={"button_width": "max-content"}).add_class(f"s-{name}")
+        self.link(buttons, name)
+        return buttons
+
+    def checkbox(self, name: str, label: str, css: str, tip: str | None = None, **conversions: Any) -> Checkbox:
+        """A checkbox for a `Flag`. `conversions` are those of `link`."""
+        box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
+        self.link(box, name, **conversions)
         return box
+
+    def boxes(self, name: str, options: Iterable[str]) -> list[Checkbox]:
+        """One checkbox per option of a `Names`. That of "kerple-log" has the CSS class "s-kerple-log"."""
+
+        def box(option: str) -> Checkbox:
+            def read(checked: bool) -> list[str]:
+                return [other for other in getattr(self, name) if other != option] + [option] * checked
+
+            css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
+            return self.checkbox(name, option, css, read=read, show=lambda names: option in names)
+
+        return [box(option) for option in options]
 
     def link(
         self,
@@ -172,14 +208,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way."""
 
         def to_trait(change: Any) -> None:
-            if change.new == show(getattr(self, name)):
-                return  # the trait has just set the control
-            try:
-                setattr(self, name, read(change.new))
-                self.say("")
-            except (TraitError, TypeError, ValueError) as error:
-                self.say(str(error))
-            to_control()
+            if change.new != show(getattr(self, name)):  # else the trait has just set the control
+                self.attempt(lambda: setattr(self, name, read(change.new)))
+                to_control()
 
         def to_control(_: Any = None) -> None:
             control.value = show(getattr(self, name))
@@ -221,11 +252,3 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
 _short = reprlib.Repr()
 _short.maxstring = 60
-
-
-def _integer(text: str) -> int | str:
-    """The text as an integer; any other text is returned for the trait to reject."""
-    try:
-        return int(text)
-    except ValueError:
-        return text

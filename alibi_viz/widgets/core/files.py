@@ -20,19 +20,18 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def save(figure: go.Figure, path: Path, title: str, caption: str) -> None:
-    """Write `.html` (one page with title and caption that works offline, about 5 MB) or `.png` (needs Chromium).
-
-    Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
-    """
-    if path.suffix.lower() == ".html":
-        plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
-        page = _PAGE.format(title=title, ink=theme.INK, figure=plot, caption=html.escape(caption))
-        path.write_text(page, encoding="utf-8")
-    elif path.suffix.lower() == ".png":
-        path.write_bytes(_png(figure, path.name))
-    else:
-        raise ValueError(f"save writes .html or .png, got {path.suffix or 'no suffix'!r} in {str(path)!r}")
+def save(figure: go.Figure, path: Path, title: str, caption: str) -> Path:
+    """Write a figure to `.html`, with title and caption, or to `.png`, as `App.save` describes it."""
+    match path.suffix.lower():
+        case ".html":
+            plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+            page = _PAGE.format(title=title, ink=theme.INK, figure=plot, caption=html.escape(caption))
+            path.write_text(page, encoding="utf-8")
+        case ".png":
+            path.write_bytes(_png(figure, path.name))
+        case _:
+            raise ValueError(f"save writes .html or .png, got {path.suffix or 'no suffix'!r} in {str(path)!r}")
+    return path
 
 
 def _png(figure: go.Figure, name: str) -> bytes:

@@ -6,24 +6,34 @@ state with `.tag(state=True)`; its validator should raise `BadValue`.
 
 import numbers
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from traitlets import HasTraits, TraitError, TraitType
 
-__all__ = ["BadValue", "Choice", "Count", "Flag", "Number", "State", "shown"]
+__all__ = ["BadValue", "Choice", "Count", "Flag", "Names", "Number", "State", "raising_bad_value", "short_repr"]
 
 
-def shown(value: object) -> str:
+class BadValue(TraitError, ValueError):
+    """An app cannot take this value. Both a TraitError and a ValueError."""
+
+
+@contextmanager
+def raising_bad_value() -> Iterator[None]:
+    """Turn the errors of code that checks or reads what the user gave into BadValue, with the same message."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError) as error:
+        raise BadValue(str(error)) from error
+
+
+def short_repr(value: object) -> str:
     """The repr of a value for an error message, cut to less than a line."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
         return f"a {type(value).__name__} too long to print"
-
-
-class BadValue(TraitError, ValueError):
-    """An app cannot take this value. Both a TraitError and a ValueError."""
 
 
 class State(TraitType[Any, Any]):
@@ -40,7 +50,7 @@ class State(TraitType[Any, Any]):
         self, obj: HasTraits | None, value: Any, error: Exception | None = None, info: str | None = None
     ) -> NoReturn:
         """Raise BadValue: "NAME must be INFO, got VALUE"."""
-        raise BadValue(f"{self.name} must be {info or self.info()}, got {shown(value)}")
+        raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
 
 
 class Number(State):
@@ -72,22 +82,6 @@ class Count(Number):
     convert = int
 
 
-class Choice(State):
-    """One of `values`: strings, or None if it is among them."""
-
-    def __init__(self, default: str | None, values: Sequence[str | None], **options: Any) -> None:
-        super().__init__(default, allow_none=None in values, **options)
-        self.values = tuple(values)
-
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str) or value not in self.values:
-            self.error(obj, value)
-        return value
-
-    def info(self) -> str:
-        return "one of " + ", ".join(map(str, self.values))
-
-
 class Flag(State):
     """True or False; 0, 1 and None are refused."""
 
@@ -97,3 +91,41 @@ class Flag(State):
         if not isinstance(value, bool):
             self.error(obj, value)
         return value
+
+
+class Choice(State):
+    """One of `values`: strings, or None if it is among them.
+
+    `values` may also be the name of the app's attribute that holds them. They are then read at each use, so that a
+    question or a method that is added later is offered as well.
+    """
+
+    def __init__(self, default: str | None, values: Sequence[str | None] | str) -> None:
+        super().__init__(default, allow_none=not isinstance(values, str) and None in values)
+        self.values = values
+
+    def offered(self, obj: HasTraits) -> tuple[Any, ...]:
+        """What can be chosen in an app."""
+        return tuple(getattr(obj, self.values) if isinstance(self.values, str) else self.values)
+
+    def validate(self, obj: HasTraits, value: Any) -> str:
+        offered = self.offered(obj)
+        if not isinstance(value, str) or value not in offered:
+            self.error(obj, value, info=f"one of {', '.join(map(str, offered))}")
+        return value
+
+
+class Names(Choice):
+    """At most `most` different names out of `values`, kept in that order; there may be none."""
+
+    def __init__(self, default: tuple[str, ...], values: Sequence[str] | str, most: int) -> None:
+        super().__init__(default, values)  # type: ignore[arg-type]  # several names instead of one
+        self.most = most
+
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        offered = self.offered(obj)
+        chosen = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
+        unknown = [name for name in chosen if not isinstance(name, str) or name not in offered]
+        if unknown or len(set(chosen)) < len(chosen) or len(chosen) > self.most:
+            self.error(obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}")
+        return tuple(name for name in offered if name in chosen)

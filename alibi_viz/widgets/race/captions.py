@@ -1,4 +1,4 @@
-"""The caption of LengthLab: the progress of a race, the findings of its question, and how much they prove."""
+"""The caption of LengthLab: the progress of a race, the findings of its question, and their reliability."""
 
 import html
 import math
@@ -9,8 +9,7 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.questions import join
-from alibi_viz.lab.questions.question import mean_curve
-from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
+from alibi_viz.lab.results import TRAINING_LOSS
 from alibi_viz.widgets.race.report import RaceReport, published_seeds
 
 __all__ = ["LANES_STYLE", "caption", "lanes", "published_sentence"]
@@ -28,10 +27,7 @@ LANES_STYLE = """<style>
 
 
 def caption(
-    report: RaceReport,
-    question: lab.Question,
-    results: pd.DataFrame,
-    guesses: Mapping[str, Mapping[int, float]],
+    report: RaceReport, question: lab.Question, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]]
 ) -> str:
     """What `results`, the rows of one question, show, in a few sentences."""
     settings = report.settings
@@ -39,16 +35,16 @@ def caption(
     if report.state == "ready":
         sentences.append(question.summary)
     elif report.failed:
-        sentences.append("The models were not trained to the end, so they tell nothing about the methods.")
+        sentences.append("Training did not finish, so the methods cannot be compared.")
     elif report.unmeasured(question):
         sentences.append(_measuring(report))
     else:
         sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
             sentences += [
-                _alibi_range(report.settings.marks),
-                _under_trained(report),
-                _compare_guesses(report, results, guesses),
+                _alibi_range(settings.marks),
+                _still_improving(report),
+                _compare_guesses(report, guesses),
             ]
         sentences.append(_describe_evidence(report))
     return " ".join(sentence for sentence in sentences if sentence)
@@ -60,8 +56,9 @@ def _alibi_range(marks: Mapping[str, float]) -> str:
         return ""
     near, far = marks.values()
     return (
-        f"alibi's flattest head weighs a key {near:,.0f} tokens back (1/m) e times less than the current one, and one "
-        f"{far:,.0f} back (4/m) 55 times less: a flat curve means that nothing fails, not that all of the text is used."
+        f"In alibi's flattest head, a key {near:,.0f} tokens back (1/m) gets 37% of the weight of the current one if "
+        f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. So a flat curve shows that nothing fails, "
+        "not that the model uses the whole text."
     )
 
 
@@ -72,17 +69,14 @@ def published_sentence(question: lab.Question, methods: tuple[str, ...], length:
         return "There are no published seeds for this question."
     results, trained = lab.published_results(), int(rows["length"].mode()[0])
     steps = results.loc[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task), "x"].max()
-    rescaled = (
-        ""
-        if trained == length or (rows["x"] == results["x"][rows.index]).all()
-        else (f", drawn at the same multiples of {length}")
-    )
-    return f"Dotted: published seeds, not trained here, {steps} steps on windows of {trained}{rescaled}."
+    rescaled = trained != length and (rows["x"] != results["x"][rows.index]).any()
+    drawn = f", drawn at the same multiples of {length}" if rescaled else ""
+    return f"Dotted lines: published seeds, trained elsewhere for {steps} steps on windows of {trained}{drawn}."
 
 
-def lanes(report: RaceReport, slots: list[str]) -> str:
+def lanes(report: RaceReport) -> str:
     """One line per method, HTML: its progress bar, steps, tokens per second and time left."""
-    return f'<div class="alibi-lanes">{"".join(_lane(report, name, slots) for name in report.settings.methods)}</div>'
+    return f'<div class="alibi-lanes">{"".join(_lane(report, name) for name in report.settings.methods)}</div>'
 
 
 def _status(report: RaceReport) -> str:
@@ -126,16 +120,16 @@ def _seeds(report: RaceReport) -> str:
 
 
 def _describe_evidence(report: RaceReport) -> str:
-    """How much the race proves."""
+    """How many seeds the findings rest on."""
     if report.state != "finished":
         return ""
     if len(report.complete) < 2:
-        return "One seed proves little: train several."
+        return "This is a single seed: train several to see how much results vary."
     return f"Thin lines are the {len(report.complete)} seeds, thick lines their mean."
 
 
-def _under_trained(report: RaceReport) -> str:
-    """Whether the loss was still falling at the end, on the test bytes, because single batches are too noisy."""
+def _still_improving(report: RaceReport) -> str:
+    """Whether the loss on the test bytes was still falling at the end; the loss on single batches is too noisy."""
     settings, checkpoints = report.settings, report.board.checkpoints
     earlier = [step for step in next(iter(checkpoints.values())) if step < settings.steps]
     if report.state != "finished" or not earlier or not settings.main.lowest_is_best:
@@ -144,31 +138,28 @@ def _under_trained(report: RaceReport) -> str:
     fall = max(tests[before][length] - tests[last][length] for tests in checkpoints.values())
     if fall < FALLING:
         return ""
-    return f"Under-trained: from step {before:,} to {last:,} the loss at {length} still fell, by up to {fall:.2f}."
+    return f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by {fall:.2f}."
 
 
-def _compare_guesses(report: RaceReport, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]]) -> str:
+def _compare_guesses(report: RaceReport, guesses: Mapping[str, Mapping[int, float]]) -> str:
     """Guesses made before the race, beside the results."""
-    if not report.settings.main.guess_at or guesses != report.guesses or report.state == "running":
+    question = report.settings.main
+    if not question.guess_at or guesses != report.guesses or report.state == "running":
         return ""
-    curves = seed_curves(results)
     parts = []
-    for method, guessed in guesses.items():
-        bits = mean_curve(list(curves.get(method, {}).values()))
-        measured = {multiple: bits.get(multiple * report.settings.length, math.nan) for multiple in guessed}
+    for method, bits in report.means(question).items():
         pairs = [
-            f"{value:.1f} at {multiple} L (measured: {measured[multiple]:.1f})"
-            for multiple, value in guessed.items()
-            if math.isfinite(measured[multiple])
+            f"{guess:.1f} at {multiple} L (measured: {bits[multiple * report.settings.length]:.1f})"
+            for multiple, guess in guesses.get(method, {}).items()
+            if math.isfinite(bits.get(multiple * report.settings.length, math.nan))
         ]
-        if pairs:
-            parts.append(f"{method} {join(pairs)}")
+        parts += [f"{method} {join(pairs)}"] if pairs else []
     return f"You guessed: {'; '.join(parts)}." if parts else ""
 
 
-def _lane(report: RaceReport, method: str, slots: list[str]) -> str:
+def _lane(report: RaceReport, method: str) -> str:
     board, steps = report.board, report.settings.steps
-    color = STYLES[slots.index(method)][0]
+    color = STYLES[report.settings.slots.index(method)][0]
     done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
     seed = " of this seed" if report.settings.seeds > 1 else ""
     running = "starting" if left is None else f"{left:.0f} s left{seed}"

@@ -4,6 +4,7 @@ from typing import Any
 
 from ipywidgets import Checkbox, FloatSlider, HBox, Label, Layout, VBox
 
+from alibi_viz.widgets.core.app import FIT
 from alibi_viz.widgets.race.traits import MAX_BITS, MULTIPLES
 
 __all__ = ["GuessRows"]
@@ -20,12 +21,14 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, app: Any) -> None:
         self._app, self._updating = app, False
         tip = "Say what you expect, then train"
-        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=Layout(width="max-content"))
+        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=FIT)
         self.box.add_class("s-guess")
         self._sliders: dict[str, dict[int, FloatSlider]] = {}  # of the methods that have been chosen so far
         self._rows: dict[str, HBox] = {}
         super().__init__(layout=Layout(overflow="visible"))
-        self._help = Label("Move a slider to guess the bits per byte at 2, 4 and 16 L. Knowing nothing takes 8 bits.")
+        self._help = Label(
+            "Guess the bits per byte at 2, 4 and 16 L by moving sliders. A model that knows nothing needs 8."
+        )
         self.box.value = bool(app.guesses)
         self._update()
         self.box.observe(self._on_box, names="value")
@@ -36,12 +39,6 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Lock the guesses, or unlock them."""
         for control in (self.box, *(slider for row in self._sliders.values() for slider in row.values())):
             control.disabled = disabled
-
-    def _add_row(self, method: str) -> None:
-        self._sliders[method] = {multiple: self._slider(method, multiple) for multiple in MULTIPLES}
-        label = Label(method, layout=Layout(width="80px"))
-        layout = Layout(flex_flow="row wrap", overflow="visible")
-        self._rows[method] = HBox([label, *self._sliders[method].values()], layout=layout)
 
     def _slider(self, method: str, multiple: int) -> FloatSlider:
         slider = FloatSlider(
@@ -54,7 +51,7 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             continuous_update=False,
             disabled=self.box.disabled,
             style={"description_width": "32px"},
-            layout=Layout(width="190px"),
+            layout={"width": "190px"},
         )
         slider.add_class(f"s-guess-{method}-{multiple}")
         slider.observe(lambda change: self._on_slider(method, multiple, change.new), names="value")
@@ -64,7 +61,12 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Show the rows of the chosen methods, at the values of the trait."""
         for method in self._app.methods:
             if method not in self._sliders:
-                self._add_row(method)
+                self._sliders[method] = {multiple: self._slider(method, multiple) for multiple in MULTIPLES}
+                label, layout = (
+                    Label(method, layout={"width": "80px"}),
+                    {"flex_flow": "row wrap", "overflow": "visible"},
+                )
+                self._rows[method] = HBox([label, *self._sliders[method].values()], layout=layout)
         self._updating = True
         for method, sliders in self._sliders.items():
             for multiple, slider in sliders.items():

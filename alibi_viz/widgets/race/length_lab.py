@@ -11,19 +11,18 @@ from ipywidgets import HTML, Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import race as picture
-from alibi_viz.figures.panel import MAX_METHODS, assign_slots
+from alibi_viz.figures.panel import MAX_METHODS
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, on_one_thread
-from alibi_viz.widgets.core.choices import Name, Names, tabs
 from alibi_viz.widgets.core.layout import column, row
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag, Number
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, raising_bad_value
 from alibi_viz.widgets.race import captions
-from alibi_viz.widgets.race.controls import COMMON_METHODS, RaceControls
+from alibi_viz.widgets.race.controls import RaceControls
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
-from alibi_viz.widgets.race.traits import Guesses, TextSource, named_path
+from alibi_viz.widgets.race.traits import Guesses, TextSource, check_path
 
 __all__ = ["LengthLab"]
 
@@ -63,10 +62,11 @@ class LengthLab(App):
     seed = Count(0, 0, 2**31 - 1)
     seeds = Count(1, 1, 5)
     learning_rate = Number(8e-3, 1e-6, 1000)
-    text = TextSource()
+    text = TextSource(None, allow_none=True)
     guesses = Guesses({})
-    question = Name("longer windows", "questions")
+    question = Choice("longer windows", "questions")
     published = Flag(False)
+    redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS}
@@ -93,10 +93,8 @@ class LengthLab(App):
     @property
     def means(self) -> dict[str, dict[int, float]]:
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        if self._report is None:
-            return {}
-        panel = self._report.panel(self._question, self._report.results(self._question), {}, published=False)
-        return {method: dict(curves.mean) for method, curves in panel.curves.items()}
+        means = self._report.means(self._question) if self._report else {}
+        return {method: dict(points) for method, points in means.items()}
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -128,10 +126,8 @@ class LengthLab(App):
                 step = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
                 raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
             report = self._planned()
-            try:
+            with raising_bad_value():
                 laps = report.start()
-            except ValueError as error:
-                raise BadValue(str(error)) from error
             self._active = self._reports[report.settings.task] = report
             self.say("")
             self._controls.lock(True)
@@ -142,27 +138,21 @@ class LengthLab(App):
         if self._background:
             self._background.stop()
 
-    def keep(self, folder: str | Path) -> list[Path]:
+    def save_models(self, folder: str | Path) -> list[Path]:
         """Save `models` in `folder`, one folder per method, for `lab.load_run` and SlopeSurgery.
 
         Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
         """
         if self.running or self._report is None or not self.models:
-            raise BadValue("there is no trained model to keep: train first, and wait for the race to end or stop it")
-        try:
-            return self._report.keep(named_path(folder))
-        except (OSError, ValueError) as error:
-            raise BadValue(str(error)) from error
+            raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
+        with raising_bad_value():
+            return self._report.save_models(check_path(folder))
 
     def close(self) -> None:
         """Remove the app from the page and end its race."""
         self._closed = True
         self.stop()
         super().close()
-
-    def fit(self, width: int) -> None:
-        super().fit(width)
-        self.refresh()  # the legend needs more rows on a narrow page
 
     # Methods that `App` requires.
 
@@ -171,23 +161,21 @@ class LengthLab(App):
 
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
-        tip = "Draw seeds that were trained elsewhere"
+        tip = "Also draw the published results, a dotted line for each seed"
         published = self.checkbox("published", "published seeds", "s-published", tip)
-        questions = row(tabs(self, "question", tuple(self.questions)), published)
+        questions = row(self.tabs("question"), published)
         return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, questions)]
 
     def draw(self) -> str:
         question, report = self._question, self._report or self._planned()
         settings = report.settings
         guesses = report.guesses if report.state == "running" else self.guesses  # locked during a race
-        slots = assign_slots(settings.methods, COMMON_METHODS)
         results = report.results(question)
         panel = report.panel(question, results, guesses, published=self.published)
         losses = report.board.losses if question is settings.main else None
         unit = "answer" if settings.task in lab.TASKS else "byte"
-        picture.draw(self.figure, slots, panel, losses=losses, steps=settings.steps, unit=unit)
-        active = self._active if self._active and self.running else report
-        self._lanes.value = captions.lanes(active, assign_slots(active.settings.methods, COMMON_METHODS))
+        picture.draw(self.figure, settings.slots, panel, losses=losses, steps=settings.steps, unit=unit)
+        self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
         return " ".join([captions.caption(report, question, results, guesses), *self._notes(report)])
 
     # Internals.
@@ -204,8 +192,8 @@ class LengthLab(App):
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
         task = self._question.task
-        training = {name: getattr(self, name) for name in TRAINING_TRAITS}
-        settings = RaceSettings(task, text=None if task in lab.TASKS else self.text, **training)
+        traits = {name: getattr(self, name) for name in TRAINING_TRAITS}
+        settings = RaceSettings(task, text=None if task in lab.TASKS else self.text, **traits)
         return RaceReport(settings, guesses=self.guesses)
 
     def _run(
@@ -254,6 +242,6 @@ class LengthLab(App):
         if self.published:
             yield captions.published_sentence(self._question, settings.methods, settings.length)
         if self.running and self._active is not report:
-            yield "The race that is running belongs to another question."
+            yield "The race that is running is for another question."
         elif report.boards and not self.running and settings != self._planned().settings:
-            yield "The settings have changed since: train again."
+            yield "The settings have changed since this race: train again to apply them."

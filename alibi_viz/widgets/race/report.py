@@ -1,6 +1,6 @@
 """The record of a race over one or several seeds, and of what is measured on its models afterwards."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -13,10 +13,11 @@ from alibi_viz import lab
 from alibi_viz.lab import Answer, Lap, Question, Scoreboard, Task, Text, race, save_run
 from alibi_viz.lab.evaluation import count_shared_targets
 from alibi_viz.lab.questions import QUESTIONS
-from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table
+from alibi_viz.lab.questions.question import mean_curve
+from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table, seed_curves
 from alibi_viz.lab.tasks import task_samples
 from alibi_viz.models import POSITIONS
-from alibi_viz.panel import Panel
+from alibi_viz.panel import Panel, Points
 from alibi_viz.widgets.race.settings import RaceSettings
 from alibi_viz.widgets.race.traits import read_source
 
@@ -71,7 +72,7 @@ class RaceReport:
 
     @property
     def last(self) -> Scoreboard:
-        """The scoreboard whose models can be kept: that of the last counted seed."""
+        """The scoreboard whose models can be saved: that of the last counted seed."""
         return self.boards[self.counted[-1]] if self.boards else self._new_board()
 
     def start(self) -> Iterator[tuple[int, Lap]]:
@@ -81,6 +82,7 @@ class RaceReport:
             raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
         source = lab.TASKS.get(settings.task) or read_source(settings.text)
         is_task = isinstance(source, Task)
+        checkpoints = max(5, settings.steps // TASK_STEPS) if is_task else max(10, settings.steps // TEXT_STEPS)
         races = [
             race(
                 settings.methods,
@@ -89,14 +91,14 @@ class RaceReport:
                 steps=settings.steps,
                 seed=settings.seed + index,
                 lengths=settings.lengths,
-                checkpoints=max(5, settings.steps // TASK_STEPS) if is_task else max(10, settings.steps // TEXT_STEPS),
+                checkpoints=checkpoints,
                 targets=TARGETS,
                 learning_rate=settings.learning_rate,
             )
             for index in range(settings.seeds)
         ]
         self.source, self.state = source, "running"
-        return chain.from_iterable(((index, lap) for lap in laps) for index, laps in enumerate(races))
+        return ((index, lap) for index, laps in enumerate(races) for lap in laps)
 
     def add(self, indexed: tuple[int, Lap]) -> None:
         """Record a lap of the seed with that index."""
@@ -109,12 +111,8 @@ class RaceReport:
         """The models that still have to be measured to answer a question: (index of the seed, method)."""
         if question.while_training or question.task != self.settings.task or self.failed:
             return []
-        return [
-            (index, method)
-            for index in self.counted
-            for method in self.boards[index].models
-            if (question.name, index, method) not in self.measured
-        ]
+        models = [(index, method) for index in self.counted for method in self.boards[index].models]
+        return [model for model in models if (question.name, *model) not in self.measured]
 
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other, in short steps."""
@@ -129,6 +127,11 @@ class RaceReport:
     def results(self, question: Question) -> pd.DataFrame:
         """The rows of the counted seeds for one question, with the columns of `lab.results`."""
         return results_table(chain.from_iterable(self._rows(question, index) for index in self.counted))
+
+    def means(self, question: Question) -> dict[str, Points]:
+        """{method: {x: value}}, the mean over the counted seeds."""
+        curves = seed_curves(self.results(question))
+        return {method: mean_curve(list(curves.get(method, {}).values())) for method in self.settings.methods}
 
     def unfinished(self, question: Question) -> pd.DataFrame | None:
         """The rows of the seed that is still training, after others that are complete; None if there is none."""
@@ -160,7 +163,7 @@ class RaceReport:
         rows = [row for index in self.counted for question in questions for row in self._rows(question, index)]
         return results_table([*rows, *chain.from_iterable(map(self._training_losses, self.counted))])
 
-    def keep(self, folder: Path) -> list[Path]:
+    def save_models(self, folder: Path) -> list[Path]:
         """Save the models of the last counted seed in `folder`, each in a new folder of its own.
 
         Raises FileExistsError, before anything is written, if one of these exists, and ValueError for models whose
@@ -174,16 +177,12 @@ class RaceReport:
             if path.exists():
                 raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name")
         assert self.source is not None
-        saved = {
-            "task": settings.task,
-            "text": self.source.name,
-            "length": settings.length,
-            "seed": settings.seed + self.boards.index(board),
-            "learning_rate": settings.learning_rate,
-        }
+        seed = settings.seed + self.boards.index(board)
+        saved = {"task": settings.task, "text": self.source.name, "length": settings.length, "seed": seed}
+        saved["learning_rate"] = settings.learning_rate
         table = self.table()
         for method, path in paths.items():
-            results = table[(table["method"] == method) & (table["seed"] == saved["seed"])]
+            results = table[(table["method"] == method) & (table["seed"] == seed)]
             save_run(path, board.models[method], settings=saved | {"steps": board.step(method)}, results=results)
         return list(paths.values())
 
@@ -200,7 +199,7 @@ class RaceReport:
             self._complete_rows[question.name, index] = rows
         return rows
 
-    def _answers(self, question: Question, index: int, method: str) -> Sequence[Answer]:
+    def _answers(self, question: Question, index: int, method: str) -> list[Answer]:
         board = self.boards[index]
         if question is self.settings.main:
             return [Answer(x, value, self._count(x)) for x, value in board.scores(method).items()]
@@ -219,22 +218,11 @@ class RaceReport:
                 yield self._row(index, method, TRAINING_LOSS, unit, Answer(step, loss, 1))
 
     def _row(self, index: int, method: str, question: str, unit: str, answer: Answer) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "origin": "live",
-            "task": settings.task,
-            "method": method,
-            "label": method,
-            "seed": settings.seed + index,
-            "length": settings.length,
-            "evaluated": AS_TRAINED,
-            "question": question,
-            "unit": unit,
-            "text": self.source.fingerprint if isinstance(self.source, Text) else "",
-            "x": answer.x,
-            "value": answer.value,
-            "count": answer.samples,
-        }
+        settings, text = self.settings, self.source.fingerprint if isinstance(self.source, Text) else ""
+        run = {"origin": "live", "task": settings.task, "length": settings.length, "text": text}
+        run |= {"method": method, "label": method, "seed": settings.seed + index, "evaluated": AS_TRAINED}
+        values = {"x": answer.x, "value": answer.value, "count": answer.samples}
+        return {**run, "question": question, "unit": unit, **values}
 
     def _count(self, x: int) -> int:
         """How many targets a value at a checkpoint is the mean of."""

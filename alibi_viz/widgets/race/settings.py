@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from alibi_viz.figures.panel import assign_slots
 from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_lengths
 from alibi_viz.lab.questions import alibi_marks, main_question
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.slopes import alibi_slopes
-from alibi_viz.widgets.race.traits import source_name
 
-__all__ = ["RaceSettings"]
+__all__ = ["COMMON_METHODS", "RaceSettings"]
+
+COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in view, and always in the same colors
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,16 @@ class RaceSettings:
 
     @property
     def source_name(self) -> str:
-        """What the models train on."""
+        """What the models train on, without reading it."""
         if self.task in TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
-        return f"windows of {self.length} bytes of {source_name(self.text)}"
+        text = self.text.name if isinstance(self.text, Path) else "your text"
+        return f"windows of {self.length} bytes of {'Python language reference' if self.text is None else text}"
+
+    @property
+    def slots(self) -> list[str]:
+        """The method in each slot of the figure."""
+        return assign_slots(self.methods, COMMON_METHODS)
 
     @property
     def marks(self) -> dict[str, float]:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 
+from alibi_viz.widgets.core.app import FIT
 from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.race.traits import named_path
+from alibi_viz.widgets.race.traits import check_path
 
 __all__ = ["TextPicker"]
 
@@ -25,18 +26,13 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed, self._updating = changed, False
-        self.kind = Dropdown(options=_OPTIONS, tooltip="What the models read", layout=Layout(width="max-content"))
-        self.own = Textarea(
-            placeholder="Paste a text here: some thousand bytes, in any language",
-            continuous_update=False,
-            rows=4,
-            layout=Layout(width="min(calc(100% - 6px), 620px)", display="none"),
-        )
-        self.path = Text(
-            placeholder="the path of a file in UTF-8, at most 20 MB",
-            continuous_update=False,
-            layout=Layout(width="min(calc(100% - 6px), 420px)", display="none"),
-        )
+        self.kind = Dropdown(options=_OPTIONS, tooltip="The text that the models are trained on", layout=FIT)
+        hint = "Paste a text here: some thousand bytes, in any language"
+        layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
+        self.own = Textarea(placeholder=hint, continuous_update=False, rows=4, layout=layout)
+        hint = "the path of a file in UTF-8, at most 20 MB"
+        layout = Layout(width="min(calc(100% - 6px), 420px)", display="none")
+        self.path = Text(placeholder=hint, continuous_update=False, layout=layout)
         for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
             widget.add_class(css).observe(self._on_change, names="value")
         super().__init__([labeled("text", self.kind), self.own, self.path], layout=Layout(overflow="visible"))
@@ -51,8 +47,8 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self.kind.value == "own":
             return str(self.own.value)
         if not self.path.value.strip():
-            raise ValueError("no file is named: give the path of a text in UTF-8, or choose another text")
-        return named_path(self.path.value.strip())
+            raise ValueError("enter the path of a text file in UTF-8, or choose another text")
+        return check_path(self.path.value.strip())
 
     def show(self, value: str | Path | None) -> None:
         """Show a text that was chosen elsewhere."""
@@ -66,8 +62,9 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._updating = False
 
     def _on_change(self, change: object) -> None:
-        self.own.layout.display = None if self.kind.value == "own" else "none"
-        self.path.layout.display = None if self.kind.value == "file" else "none"
-        empty = {"own": not self.own.value, "file": not self.path.value}.get(self.kind.value, False)
-        if not empty and not self._updating:  # a field that was just opened is still empty
+        fields = {"own": self.own, "file": self.path}
+        for kind, field in fields.items():
+            field.layout.display = None if self.kind.value == kind else "none"
+        chosen = fields.get(self.kind.value)
+        if not self._updating and (chosen is None or chosen.value):  # a field that was just opened is still empty
             self._changed()

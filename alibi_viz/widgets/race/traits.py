@@ -1,4 +1,4 @@
-"""Traits for texts, files and guesses."""
+"""Traits and checks for texts, files and guesses."""
 
 import numbers
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from traitlets import HasTraits
 from alibi_viz.lab import Text, load_text
 from alibi_viz.lab.questions import main_question
 from alibi_viz.models import POSITIONS
-from alibi_viz.widgets.core.traits import BadValue, State, shown
+from alibi_viz.widgets.core.traits import BadValue, State, raising_bad_value, short_repr
 
-__all__ = ["MULTIPLES", "Guesses", "TextSource", "named_path", "read_source", "source_name"]
+__all__ = ["MAX_BITS", "MULTIPLES", "Guesses", "TextSource", "check_path", "read_source"]
 
 MULTIPLES = main_question("text").guess_at  # of the training length, at which the loss may be guessed
 MAX_BITS = 10.0
@@ -46,9 +46,6 @@ def _is_guess(item: tuple[Any, Any]) -> bool:
 class TextSource(State):
     """A text: None for the built-in one, a string, bytes in UTF-8 (stored as a string), or a `pathlib.Path`."""
 
-    def __init__(self) -> None:
-        super().__init__(None, allow_none=True)
-
     def validate(self, obj: HasTraits, value: Any) -> str | Path | None:
         read_source(value)
         return bytes(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
@@ -56,36 +53,17 @@ class TextSource(State):
 
 def read_source(value: Any) -> Text:
     """Load a text. Raises BadValue if it cannot be used, or its file is missing or unreadable."""
-    try:
+    with raising_bad_value():
         return load_text(value)
-    except (OSError, TypeError, ValueError) as error:
-        raise BadValue(str(error)) from error
 
 
-def named_path(name: str | Path) -> Path:
-    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an invalid name.
-
-    >>> from alibi_viz.widgets.race.traits import named_path
-    >>> named_path("my/run")
-    PosixPath('my/run')
-    """
+def check_path(name: str | Path) -> Path:
+    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an invalid name."""
     try:
         path = Path(name).expanduser()
         with suppress(FileNotFoundError, NotADirectoryError):  # the path need not exist
             path.lstat()  # raises for a name that contains NUL or is too long
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BadValue(f"{shown(str(name))} is not a usable path: {reason}") from None
+        raise BadValue(f"{short_repr(str(name))} is not a usable path: {reason}") from None
     return path
-
-
-def source_name(value: str | Path | None) -> str:
-    """What to call a text without reading it.
-
-    >>> from alibi_viz.widgets.race.traits import source_name
-    >>> source_name(None), source_name("to be or not to be")
-    ('Python language reference', 'your text')
-    """
-    if value is None:
-        return "Python language reference"
-    return value.name if isinstance(value, Path) else "your text"

@@ -17,6 +17,7 @@ __all__ = ["Evaluation", "Intervention", "evaluate"]
 
 TARGETS = 2048  # bytes predicted at each length: few enough for a result while the user moves a control
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
+RULES = {"pi": "positions interpolated", "ntk": "rotary frequencies scaled by the NTK rule"}
 STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
 
 
@@ -130,7 +131,7 @@ class Intervention:
             if self.dropped != "none":
                 changes.append(f"the bias of head {self.dropped} dropped in every layer")
         if self.is_rotary and self.rule != "plain":
-            changes.append({"pi": "positions interpolated", "ntk": "angles stretched by the NTK rule"}[self.rule])
+            changes.append(RULES[self.rule])
         if self.window is not None:
             changes.append(f"a window of {self.window:,} keys imposed")
         return changes
@@ -169,7 +170,7 @@ def _describe_length(after: Evaluation) -> str:
     (rise,) = rises({"": {0: after.losses}}).get("", [math.nan])
     if math.isnan(rise):
         return ""
-    return f"With length it {outcome([rise])}: at worst {rise:+z.2f} beyond {min(after.losses)}."
+    return f"On longer windows it {outcome([rise])}: at worst {rise:+z.2f} beyond {min(after.losses)}."
 
 
 def _compare_attention(before: Evaluation, after: Evaluation, length: int) -> str:

@@ -12,10 +12,10 @@ from alibi_viz.lab import PUBLISHED_MODELS
 from alibi_viz.lab.questions import main_question
 from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Curves
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import FIT, App
 from alibi_viz.widgets.core.layout import column, labeled, row
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number
-from alibi_viz.widgets.race.traits import named_path, read_source
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
+from alibi_viz.widgets.race.traits import check_path, read_source
 from alibi_viz.widgets.surgery.intervention import Evaluation, Intervention, evaluate
 
 __all__ = ["SlopeSurgery"]
@@ -87,27 +87,23 @@ class SlopeSurgery(App):
 
     def open_run(self, folder: str | Path) -> None:
         """Open a model that `lab.save_run` saved. Raises BadValue, and changes nothing, if it can't be used."""
-        try:
-            saved = lab.load_run(named_path(folder))
+        with raising_bad_value():
+            saved = lab.load_run(check_path(folder))
             task = saved.settings.get("task", "text")
             if task != "text":
-                raise BadValue(
-                    f"{str(folder)!r} was trained on the task {task}; only models of text can be tested here"
-                )
+                raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
             length = _check_length(saved.settings.get("length", saved.model.config.max_length))
-        except (OSError, ValueError) as error:
-            raise BadValue(str(error)) from error
-        previous = self._models.get(YOURS)
-        self._models[YOURS] = saved.model, length
-        self._as_trained.pop(YOURS, None)
-        try:
-            if self.subject == YOURS:
-                self.refresh()
-            else:
-                self.subject = YOURS
-        except (TypeError, ValueError) as error:
-            self._models.pop(YOURS) if previous is None else self._models.update({YOURS: previous})
-            raise BadValue(str(error)) from error
+            before = self._models, self._as_trained
+            self._models = self._models | {YOURS: (saved.model, length)}
+            self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
+            try:
+                if self.subject == YOURS:
+                    self.refresh()
+                else:
+                    self.subject = YOURS
+            except (TypeError, ValueError):
+                self._models, self._as_trained = before
+                raise
 
     # Methods that `App` requires.
 
@@ -117,37 +113,18 @@ class SlopeSurgery(App):
     def controls(self) -> list[Widget]:
         subject = self.menu("subject", "model", "s-subject", "Which trained model", {YOURS: "yours (below)"})
         self._dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped")
-        self._rule = self.menu(
-            "rule", "rotary's rule", "s-rule", "How rotary treats positions beyond its training length"
-        )
-        self._factor = FloatLogSlider(
-            value=1,
-            base=2,
-            min=-4,
-            max=4,
-            step=0.5,
-            readout=False,
-            layout=Layout(width="150px"),
-            continuous_update=False,
-        )
-        self._factor_field = Text(continuous_update=False, layout=Layout(width="60px"))
+        tip = "How rotary treats positions beyond its training length"
+        self._rule = self.menu("rule", "rotary's rule", "s-rule", tip)
+        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "readout": False}
+        self._factor = FloatLogSlider(**options, layout=Layout(width="150px"), continuous_update=False)
         self.link(self._factor.add_class("s-factor"), "factor")
-        self.link(self._factor_field.add_class("s-factor-field"), "factor", _number, lambda value: f"{value:g}")
-        window = Dropdown(layout=Layout(width="max-content"), options=_windows(None))
-        self.link(window.add_class("s-window"), "window", lambda value: value or None, self._show_window(window))
+        self._factor_field = self.field("factor", "s-factor-field", "60px", "What the slopes are multiplied by")
+        self._window = Dropdown(layout=FIT, options=_windows(None)).add_class("s-window")
+        self.link(self._window, "window", lambda size: size or None, self._show_window)
         folder = Text(placeholder="the folder of a saved run", continuous_update=False, layout=Layout(width="280px"))
         folder.add_class("s-folder").observe(self._on_folder, names="value")
-        first = [
-            subject,
-            labeled("slopes times", self._factor, self._factor_field),
-            self._dropped,
-        ]
-        second = [
-            labeled("window", window),
-            self._rule,
-            labeled("open", folder),
-        ]
-        return [column(row(*first), row(*second))]
+        first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
+        return [column(first, row(labeled("window", self._window), self._rule, labeled("open", folder)))]
 
     def draw(self) -> str:
         model, length = self._model()
@@ -181,20 +158,14 @@ class SlopeSurgery(App):
         self._rule.disabled = not intervention.is_rotary
 
     def _on_folder(self, change: Any) -> None:
-        if change.new.strip():
-            try:
-                self.open_run(change.new.strip())
-                self.say("")
-            except ValueError as error:
-                self.say(str(error))
+        if folder := change.new.strip():
+            self.attempt(lambda: self.open_run(folder))
 
-    def _show_window(self, menu: Dropdown) -> Any:
-        def show(window: int | None) -> int:
-            if (window or 0) not in dict(menu.options).values():
-                menu.options = _windows(window)
-            return window or 0
-
-        return show
+    def _show_window(self, window: int | None) -> int:
+        """The value of the menu for a window, which becomes one of its options."""
+        if (window or 0) not in dict(self._window.options).values():
+            self._window.options = _windows(window)
+        return window or 0
 
 
 def _check_length(length: Any) -> int:
@@ -205,13 +176,4 @@ def _check_length(length: Any) -> int:
 
 def _windows(current: int | None) -> list[tuple[str, int]]:
     """The options of the menu. 0 stands for no window, because a menu takes None for "nothing selected"."""
-    sizes = sorted({*WINDOWS, *([current] if current else [])})
-    return [("none", 0), *((f"{size:,}", size) for size in sizes)]
-
-
-def _number(text: str) -> float | str:
-    """The text as a number; any other text is returned for the trait to reject."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return [("none", 0), *((f"{size:,}", size) for size in sorted({*WINDOWS, current or WINDOWS[0]}))]

@@ -170,13 +170,10 @@ def test_controls_and_traits_change_each_other() -> None:
     assert (app.head, app.query) == (6, 4)
     query.value = 10
     assert app.query is None, "the right end follows a longer text"
-    for css, kind, value in (
-        ("s-bias", Checkbox, False),
-        ("s-causal", Checkbox, False),
-        ("s-content", Dropdown, "equal"),
-    ):
-        assert isinstance(control(app, css), kind)
-        control(app, css).value = value
+    bias, causal, content = control(app, "s-bias"), control(app, "s-causal"), control(app, "s-content")
+    assert isinstance(bias, Checkbox) and isinstance(causal, Checkbox) and isinstance(content, Dropdown)
+    bias.value = causal.value = False
+    content.label = "equal"
     assert (app.bias, app.causal, app.content) == (False, False, "equal")
     assert message(app) == ""
 

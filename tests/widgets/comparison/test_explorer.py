@@ -10,7 +10,7 @@ from alibi_viz.lab.questions import FAILS, HOLDS, TIE
 from alibi_viz.lab.results import record_table, seed_curves
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.controls import COMMON_METHODS
+from alibi_viz.widgets.race.settings import COMMON_METHODS
 from tests.widgets.race.small_race import control, controls
 
 DEFAULT = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log")
@@ -199,7 +199,7 @@ def test_any_table_of_results_can_be_shown() -> None:
     rows = record_table(records, "mine")
     app = ComparisonExplorer(rows)
     assert repr(app) == "ComparisonExplorer(question='needle', methods=('alibi',), evaluated='as trained')"
-    assert "Results: mine; one seed, which proves little." in app.caption
+    assert "Results: mine; a single seed." in app.caption
     assert list(means(app)["alibi"]) == [7, 15]
     assert not any(note.text.startswith("alibi") and note.visible for note in app.figure.layout.annotations), (
         "a table does not say how many heads its models have"

@@ -9,7 +9,7 @@ from ipywidgets import Widget
 from alibi_viz.figures.panel import KINDS, MAX_METHODS
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.race.controls import COMMON_METHODS
+from alibi_viz.widgets.race.settings import COMMON_METHODS
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
 DEADLINE = 60  # seconds to wait for something that takes about one

@@ -95,7 +95,7 @@ def test_a_missing_file_or_path_is_named() -> None:
     app = small()
     control(app, "s-text").value = "file"
     control(app, "s-train").click()
-    assert "no file is named" in message(app)
+    assert "enter the path of a text file" in message(app)
     control(app, "s-path").value = "/nowhere/<script>alert(1)</script>"
     assert "there is no file" in message(app)
     assert "<script>" not in message(app)

@@ -44,13 +44,13 @@ def test_each_race_has_its_own_settings():
     assert "changed since" not in app.caption
 
 
-def test_models_that_diverged_are_neither_measured_nor_called_undefined():
+def test_models_that_diverged_are_not_measured_and_not_called_undefined():
     app = LengthLab(methods=["alibi"], length=8, steps=60, learning_rate=1000.0)
     with pytest.raises(TrainingDiverged):
         app.train().result()
     for question in ("longer windows", "gap", "by position", "same targets"):
         app.question = question
         app._background.join()
-        assert "The models were not trained to the end, so they tell nothing about the methods." in app.caption
+        assert "Training did not finish, so the methods cannot be compared." in app.caption
         assert "not defined" not in app.caption
     assert not app._reports["text"].measured

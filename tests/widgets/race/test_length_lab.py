@@ -66,8 +66,8 @@ def test_the_caption_is_computed_from_the_results() -> None:
     more = f"{abs(none[32] - alibi[32]):.2f} {'more' if none[32] >= alibi[32] else 'less'}"
     assert f"alibi needs {alibi[32]:.2f} bits per byte, none {more}" in app.caption
     assert "Not defined beyond 8: learned." in app.caption
-    assert "weighs a key 256 tokens back (1/m) e times less" in app.caption
-    assert "1,024 back (4/m) 55 times less" in app.caption
+    assert "a key 256 tokens back (1/m) gets 37% of the weight of the current one" in app.caption
+    assert "a key 1,024 back (4/m) gets 2%" in app.caption
     assert [math.isnan(loss) for loss in app.means["learned"].values()] == [False, True, True, True, True]
 
 
@@ -107,7 +107,7 @@ def test_training_again_starts_from_the_beginning() -> None:
     assert app.losses == first
     assert app.losses is not first
     app.seed = 1
-    assert "The settings have changed since: train again." in app.caption
+    assert "The settings have changed since this race: train again to apply them." in app.caption
     app.train().result(DEADLINE)
     assert app.losses != first
     assert "changed" not in app.caption

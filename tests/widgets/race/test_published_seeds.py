@@ -24,7 +24,7 @@ def test_published_seeds_are_drawn_at_the_same_multiples(trained: LengthLab, nam
     assert drawn.y[~np.isnan(drawn.y)].tolist() == pytest.approx(expected)
     xs = [x if name == "gap" else x * 8 // 64 for x in seeds[0]]
     assert drawn.x[: len(xs)].tolist() == xs
-    assert "Dotted: published seeds, not trained here, 600 steps on windows of 64" in trained.caption
+    assert "Dotted lines: published seeds, trained elsewhere for 600 steps on windows of 64" in trained.caption
     assert ("drawn at the same multiples of 8" in trained.caption) == (name != "gap")
     trained.published = False
     assert trace(trained, "published", "none").visible is False

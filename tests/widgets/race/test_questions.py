@@ -36,10 +36,10 @@ def test_every_seed_is_trained_and_drawn_and_the_thick_line_is_their_mean(traine
     assert "Thin lines are the 2 seeds, thick lines their mean." in trained.caption
 
 
-def test_the_caption_says_that_one_seed_proves_little() -> None:
+def test_the_caption_suggests_more_seeds_after_one() -> None:
     app = small()
     app.train().result(DEADLINE)
-    assert "One seed proves little: train several." in app.caption
+    assert "This is a single seed: train several to see how much results vary." in app.caption
     assert trace(app, "seeds", "alibi").visible is False
 
 
@@ -226,7 +226,7 @@ def test_the_caption_says_that_a_race_for_another_question_is_running() -> None:
     app.train()
     until(lambda: app.losses["none"], "a step")
     app.question = "needle"
-    assert "The race that is running belongs to another question." in app.caption
+    assert "The race that is running is for another question." in app.caption
     with pytest.raises(RuntimeError, match="a race is running"):
         app.train()
     app.stop()

@@ -68,7 +68,7 @@ def test_the_caption_compares_with_the_model_as_trained(app: SlopeSurgery) -> No
     assert f"at worst {rise:+.2f} beyond 64" in app.caption
     app.subject, app.window = "rotary", 64
     assert "a window of 64 keys imposed" in app.caption
-    assert "With length it holds: at worst" in app.caption
+    assert "On longer windows it holds: at worst" in app.caption
     assert "with 0% of their weight on keys further back than the training length, 64" in app.caption
 
 

@@ -19,9 +19,9 @@ def trained() -> LengthLab:
     return app
 
 
-def test_models_are_kept_with_their_settings_and_results(trained: LengthLab, tmp_path: Path) -> None:
+def test_models_are_saved_with_their_settings_and_results(trained: LengthLab, tmp_path: Path) -> None:
     control(trained, "s-folder").value = str(tmp_path / "mine")
-    control(trained, "s-keep").click()
+    control(trained, "s-save").click()
     assert message(trained) == ""
     saved_run = lab.load_run(tmp_path / "mine" / "alibi")
     assert torch.equal(saved_run.model.head.weight, trained.models["alibi"].head.weight)
@@ -43,29 +43,29 @@ def values(saved: lab.SavedRun, question: str) -> dict[int, float]:
 def test_nothing_is_overwritten_or_half_written(trained: LengthLab, tmp_path: Path) -> None:
     (tmp_path / "learned").mkdir()
     with pytest.raises(BadValue, match="learned' exists already and is not overwritten"):
-        trained.keep(tmp_path)
+        trained.save_models(tmp_path)
     assert not (tmp_path / "alibi").exists()
     control(trained, "s-folder").value = str(tmp_path)
-    control(trained, "s-keep").click()
+    control(trained, "s-save").click()
     assert "exists already" in message(trained)
     control(trained, "s-folder").value = "  "
-    control(trained, "s-keep").click()
-    assert "no folder is named" in message(trained)
+    control(trained, "s-save").click()
+    assert "enter the folder in which to save the models" in message(trained)
 
 
-def test_keeping_without_a_trained_model_is_refused(tmp_path: Path, long_race: LengthLab) -> None:
+def test_saving_without_a_trained_model_raises(tmp_path: Path, long_race: LengthLab) -> None:
     for app in (small(), long_race):
-        with pytest.raises(BadValue, match="there is no trained model to keep"):
-            app.keep(tmp_path / "mine")
+        with pytest.raises(BadValue, match="there is no trained model to save"):
+            app.save_models(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
 
 
-def test_models_that_have_diverged_are_not_kept(tmp_path: Path) -> None:
+def test_models_that_have_diverged_are_not_saved(tmp_path: Path) -> None:
     app = small(learning_rate=1000.0)
     with pytest.raises(lab.TrainingDiverged):
         app.train().result(DEADLINE)
     with pytest.raises(BadValue, match="the training of these models has diverged"):
-        app.keep(tmp_path / "mine")
+        app.save_models(tmp_path / "mine")
     assert "not defined" not in app.caption
     model = lab.make_model("alibi", max_length=8)
     model.head.weight.data.fill_(float("nan"))
@@ -76,11 +76,11 @@ def test_models_that_have_diverged_are_not_kept(tmp_path: Path) -> None:
         SlopeSurgery().open_run(folder)
 
 
-def test_models_of_a_task_are_kept_but_not_opened_by_slope_surgery(tmp_path: Path) -> None:
+def test_models_of_a_task_are_saved_but_not_opened_by_slope_surgery(tmp_path: Path) -> None:
     app = small(question="needle")
     app.train().result(DEADLINE)
-    app.keep(tmp_path)
-    with pytest.raises(BadValue, match="was trained on the task needle; only models of text"):
+    app.save_models(tmp_path)
+    with pytest.raises(BadValue, match="was trained on the task needle; choose a model of text"):
         SlopeSurgery().open_run(tmp_path / "alibi")
 
 
@@ -90,7 +90,7 @@ def test_an_impossible_path_is_named_wherever_it_is_typed(trained: LengthLab, pa
     control(surgery, "s-folder").value = path
     assert "is not a usable path" in message(surgery)
     control(trained, "s-folder").value = path
-    control(trained, "s-keep").click()
+    control(trained, "s-save").click()
     assert "is not a usable path" in message(trained)
     app = small()
     control(app, "s-text").value = "file"
