@@ -6,7 +6,7 @@ batches. The number of steps is fixed, not the time; where training lengths diff
 
 from functools import partial
 
-from alibi_viz.lab.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.experiment import Run
 from alibi_viz.models import POSITIONS
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.lab.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 

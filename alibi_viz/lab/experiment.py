@@ -1,7 +1,6 @@
 """Train and test one model: settings in, one JSON-serializable record out.
 
-Equal settings give equal numbers on the same machine with the same versions, because the seed, the number of steps and
-the number of threads are settings too. The record names the versions it was made with.
+Equal settings give equal numbers on the same machine with the same versions, which the record names.
 """
 
 import math
@@ -15,11 +14,11 @@ from typing import Any
 
 import torch
 
-from alibi_viz.lab.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
-from alibi_viz.lab.questions import QUESTIONS, Question, main_question
+from alibi_viz.lab.questions import QUESTIONS, Answer, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, load_text
@@ -39,12 +38,10 @@ class Run:
     Attributes:
         position: a position method.
         task: "text", or one of `TASKS`.
-        length: the training length L.
-        steps, batch_size, learning_rate, seed: as in `train`; the seed also sets the starting weights.
-        longest: tests go to this many times L, or the largest power of two below.
+        length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
+        longest: tests go to this many times the training length, or the largest power of two below.
         threads: of torch. One thread each is best when several runs share a machine.
         path: a text file of your own, instead of the built-in text.
-        device: as in `train`. Numbers from a GPU differ from those from a CPU.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
         label: name in tables and legends; the position method by default.
 
@@ -71,8 +68,8 @@ class Run:
     def __post_init__(self) -> None:
         if self.task != "text" and self.task not in TASKS:
             raise ValueError(f"task must be one of text, {', '.join(TASKS)}, got {self.task!r}")
-        positive = ("length", "steps", "batch_size", "longest", "threads")
-        check_positive_integers(**{name: getattr(self, name) for name in positive})
+        for name in ("length", "steps", "batch_size", "longest", "threads"):
+            check_positive_integers(**{name: getattr(self, name)})
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
         TransformerConfig(position=self.position, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
@@ -96,29 +93,28 @@ class Run:
         return text
 
 
-def measure(run: Run, source: Text | Task | None = None) -> Record:
+def measure(run: Run) -> Record:
     """Train one model, evaluate it on every question of its task, and return the record.
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
     training diverged), "seconds", "tokens_per_second" (median), "made_with" (versions) and "answers", a list of
-    [evaluated, question, x, value, unit, count], where a value that is not defined is None. `results_table` and
-    `read_results` turn records into a table. `source` saves loading the text of the run again.
+    [evaluated, question, x, value, unit, count], where a value that is not defined is None. `read_results` turns
+    records into a table.
 
     Raises ValueError, before any training, for a text that is too short for the tests.
 
-    >>> record = measure(Run("none", length=16, steps=5, longest=2))
+    >>> record = lab.measure(lab.Run("none", length=16, steps=5, longest=2))
     >>> {answer[1] for answer in record["answers"]} >= {"training loss", "longer windows", "same targets"}
     True
     """
     started = time.perf_counter()
-    source = run.source() if source is None else source
-    record: Record = {"run": run.settings(), "text": "", "error": None}
-    if isinstance(source, Text):
-        record["text"] = source.fingerprint
+    source = run.source()
+    text = source.fingerprint if isinstance(source, Text) else ""
+    record: Record = {"run": run.settings(), "text": text, "error": None}
+    steps: list[Step] = []
+    answers: list[list[Any]] = []
     with _threads(run.threads):
         model = new_model(run, source)
-        steps: list[Step] = []
-        answers: list[list[Any]] = []
         try:
             for step in training_steps(model, source, run):
                 steps.append(step)
@@ -136,24 +132,14 @@ def measure(run: Run, source: Text | Task | None = None) -> Record:
 
 def new_model(run: Run, source: Text | Task) -> LanguageModel:
     """The untrained model of a run."""
-    sizes: dict[str, Any] = {"max_length": run.length}
-    if isinstance(source, Task):
-        sizes["vocabulary"] = source.vocabulary
-    return make_model(run.position, seed=run.seed, **{**sizes, **run.model})
+    sizes: dict[str, Any] = {"vocabulary": source.vocabulary} if isinstance(source, Task) else {}
+    return make_model(run.position, seed=run.seed, **{"max_length": run.length, **sizes, **run.model})
 
 
 def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Iterator[Step]:
     """Train the model of a run, step by step."""
-    return train(
-        model,
-        source,
-        length=run.length,
-        steps=run.steps,
-        batch_size=run.batch_size,
-        learning_rate=run.learning_rate,
-        seed=run.seed,
-        device=run.device,
-    )
+    names = ("length", "steps", "batch_size", "learning_rate", "seed", "device")
+    return train(model, source, **{name: getattr(run, name) for name in names})
 
 
 def _checkpoints(steps: int) -> set[int]:
@@ -167,7 +153,7 @@ def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -
     losses = loss_by_length(model, text, lengths, targets=targets)
     count = count_shared_targets(text, lengths, targets)
     return [
-        _as_row(AS_TRAINED, question, *answer)
+        _as_row(AS_TRAINED, question, answer)
         for question in QUESTIONS
         for answer in question.at_checkpoint(step, losses, run.length, count)
     ]
@@ -177,42 +163,34 @@ def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[l
     """Every question of the task, for the model as trained and changed. Raises TrainingDiverged for a NaN."""
     main, models = main_question(run.task), {AS_TRAINED: model, **evaluation_variants(model, run.length)}
     rows = []
-    for question in (question for question in QUESTIONS if question.task == run.task):
+    for question in QUESTIONS:
         for evaluated in question.evaluations:
-            if evaluated not in models:
+            if question.task != run.task or evaluated not in models:
                 continue
             for answer in question.measure(models[evaluated], source, run.length, longest=run.longest):
-                if question is main and math.isnan(answer.value) and model.is_defined_at(_context(answer.x, source)):
+                length = source.min_length(answer.x) if isinstance(source, Task) else answer.x
+                if question is main and math.isnan(answer.value) and model.is_defined_at(length):
                     raise TrainingDiverged("the trained model gives no number: its training has diverged")
-                rows.append(_as_row(evaluated, question, *answer))
+                rows.append(_as_row(evaluated, question, answer))
     return rows
 
 
-def _context(x: int, source: Text | Task) -> int:
-    """The input length that an answer at x requires."""
-    return source.min_length(x) if isinstance(source, Task) else x
-
-
-def _as_row(evaluated: str, question: Question, x: int, value: float, count: int) -> list[Any]:
+def _as_row(evaluated: str, question: Question, answer: Answer) -> list[Any]:
     """An answer as a record holds it; JSON has no NaN, so a value that is not defined is None."""
-    return [evaluated, question.name, x, None if math.isnan(value) else round(value, 5), question.unit, count]
+    value = None if math.isnan(answer.value) else round(answer.value, 5)
+    return [evaluated, question.name, answer.x, value, question.unit, answer.samples]
 
 
 def _training_curve(steps: list[Step], run: Run) -> list[list[Any]]:
     points = min(len(steps), CURVE_POINTS)
     ends = [len(steps) * point // points for point in range(points + 1)] if points else []
     unit = "bits per byte" if run.task == "text" else "bits per answer"
-    return [
-        [
-            AS_TRAINED,
-            TRAINING_LOSS,
-            steps[last - 1].index,
-            round(sum(step.loss for step in steps[first:last]) / (last - first), 4),
-            unit,
-            (last - first) * run.batch_size,
-        ]
-        for first, last in pairwise(ends)
-    ]
+    rows = []
+    for first, last in pairwise(ends):
+        loss = sum(step.loss for step in steps[first:last]) / (last - first)
+        count = (last - first) * run.batch_size
+        rows.append([AS_TRAINED, TRAINING_LOSS, steps[last - 1].index, round(loss, 4), unit, count])
+    return rows
 
 
 @contextmanager

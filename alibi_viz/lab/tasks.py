@@ -1,11 +1,10 @@
 """Synthetic tasks that require a model to retrieve tokens over a known distance.
 
-    needle      noise with one value in it; asked at the end: which value?             tests memory over a distance
-    copy        n symbols, a separator, and the same n symbols to be repeated          tests an exact offset, n + 1
-    induction   noise with a cue; the cue again at the end: what followed it?          tests finding a cue, then copying
+    needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
+    copy        n symbols and a separator, after which the model must repeat them      tests an exact offset, n + 1
+    induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
 
-Each task generates examples from a seed and states the accuracy of guessing. Markers have token ids of their own, so
-every question has one answer. Only the answers are trained on and scored.
+Markers have token ids of their own, so every question has one answer. Only the answers are trained on and scored.
 """
 
 import math
@@ -15,24 +14,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alibi_viz.lab.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel
 
 __all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "task_samples"]
 
 NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy
-SYMBOLS = 16  # ids 0 to 15: values, symbols to copy, and the noise of induction
-NOISE = 16  # ids 16 to 31: the noise of needle
-MARK = 32  # the question of needle, the separator of copy, the cue of induction
+SYMBOLS = 16  # token ids 0 to 15: values, symbols to copy, and the noise of induction
+NOISE = 16  # the first of token ids 16 to 31: the noise of needle
+MARK = 32  # the token that asks for the needle, the separator of copy, the cue of induction
 
 
 @dataclass(frozen=True)
 class Task:
     """A synthetic task.
 
-    The distance of an example is how many tokens before the question its answer is. For copy, it is the number of
-    symbols.
+    The distance of an example is how many tokens before its last token the answer is; for copy, the number of symbols.
 
     Attributes:
         name: as in `TASKS`.
@@ -52,10 +50,9 @@ class Task:
 
     def max_distance(self, length: int) -> int:
         """The largest distance that fits into `length` tokens. Raises ValueError if none does."""
-        for distance in range(length, 0, -1):
-            if self.min_length(distance) <= length:
-                return distance
-        raise ValueError(f"{self.name} needs a length of at least {self.min_length(1)}, got {length}")
+        if length < self.min_length(1):
+            raise ValueError(f"{self.name} needs a length of at least {self.min_length(1)}, got {length}")
+        return max(distance for distance in range(1, length + 1) if self.min_length(distance) <= length)
 
     def batches(self, length: int, batch_size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of inputs and targets, int64 [batch, at most length], each of one random distance."""
@@ -73,9 +70,9 @@ class Task:
 
 
 def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 256, seed: int = 0) -> float:
-    """The share of answers that a model gets right at one distance. Every model gets the same examples.
+    """The share of correct answers at one distance, on the same examples for every model; NaN where it isn't defined.
 
-    NaN where the model isn't defined. Raises ValueError if `distance` or `samples` is not an integer of at least 1.
+    Raises ValueError if `distance` or `samples` is not an integer of at least 1.
 
     >>> task = lab.TASKS["needle"]
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
@@ -93,12 +90,7 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
 
 
 def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
-    """How many examples of one distance to test on, 16 to 256: as many as `max_tokens` allow, or 16.
-
-    >>> from alibi_viz.lab.tasks import task_samples
-    >>> [task_samples(lab.TASKS["needle"], distance) for distance in (31, 511, 8191)]
-    [256, 64, 16]
-    """
+    """How many examples of one distance to test on: as many as `max_tokens` allow, but 16 to 256."""
     return max(16, min(256, max_tokens // task.min_length(distance)))
 
 

@@ -14,7 +14,7 @@ __all__ = ["MAX_BYTES", "Text", "load_text"]
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 VALIDATION_SHARE = 0.1  # the expected share of paragraphs
-ACCEPTED_SHARES = 0.05, 0.2  # of bytes; outside of this range, the text is split at one position instead
+MIN_SHARE, MAX_SHARE = 0.05, 0.2  # of bytes; otherwise the text is split at one position
 PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
 
 
@@ -24,16 +24,11 @@ class Text:
 
     A hash of each paragraph decides which part it belongs to. So no paragraph is in both parts, and a paragraph that
     two versions of a text share is in the same part of both, however its lines are wrapped. If the validation part
-    would have less than 5% or more than 20% of the bytes (few paragraphs, or one that is repeated), it is the last
-    tenth of the text instead.
-
-    Attributes:
-        name: where the text came from, for titles and messages.
-        data: uint8 [bytes], the text in UTF-8.
+    would have less than 5% or more than 20% of the bytes, it is the last tenth of the text instead.
     """
 
-    name: str
-    data: Tensor
+    name: str  # where the text came from, for titles and messages
+    data: Tensor  # uint8 [bytes], the text in UTF-8
 
     @property
     def train(self) -> Tensor:
@@ -53,16 +48,14 @@ class Text:
     @cached_property
     def _parts(self) -> tuple[Tensor, Tensor]:
         data = self._bytes()
-        train: list[bytes] = []
-        validation: list[bytes] = []
+        parts: dict[bool, list[bytes]] = {False: [], True: []}
         for paragraph in PARAGRAPH_END.split(data):
-            (validation if _is_for_validation(paragraph) else train).append(paragraph)
-        parts = b"".join(train), b"".join(validation)
-        smallest, largest = (share * len(data) for share in ACCEPTED_SHARES)
-        if not smallest <= len(parts[1]) <= largest:
+            parts[_is_for_validation(paragraph)].append(paragraph)
+        train, validation = (b"".join(paragraphs) for paragraphs in parts.values())
+        if not MIN_SHARE * len(data) <= len(validation) <= MAX_SHARE * len(data):
             cut = len(data) * 9 // 10
-            parts = data[:cut], data[cut:]
-        return _to_tensor(parts[0]), _to_tensor(parts[1])
+            train, validation = data[:cut], data[cut:]
+        return _to_tensor(train), _to_tensor(validation)
 
     def _bytes(self) -> bytes:
         return self.data.numpy().tobytes()
@@ -78,13 +71,11 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     English prose and grammar. It differs a little between Python versions, and so do losses on it.
 
     Args:
-        content: a string, or bytes in UTF-8. A `pathlib.Path` is treated as `path`.
+        content: a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`.
         path: a file in UTF-8.
 
-    Raises:
-        TypeError: another type, or both arguments.
-        ValueError: the text is empty, larger than 20 MB, or not UTF-8.
-        OSError: the file does not exist (FileNotFoundError) or cannot be read.
+    Raises TypeError for another type or both arguments, ValueError for a text that is empty, larger than 20 MB or not
+    UTF-8, and OSError for a file that does not exist or cannot be read.
 
     >>> lab.load_text()
     Text('Python language reference', ... bytes)

@@ -26,8 +26,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_training_them_again_uses_the_settings_of_the_runs(tmp_path, monkeypatch) -> None:
     """Not for 600 steps here: five are enough to see that the settings reach the training."""
     short = [lab.Run("rotary", length=64, steps=5, longest=2)]
-    monkeypatch.setattr("alibi_viz.lab.published.models.default_comparison", lambda seeds: short)
-    monkeypatch.setattr("alibi_viz.lab.published.models.PUBLISHED_MODELS", ("rotary",))
+    monkeypatch.setattr("alibi_viz.lab.published.default_comparison", lambda seeds: short)
     from alibi_viz.lab.__main__ import main  # noqa: PLC0415 - after the patch, as a user would call it
 
     threads = torch.get_num_threads()
