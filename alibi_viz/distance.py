@@ -14,7 +14,7 @@ __all__ = ["causal_mask", "check_lengths", "grid_distance", "right_aligned"]
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64; the queries are at the last key positions.
+    """Positions of queries [query] and keys [key], int64. The queries are the last positions of the keys.
 
     This is what decoding with a cache needs: a single new query with ten keys has position 9, not 0. Raises TypeError
     for a length that is not an integer, and ValueError for a negative one or more queries than keys.
@@ -43,7 +43,7 @@ def check_lengths(query_length: int, key_length: int | None = None) -> int:
 def causal_mask(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Tensor:
-    """True where query i may attend to key j, that is j <= i; bool [query, key]. The queries are at the last positions.
+    """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, bias_from_positions, causal_mask, grid_bias
 from alibi_viz.bias import FORMS
 from alibi_viz.distance import grid_distance
-from tests.literal import literal_bias
+from tests.reference import reference_bias
 
 LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 
@@ -18,7 +18,7 @@ LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)
 def test_every_form_matches_the_reference_loop(lengths: list[int], heads: int, form: str) -> None:
     rows, columns = lengths
     slopes = alibi_slopes(heads)
-    expected = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
+    expected = reference_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
     actual = alibi_bias(slopes, rows, columns, form=form)
     assert actual.dtype == torch.float32
     assert actual.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
@@ -28,7 +28,7 @@ def test_every_form_matches_the_reference_loop(lengths: list[int], heads: int, f
 @given(st.sampled_from(FORMS), st.lists(st.integers(0, 500), max_size=5), st.lists(st.integers(0, 500), max_size=5))
 def test_bias_of_explicit_positions_matches_the_reference_loop(form: str, queries: list[int], keys: list[int]) -> None:
     slopes = alibi_slopes(6)
-    expected = literal_bias(slopes, queries, keys, form)
+    expected = reference_bias(slopes, queries, keys, form)
     positions = (torch.tensor(queries, dtype=torch.long), torch.tensor(keys, dtype=torch.long))
     actual = bias_from_positions(slopes, *positions, form=form, dtype=torch.float64)
     assert torch.equal(actual.expand_as(expected), expected)
@@ -40,7 +40,7 @@ def test_positions_with_a_batch_axis_give_a_bias_per_row() -> None:
     actual = bias_from_positions(slopes, queries, keys)
     assert actual.shape == (2, 3, 2, 3)
     for row in range(2):
-        expected = literal_bias(slopes, queries[row].tolist(), keys[row].tolist(), "relative")
+        expected = reference_bias(slopes, queries[row].tolist(), keys[row].tolist(), "relative")
         assert torch.equal(actual[row].double(), expected)
 
 

@@ -32,7 +32,7 @@ def test_slopes_equal_published_values(num_heads: int, scheme: str, expected: li
     assert alibi_slopes(num_heads, scheme).tolist() == pytest.approx(expected, abs=5.1e-6)
 
 
-def literal_official(num_heads: int) -> list[float]:
+def reference_official(num_heads: int) -> list[float]:
     """The rule as the paper describes it: recursive, in float64."""
 
     def for_power_of_two(count: int) -> list[float]:
@@ -41,12 +41,12 @@ def literal_official(num_heads: int) -> list[float]:
     if math.log2(num_heads).is_integer():
         return for_power_of_two(num_heads)
     closest = 2 ** math.floor(math.log2(num_heads))
-    return for_power_of_two(closest) + literal_official(2 * closest)[0::2][: num_heads - closest]
+    return for_power_of_two(closest) + reference_official(2 * closest)[0::2][: num_heads - closest]
 
 
 @given(st.integers(1, 300))
 def test_official_slopes_equal_the_recursive_rule(num_heads: int) -> None:
-    expected = torch.tensor(literal_official(num_heads), dtype=torch.float64).float()
+    expected = torch.tensor(reference_official(num_heads), dtype=torch.float64).float()
     assert torch.equal(alibi_slopes(num_heads), expected)
 
 

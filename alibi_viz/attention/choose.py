@@ -8,7 +8,7 @@ from torch import Tensor
 from alibi_viz.attention.eager import EAGER
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
-from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.mask import CACHED_BELOW, MASK
 from alibi_viz.attention.strip import STRIP
 
@@ -79,7 +79,7 @@ def alibi_attention(
     inputs = AttentionInputs(query, key, value, slopes, causal, key_padding_mask, attn_mask, positions, scale, dropout)
     inputs = inputs.check().autocast()
     if backend == "auto":
-        return _choose(inputs)[0].attend(inputs)
+        return _BACKENDS[_choose(inputs).name].attend(inputs)
     if backend not in _BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     selected = _BACKENDS[backend]
@@ -99,25 +99,26 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     >>> choose_backend(q[:, :, :1], k, alibi_slopes(8)).name
     'mask'
     """
-    backend, reason = _choose(AttentionInputs(query, key, key, slopes, **options).check().autocast())
-    return Choice(backend.name, reason)
+    return _choose(AttentionInputs(query, key, key, slopes, **options).check().autocast())
 
 
-def _choose(inputs: AttentionInputs) -> tuple[Backend, str]:
-    """Return the fastest backend and the reason. Never FlexAttention, because its first call compiles for seconds."""
+def _choose(inputs: AttentionInputs) -> Choice:
+    """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
     learned = inputs.slopes is not None and inputs.slopes.requires_grad
     if inputs.query_length == 1:
-        return MASK, "a single query needs only a single row of bias"
+        return Choice("mask", "a single query needs only a single row of bias")
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no
     # fast kernel computes the gradient of a mask; or under torch.compile, where each length would need its own graph.
     strip_is_fast = inputs.query.is_cpu and not learned and not torch.compiler.is_compiling()
     strip_is_fast = strip_is_fast and STRIP.unsupported_reason(inputs) is None
     if strip_is_fast and inputs.key_length <= MAX_STRIP_KEYS:
-        return STRIP, f"with up to {MAX_STRIP_KEYS} keys on the CPU, blocks of queries that share one bias are fastest"
-    if (reason := FOLDED.unsupported_reason(inputs)) is not None:
-        return STRIP if strip_is_fast else MASK, f"'folded' does not support this call: {reason}"
+        reason = f"with up to {MAX_STRIP_KEYS} keys on the CPU, blocks of queries that share one bias are fastest"
+        return Choice("strip", reason)
+    if (unsupported := FOLDED.unsupported_reason(inputs)) is not None:
+        return Choice("strip" if strip_is_fast else "mask", f"'folded' does not support this call: {unsupported}")
     if learned and inputs.needs_gradients and inputs.query.dtype in (torch.float16, torch.bfloat16):
-        return MASK, "'folded' would round the gradient of the slopes to half precision"
+        return Choice("mask", "'folded' would round the gradient of the slopes to half precision")
     if inputs.query_length < MIN_FOLDED_QUERIES:
-        return MASK, f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'"
-    return FOLDED, f"from {MIN_FOLDED_QUERIES} queries on, avoiding a [query, key] tensor of biases is fastest"
+        return Choice("mask", f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'")
+    reason = f"with {MIN_FOLDED_QUERIES} queries or more, attention without a [query, key] tensor of biases is fastest"
+    return Choice("folded", reason)

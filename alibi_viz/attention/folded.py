@@ -6,11 +6,10 @@ The right side is a dot product of (-m i, m), which depends only on query i, and
 Prepended to the channels of q and k, these coordinates make plain causal attention compute ALiBi, with torch's fastest
 kernel and without a [query, key] tensor.
 
-The order of the coordinates matters. A matrix product adds its terms in order, each with one rounding (a fused
-multiply-add). After -m i, the second term gives fl(m j - m i), which is small near the diagonal, where the weights are
-large, so its rounding error is small too. Starting with m j, which may be in the thousands, loses two digits (an error
-of 1e-4 instead of 6e-7 in the output at 4096 tokens). The rounding of -m i itself does no harm: it shifts a whole row,
-which cancels in the softmax.
+The order of the coordinates matters, because a matrix product adds its terms in order and rounds each sum. -m i comes
+first: its rounding shifts a whole row, which cancels in the softmax, and the next sum m j - m i is small near the
+diagonal, where the weights are large, so its rounding error is small too. Starting with m j, which may be in the
+thousands, makes the error of the output 1e-4 instead of 6e-7 at 4096 tokens.
 """
 
 from collections.abc import Iterator
@@ -91,9 +90,10 @@ def fold(inputs: AttentionInputs) -> tuple[Tensor, Tensor, Tensor]:
         is_real = is_real[:, None, :, None]  # [batch, 1, key, 1]
         key = key.masked_fill(~is_real, 0.0)
         penalty = (~is_real).to(query.dtype) * -_padding_penalty(query, key, slopes, inputs)
-        at_origin = for_key * is_real  # position 0 for padding, or a nearby padded key could beat a distant token
-        at_origin[..., 0] = for_key[..., 0]
-        for_key = torch.cat((at_origin, penalty), dim=-1)
+        # Padded keys get position 0, or a nearby one could outweigh a distant real key in spite of the penalty.
+        masked = for_key * is_real
+        masked[..., 0] = for_key[..., 0]
+        for_key = torch.cat((masked, penalty), dim=-1)
         for_query = pad(for_query, (0, 1), value=1.0)
     extra = for_key.shape[-1]
     folded_query = torch.cat((for_query.expand(*query.shape[:3], extra), query), dim=-1)
@@ -110,8 +110,8 @@ def _padding_penalty(query: Tensor, key: Tensor, slopes: Tensor, inputs: Attenti
     # an upper bound of |q . k|
     content = query.to(compute_dtype).norm(dim=-1).amax() * key.to(compute_dtype).norm(dim=-1).amax()
     # the bias of a key at position 0 is positive if a slope is negative
-    bonus = (-slopes.to(compute_dtype)).clamp(min=0).amax() * inputs.key_length
-    penalty = 3 * content + (bonus + _PADDING_MARGIN) / inputs.scaling
+    largest_bias = (-slopes.to(compute_dtype)).clamp(min=0).amax() * inputs.key_length
+    penalty = 3 * content + (largest_bias + _PADDING_MARGIN) / inputs.scaling
     return penalty.clamp(max=torch.finfo(query.dtype).max).to(query.dtype)
 
 

@@ -14,13 +14,13 @@ CACHED_BELOW = 768  # keys; a cached mask takes at most 4 MiB per head
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    output = inputs.fused_attention(inputs.query, inputs.key, inputs.value, attn_mask=_mask(inputs))
+    output = inputs.fused_attention(inputs.query, inputs.key, inputs.value, attn_mask=_float_mask(inputs))
     if inputs.has_mask:  # fully masked rows: some kernels return NaN, others 0
         output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)
     return output
 
 
-def _mask(inputs: AttentionInputs) -> Tensor:
+def _float_mask(inputs: AttentionInputs) -> Tensor:
     """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]."""
     small = inputs.key_length < CACHED_BELOW or inputs.query_length == 1
     cache = None

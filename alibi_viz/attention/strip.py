@@ -4,10 +4,9 @@ The bias depends only on the distance i - j, so every block of 192 consecutive q
 along the keys. We compute the block for the last 192 queries, [heads, 192, key], and slice it for all others. Queries
 e - 192 to e - 1 attend to the first e keys and use the lower right corner of the block, [heads, 192, e].
 
-This avoids a [query, key] tensor and work on masked keys. torch's causal kernel computes keys in blocks of 512 and
-masks the future ones in the last block; here at most 191 masked keys per query are computed. On the CPU that saves
-about as much time as reading the bias costs, and more up to 512 tokens, where ALiBi is faster than `is_causal` without
-a bias.
+This avoids a [query, key] tensor and most work on masked keys: torch's causal kernel computes keys in blocks of 512,
+so up to 511 masked keys per query; here there are at most 191. On the CPU that saves about as much time as reading the
+bias costs. Up to 512 tokens it saves more, so ALiBi is faster than `is_causal` without a bias.
 """
 
 import torch

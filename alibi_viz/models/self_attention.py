@@ -18,8 +18,8 @@ class SelfAttention(nn.Module):
         position: the position method.
         d_model: channels of the input, a multiple of `num_heads`.
         num_heads: number of query heads.
-        num_key_heads: number of key and value heads, a divisor of `num_heads`, for grouped-query attention; equal to
-            `num_heads` by default.
+        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default. With fewer,
+            this is grouped-query attention.
         causal: True for a decoder, False for an encoder.
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
@@ -54,11 +54,11 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model, bias=bias)
 
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query [batch, heads, length, head_dim]; key and value [batch, key_heads, length, head_dim]."""
+        """Project `x` to queries [batch, heads, length, head_dim], keys and values [batch, key_heads, ...]."""
         weight = self.qkv.weight
         dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # quantization makes it a method
-        casts = isinstance(x, Tensor) and x.is_floating_point() and autocast_dtype(x) is not None
-        if not isinstance(x, Tensor) or (x.dtype != dtype and not casts):
+        is_cast = isinstance(x, Tensor) and x.is_floating_point() and autocast_dtype(x) is not None
+        if not isinstance(x, Tensor) or (x.dtype != dtype and not is_cast):
             got = x.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"x must be {dtype}, like the weights, [batch, length, d_model={self.d_model}], got {got}")
         if x.ndim != 3 or x.shape[-1] != self.d_model:
@@ -105,8 +105,7 @@ class AlibiSelfAttention(SelfAttention):
         learned_slopes: make the slopes trainable.
 
     Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
-    real token). Raises ValueError when the sizes do not fit, and TypeError or ValueError when called with an input
-    that does not fit; the cache is then unchanged.
+    real token). Raises TypeError or ValueError when the sizes or an input do not fit.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, causal_mask
-from tests.literal import literal_attention, literal_bias
+from tests.reference import reference_attention, reference_bias
 
 BACKENDS = ("eager", "mask", "folded", "auto")  # these support causal attention with any mask and positions
 
@@ -30,13 +30,13 @@ def unit_normal(
     return q, k, v
 
 
-def literal(
-    q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, causal: bool, real: Tensor | None
+def expected_attention(
+    q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, causal: bool, is_real: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     rows, columns = q.shape[2], k.shape[2]
     form = "relative" if causal else "symmetric"
-    bias = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
-    return literal_attention(q, k, v, bias, causal=causal, real=real)
+    bias = reference_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
+    return reference_attention(q, k, v, bias, causal=causal, is_real=is_real)
 
 
 @given(
@@ -52,14 +52,14 @@ def test_trace_and_backends_match_the_reference_loop(
 ) -> None:
     rows, columns = lengths
     q, k, v = unit_normal(batch, heads, rows, columns, 4, seed=seed)
-    real = torch.rand(batch, columns, generator=torch.Generator().manual_seed(seed)) < 0.6 if padded else None
+    is_real = torch.rand(batch, columns, generator=torch.Generator().manual_seed(seed)) < 0.6 if padded else None
     slopes = alibi_slopes(heads)
-    expected, weights = literal(q, k, v, slopes, causal=causal, real=real)
+    expected, weights = expected_attention(q, k, v, slopes, causal=causal, is_real=is_real)
 
-    trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=real)
+    trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=is_real)
     assert torch.allclose(trace.weights, weights, atol=1e-12)
     for backend in supporting_backends(rows, columns, causal, padded):
-        output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=real, backend=backend)
+        output = alibi_attention(q, k, v, slopes, causal=causal, key_padding_mask=is_real, backend=backend)
         assert output.shape == (batch, heads, rows, 4)
         assert torch.allclose(output, expected, atol=1e-12), backend
 
@@ -69,7 +69,7 @@ def test_trace_and_backends_match_the_reference_loop(
 def test_grouped_query_attention_matches_the_reference_loop(key_heads: int, causal: bool) -> None:
     q, k, v = unit_normal(2, 4, 6, 6, 8)
     k, v, slopes = k[:, :key_heads], v[:, :key_heads], alibi_slopes(4)
-    expected, weights = literal(q, k, v, slopes, causal=causal, real=None)
+    expected, weights = expected_attention(q, k, v, slopes, causal=causal, is_real=None)
     assert torch.allclose(attention_trace(q, k, slopes, causal=causal).weights, weights, atol=1e-12)
     for backend in supporting_backends(6, 6, causal):
         assert torch.allclose(alibi_attention(q, k, v, slopes, causal=causal, backend=backend), expected, atol=1e-12)
@@ -78,9 +78,9 @@ def test_grouped_query_attention_matches_the_reference_loop(key_heads: int, caus
 def test_dropping_keys_with_explicit_positions_equals_masking_them() -> None:
     q, k, v = unit_normal(1, 2, 9, 9, 8)
     slopes, remaining = alibi_slopes(2), torch.tensor([0, 3, 4, 8])
-    real = torch.zeros(1, 9, dtype=torch.bool)
-    real[0, remaining] = True
-    whole = alibi_attention(q, k, v, slopes, key_padding_mask=real)[:, :, remaining]
+    is_real = torch.zeros(1, 9, dtype=torch.bool)
+    is_real[0, remaining] = True
+    whole = alibi_attention(q, k, v, slopes, key_padding_mask=is_real)[:, :, remaining]
     for backend in BACKENDS:
         remaining_qkv = (t[:, :, remaining] for t in (q, k, v))
         assert torch.allclose(
@@ -93,9 +93,9 @@ def test_left_padding_does_not_change_the_real_tokens() -> None:
     slopes = alibi_slopes(2)
     alone = alibi_attention(q, k, v, slopes)
     left = [torch.cat((torch.randn(1, 2, 3, 8, dtype=torch.float64), t), dim=2) for t in (q, k, v)]
-    real = torch.tensor([[False] * 3 + [True] * 5])
+    is_real = torch.tensor([[False] * 3 + [True] * 5])
     for backend in BACKENDS:
-        padded = alibi_attention(*left, slopes, key_padding_mask=real, backend=backend)
+        padded = alibi_attention(*left, slopes, key_padding_mask=is_real, backend=backend)
         assert torch.allclose(padded[:, :, 3:], alone, atol=1e-12)
         assert bool((padded[:, :, :3] == 0).all())
 
@@ -169,8 +169,8 @@ def test_bias_is_not_divided_by_the_root_of_head_dim() -> None:
 def test_fully_masked_queries_return_zeros_and_finite_gradients(backend: str) -> None:
     q, k, v = (t.requires_grad_() for t in unit_normal(2, 2, 4, 4, 8))
     slopes = alibi_slopes(2).requires_grad_()
-    real = torch.tensor([[False, False, True, True], [True, True, True, True]])
-    output = alibi_attention(q, k, v, slopes, key_padding_mask=real, backend=backend)
+    is_real = torch.tensor([[False, False, True, True], [True, True, True, True]])
+    output = alibi_attention(q, k, v, slopes, key_padding_mask=is_real, backend=backend)
     assert bool((output[0, :, :2] == 0).all())
     assert bool((output[0, :, 2:] != 0).all())
     output.square().sum().backward()

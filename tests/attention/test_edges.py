@@ -53,9 +53,9 @@ def test_positions_of_small_integer_dtypes_do_not_overflow(backend: str, dtype: 
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:
-    real = torch.arange(800)[None] >= 9 if padded else None
+    is_real = torch.arange(800)[None] >= 9 if padded else None
     positions = torch.arange(800)
-    case = {"positions": positions + first, "key_padding_mask": real}
+    case = {"positions": positions + first, "key_padding_mask": is_real}
     assert choose_backend(*qkv(800)[:2], SLOPES, **case).name == "folded"
     assert largest_error(800, expected={"positions": positions}, **case) < 2e-6
 
@@ -75,6 +75,7 @@ def test_positions_too_far_apart_for_float32_are_not_folded() -> None:
 @pytest.mark.parametrize("length", [100, 2100])
 def test_a_scale_that_is_not_positive_is_not_folded(scale: float, length: int) -> None:
     assert largest_error(length, scale=scale) < 1e-4
+    assert choose_backend(*qkv(length)[:2], SLOPES, scale=scale).name == "strip"
     with pytest.raises(ValueError, match="the scale, which must be positive"):
         largest_error(length, "folded", scale=scale)
 
@@ -83,9 +84,9 @@ def test_a_scale_that_is_not_positive_is_not_folded(scale: float, length: int) -
 @pytest.mark.parametrize("slopes", [None, SLOPES])
 def test_padded_keys_are_masked_at_any_scale(scale: float, slopes: Tensor | None) -> None:
     q, k, v = qkv(900)
-    real = torch.arange(900)[None] >= 40
-    assert choose_backend(q, k, slopes, key_padding_mask=real).name == "folded"
-    case = {"key_padding_mask": real, "scale": scale}
+    is_real = torch.arange(900)[None] >= 40
+    assert choose_backend(q, k, slopes, key_padding_mask=is_real).name == "folded"
+    case = {"key_padding_mask": is_real, "scale": scale}
     output = alibi_attention(q, k, v, slopes, **case)
     reference = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager", **case)
     assert float((output - reference).abs().max()) < 3e-5
@@ -97,10 +98,10 @@ def test_large_padded_keys_and_values_do_not_affect_the_output(
     query_factor: float, scale: float | None, slope_factor: float
 ) -> None:
     q, k, v = qkv(900)
-    real = torch.arange(900)[None] >= 450
+    is_real = torch.arange(900)[None] >= 450
     v[:, :, :450], k[:, :, :450] = 1e6, 1e3
     output = alibi_attention(
-        query_factor * q, k, v, slope_factor * SLOPES, key_padding_mask=real, scale=scale, backend="folded"
+        query_factor * q, k, v, slope_factor * SLOPES, key_padding_mask=is_real, scale=scale, backend="folded"
     )
     assert float(output[:, :, 450:].abs().max()) < 10
 
@@ -109,11 +110,11 @@ def test_large_padded_keys_and_values_do_not_affect_the_output(
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_half_precision_with_padding_is_folded_accurately(head_dim: int, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100, head_dim).to(dtype)
-    real = torch.arange(2100)[None] >= 100
-    assert choose_backend(q, k, SLOPES, key_padding_mask=real).name == "folded"
+    is_real = torch.arange(2100)[None] >= 100
+    assert choose_backend(q, k, SLOPES, key_padding_mask=is_real).name == "folded"
     v[:, :, :100] = 1e4
-    output = alibi_attention(q, k, v, SLOPES, key_padding_mask=real)
-    reference = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=real, backend="eager")
+    output = alibi_attention(q, k, v, SLOPES, key_padding_mask=is_real)
+    reference = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=is_real, backend="eager")
     assert float((output - reference).abs().max()) < 0.03
 
 
@@ -173,8 +174,8 @@ def test_scale_and_dropout_that_are_not_numbers_raise(name: str, value: object) 
 @pytest.mark.parametrize("length", [1, 5, 768, 3000])
 def test_one_query_with_many_keys_is_exact(length: int, padded: bool, causal: bool) -> None:
     q, k, v = qkv(length)
-    q, real = q[:, :, -1:], torch.arange(length)[None] >= min(9, length - 1) if padded else None
-    case = {"key_padding_mask": real, "causal": causal}
+    q, is_real = q[:, :, -1:], torch.arange(length)[None] >= min(9, length - 1) if padded else None
+    case = {"key_padding_mask": is_real, "causal": causal}
     output = alibi_attention(q, k, v, SLOPES, **case)
     reference = alibi_attention(q.double(), k.double(), v.double(), SLOPES, backend="eager", **case)
     assert float((output - reference).abs().max()) < 2e-6

@@ -35,9 +35,9 @@ def test_flex_equals_eager(*, rows: int, columns: int, key_heads: int, causal: b
     generator = torch.Generator().manual_seed(0)
     q = torch.randn(2, 4, rows, 16, generator=generator)
     k, v = (torch.randn(2, key_heads, columns, 16, generator=generator) for _ in range(2))
-    real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
+    is_real = torch.arange(columns) >= torch.tensor([[0], [columns - 10]]) if padded else None
     output, expected = (
-        alibi_attention(q, k, v, alibi_slopes(4), causal=causal, key_padding_mask=real, backend=backend)
+        alibi_attention(q, k, v, alibi_slopes(4), causal=causal, key_padding_mask=is_real, backend=backend)
         for backend in ("flex", "eager")
     )
     assert torch.allclose(output, expected, atol=2e-6)
@@ -57,9 +57,9 @@ def test_calls_of_different_shapes_in_any_order_equal_eager(calls: list[tuple[in
     _compiled.cache_clear()
     for heads, columns, rows, padded in calls:
         q, k = torch.randn(1, heads, rows, 16), torch.randn(1, heads, columns, 16)
-        real = torch.arange(columns)[None] >= 3 if padded else None
+        is_real = torch.arange(columns)[None] >= 3 if padded else None
         output, expected = (
-            alibi_attention(q, k, k, alibi_slopes(heads), key_padding_mask=real, backend=backend)
+            alibi_attention(q, k, k, alibi_slopes(heads), key_padding_mask=is_real, backend=backend)
             for backend in ("flex", "eager")
         )
         assert torch.allclose(output, expected, atol=2e-6)

@@ -126,11 +126,11 @@ def test_no_query_by_key_tensor_is_allocated() -> None:
 
 def test_output_does_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = torch.randn(3, 3, 4, 50, 8, dtype=torch.float64)
-    real = torch.rand(3, 50) < 0.7
+    is_real = torch.rand(3, 50) < 0.7
     positions = torch.rand(3, 50).mul(9).long().cumsum(1)
     for size in (10**9, 2 * 50 * 8 * 8, 1):  # all heads at once; two heads at a time; one head
         monkeypatch.setattr("alibi_viz.attention.folded._CHUNK_BYTES", size)
-        for case in ({}, {"key_padding_mask": real}, {"positions": positions}, {"positions": positions[0]}):
+        for case in ({}, {"key_padding_mask": is_real}, {"positions": positions}, {"positions": positions[0]}):
             folded = alibi_attention(q, k[:, :2], v[:, :2], alibi_slopes(4), backend="folded", **case)
             eager = alibi_attention(q, k[:, :2], v[:, :2], alibi_slopes(4), backend="eager", **case)
             assert torch.allclose(folded, eager, atol=1e-12)

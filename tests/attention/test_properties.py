@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import alibi_attention, attention_trace
-from tests.literal import literal_attention, literal_bias
+from tests.reference import reference_attention, reference_bias
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 2e-2, torch.bfloat16: 2e-1}
@@ -66,11 +66,11 @@ def test_output_matches_the_reference_loop_or_the_error_names_the_argument(call_
         assert "got" in str(error) or "must be" in str(error) or "does not support" in str(error)
         return
     q, k, v = call_arguments["query"], call_arguments["key"], call_arguments["value"]
-    slopes, causal, real = call_arguments["slopes"], call_arguments["causal"], call_arguments["key_padding_mask"]
+    slopes, causal, is_real = call_arguments["slopes"], call_arguments["causal"], call_arguments["key_padding_mask"]
     rows, columns = q.shape[2], k.shape[2]
     form = "relative" if causal else "symmetric"
-    bias = literal_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
-    expected, _ = literal_attention(q, k, v, bias, causal=causal, real=real)
+    bias = reference_bias(slopes, list(range(columns - rows, columns)), list(range(columns)), form)
+    expected, _ = reference_attention(q, k, v, bias, causal=causal, is_real=is_real)
     assert output.dtype == q.dtype
     assert output.shape == q.shape
     assert torch.allclose(output.double(), expected, atol=TOLERANCE[q.dtype]), call_arguments

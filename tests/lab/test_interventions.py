@@ -8,7 +8,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
 from alibi_viz.models import POSITIONS
-from tests.literal import literal_attention
+from tests.reference import reference_attention
 
 TOKENS = torch.arange(40)[None] % 256
 
@@ -51,7 +51,7 @@ def test_a_window_masks_keys_further_back(position):
     distance = torch.arange(8)[:, None] - torch.arange(8)
     bias = bias.masked_fill(distance >= 5, -math.inf)
     transformed = original.transform(query, key)
-    expected = [literal_attention(*(t[b : b + 1] for t in (*transformed, value)), bias[b])[0] for b in range(2)]
+    expected = [reference_attention(*(t[b : b + 1] for t in (*transformed, value)), bias[b])[0] for b in range(2)]
     output = windowed.attend(query, key, value, causal=True, x=x)
     torch.testing.assert_close(output.double(), torch.cat(expected), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(logits(impose_window(model, 40)), logits(model), atol=1e-5, rtol=1e-4)

@@ -28,8 +28,8 @@ def test_trace_and_cached_decoding_agree_with_forward(num_key_heads: int, length
 def test_encoder_ignores_padding() -> None:
     torch.manual_seed(0)
     module = AlibiSelfAttention(24, 3, causal=False).double()
-    x, real = torch.randn(1, 9, 24, dtype=torch.float64), torch.arange(9)[None] < 6
-    padded = module(x, key_padding_mask=real)
+    x, is_real = torch.randn(1, 9, 24, dtype=torch.float64), torch.arange(9)[None] < 6
+    padded = module(x, key_padding_mask=is_real)
     assert torch.allclose(padded[:, :6], module(x[:, :6]), atol=1e-12)
     assert not torch.allclose(padded[:, :6], module(x)[:, :6], atol=1e-3)
     with pytest.raises(ValueError, match="an encoder has no cache"):

@@ -9,7 +9,7 @@ from torch import Tensor
 from alibi_viz import alibi_slopes
 from alibi_viz.models import POSITIONS, Alibi, Learned, Position, Sinusoidal, TransformerConfig
 from alibi_viz.models.positions import NoPosition
-from tests.literal import literal_attention, literal_bias
+from tests.reference import reference_attention, reference_bias
 
 HEADS, DIM = 3, 6
 LENGTHS = [(0, 0), (1, 1), (5, 5), (1, 6), (3, 7)]
@@ -31,8 +31,8 @@ def no_bias(rows: int, columns: int) -> Tensor:
 def test_alibi_matches_the_reference_loop(rows: int, columns: int, causal: bool) -> None:
     q, k, v = inputs(rows, columns)
     form = "relative" if causal else "symmetric"
-    bias = literal_bias(alibi_slopes(HEADS), list(range(columns - rows, columns)), list(range(columns)), form)
-    expected, _ = literal_attention(q, k, v, bias, causal=causal)
+    bias = reference_bias(alibi_slopes(HEADS), list(range(columns - rows, columns)), list(range(columns)), form)
+    expected, _ = reference_attention(q, k, v, bias, causal=causal)
     assert torch.allclose(Alibi(HEADS, causal=causal).attend(q, k, v, causal=causal), expected, atol=1e-12)
 
 
@@ -40,7 +40,7 @@ def test_alibi_matches_the_reference_loop(rows: int, columns: int, causal: bool)
 @pytest.mark.parametrize("causal", [True, False])
 def test_no_position_is_plain_attention(rows: int, columns: int, causal: bool) -> None:
     q, k, v = inputs(rows, columns)
-    expected, _ = literal_attention(q, k, v, no_bias(rows, columns), causal=causal)
+    expected, _ = reference_attention(q, k, v, no_bias(rows, columns), causal=causal)
     assert torch.allclose(NoPosition().attend(q, k, v, causal=causal), expected, atol=1e-12)
 
 
@@ -88,6 +88,6 @@ def test_bias_and_weights_describe_what_attend_computes(name: str) -> None:
     bias = no_bias(4, 6) if bias is None else bias.double()
     biases = bias if bias.ndim == 4 else bias[None].expand(2, -1, -1, -1)  # per text, if it depends on the text
     batches = zip(*(t.split(1) for t in (*position.transform(q, k), v)), biases, strict=True)
-    output, weights = map(torch.cat, zip(*(literal_attention(*batch) for batch in batches), strict=True))
+    output, weights = map(torch.cat, zip(*(reference_attention(*batch) for batch in batches), strict=True))
     assert torch.allclose(position.attend(q, k, v, causal=True, x=x).double(), output, atol=1e-6)
     assert torch.allclose(position.weights(q, k, x=x).double(), weights, atol=1e-6)

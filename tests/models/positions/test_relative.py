@@ -10,7 +10,7 @@ from torch import Tensor
 from alibi_viz import alibi_slopes
 from alibi_viz.models.positions import Alibi, Decay, Fire, KerpleLog, Position, Sandwich, T5Buckets
 from alibi_viz.models.positions.relative import retention_slopes
-from tests.literal import literal_attention
+from tests.reference import reference_attention
 
 HEADS, DIM = 3, 4
 LENGTHS = [(0, 0), (0, 4), (1, 1), (5, 5), (1, 6), (3, 40), (70, 70)]
@@ -87,7 +87,7 @@ def test_bias_matches_its_formula(case: tuple[str, Position, Formula], rows: int
 def test_attend_matches_reference_attention_with_the_bias(case: tuple[str, Position, Formula], causal: bool) -> None:
     _, position, formula = case
     q, k, v = torch.randn(3, 2, HEADS, 7, DIM, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    expected, _ = literal_attention(q[:, :, -3:], k, v, bias_from_formula(formula, 3, 7), causal=causal)
+    expected, _ = reference_attention(q[:, :, -3:], k, v, bias_from_formula(formula, 3, 7), causal=causal)
     output = position.attend(q[:, :, -3:], k, v, causal=causal)
     torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
 

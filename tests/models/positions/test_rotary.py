@@ -8,7 +8,7 @@ from torch import Tensor
 
 from alibi_viz.models.positions import Rotary
 from alibi_viz.models.positions.rotary import ROTARY_RULES, ScaledRotary
-from tests.literal import literal_attention
+from tests.reference import reference_attention
 
 DIM, TRAINING_LENGTH = 6, 8
 
@@ -32,7 +32,7 @@ def test_attention_equals_attention_on_rotated_pairs(rows: int, columns: int, ca
     query = torch.randn(2, 3, rows, DIM, generator=generator, dtype=torch.float64)
     no_bias = torch.zeros(3, rows, columns, dtype=torch.float64)
     pair = rotate_pairs(query, columns - rows), rotate_pairs(key, 0)
-    expected, _ = literal_attention(*pair, value, no_bias, causal=causal)
+    expected, _ = reference_attention(*pair, value, no_bias, causal=causal)
     assert torch.allclose(Rotary(DIM).attend(query, key, value, causal=causal), expected, atol=1e-6)
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 
-def literal_bias(slopes: Tensor, queries: list[int], keys: list[int], form: str) -> Tensor:
-    """float64 [heads, query, key], straight from the definition of each form."""
+def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: str) -> Tensor:
+    """float64 [heads, query, key] for positions of queries and keys, from the definition of each form."""
     heads = len(slopes)
     out = torch.zeros(heads, len(queries), len(keys), dtype=torch.float64)
     for h, m in enumerate(slopes.double().tolist()):
@@ -22,50 +22,46 @@ def literal_bias(slopes: Tensor, queries: list[int], keys: list[int], form: str)
                 elif form == "symmetric":
                     value = -m * abs(i - j)
                 elif form == "split":
-                    looks_back = h < math.ceil(heads / 2)
-                    hidden = j > i if looks_back else j < i
-                    value = -math.inf if hidden else -m * abs(i - j)
+                    attends_back = h < math.ceil(heads / 2)
+                    is_masked = j > i if attends_back else j < i
+                    value = -math.inf if is_masked else -m * abs(i - j)
                 else:
                     raise AssertionError(form)
                 out[h, row, column] = value
     return out
 
 
-def literal_attention(
+def reference_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     bias: Tensor,
     *,
     causal: bool = True,
-    real: Tensor | None = None,
-    scale: float | None = None,
+    is_real: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Output and weights, float64. `bias` is [heads, query, key]; the queries are the last keys.
+    """Output [batch, heads, query, head_dim] and weights [batch, heads, query, key], float64.
 
-    A row without visible keys is zeros.
+    The queries are the last positions of the keys. `bias` is [heads, query, key] and `is_real` a padding mask
+    [batch, key]. A query without visible keys gets zeros.
     """
     batch, heads, rows, dim = query.shape
     columns, group = key.shape[2], heads // key.shape[1]
-    scale = 1 / math.sqrt(dim) if scale is None else scale
     q, k, v = query.double(), key.double(), value.double()
     weights = torch.zeros(batch, heads, rows, columns, dtype=torch.float64)
     for b in range(batch):
         for h in range(heads):
             for i in range(rows):
-                logits: dict[int, float] = {}
+                logits: dict[int, float] = {}  # of each visible key
                 for j in range(columns):
-                    if causal and j > i + columns - rows:
-                        continue
-                    if real is not None and not bool(real[b, j]):
+                    is_future = j > i + columns - rows
+                    is_padding = is_real is not None and not bool(is_real[b, j])
+                    if (causal and is_future) or is_padding or bias[h, i, j] == -math.inf:
                         continue
                     dot = sum(x * y for x, y in zip(q[b, h, i].tolist(), k[b, h // group, j].tolist(), strict=True))
-                    logits[j] = dot * scale + bias[h, i, j].item()
-                logits = {j: logit for j, logit in logits.items() if logit > -math.inf}
-                if not logits:
-                    continue
-                top = max(logits.values())
-                total = sum(math.exp(logit - top) for logit in logits.values())
+                    logits[j] = dot / math.sqrt(dim) + bias[h, i, j].item()
+                largest = max(logits.values(), default=0.0)
+                total = sum(math.exp(logit - largest) for logit in logits.values())
                 for j, logit in logits.items():
-                    weights[b, h, i, j] = math.exp(logit - top) / total
+                    weights[b, h, i, j] = math.exp(logit - largest) / total
     return weights @ v.repeat_interleave(group, dim=1), weights
