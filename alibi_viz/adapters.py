@@ -28,10 +28,8 @@ def huggingface_alibi(slopes: Tensor, attention_mask: Tensor, dtype: torch.dtype
         attention_mask: integers or bool [batch, key], 1 for a real token.
         dtype: dtype of the model. In half precision distant positions collide, as they do in transformers.
 
-    Returns:
-        [batch * heads, 1, key], in row b * heads + h; 0 for padding.
-
-    Raises TypeError or ValueError if the slopes or the mask do not fit.
+    Returns [batch * heads, 1, key], in row b * heads + h; 0 for padding. Raises TypeError or ValueError if the slopes
+    or the mask do not fit.
 
     >>> huggingface_alibi(torch.tensor([0.5]), torch.tensor([[0, 1, 1, 1]]))
     tensor([[[0.0000, 0.0000, 0.5000, 1.0000]]])
@@ -81,13 +79,9 @@ def pretrained_heads(
         layer: index of the layer, from 0.
         attention_mask: integers or bool [batch, length], 1 for a real token.
 
-    Returns:
-        query, key: [batch, heads, length, head_dim], scaled for the default factor 1 / sqrt(head_dim) of attention.
-        slopes: float32 [heads].
-
-    Raises:
-        TypeError: the layer is not an integer, or the ids or the mask have another dtype.
-        ValueError: the model is of another family or has no ALiBi, or the layer, ids or mask do not fit.
+    Returns query and key, [batch, heads, length, head_dim], scaled for the default factor 1 / sqrt(head_dim) of
+    attention, and slopes, float32 [heads]. Raises TypeError for a layer, ids or mask of another type, and ValueError if
+    one of them does not fit or the model is of another family or has no ALiBi.
     """
     config: Any = getattr(model, "config", None)
     family = str(getattr(config, "model_type", type(model).__name__))

@@ -36,8 +36,8 @@ class Alibi(Position):
     ) -> None:
         super().__init__()
         form = "relative" if causal else "symmetric"
-        self.cached = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
-        self.learned = LearnedSlopes(self.cached.slopes) if learned else None
+        self.cached_bias = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
+        self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Alibi":
@@ -46,12 +46,12 @@ class Alibi(Position):
     @property
     def slopes(self) -> Tensor:
         """float32 [heads]"""
-        return self.cached.slopes if self.learned is None else self.learned()
+        return self.cached_bias.slopes if self.learned is None else self.learned()
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         if self.learned is None:
-            return self.cached(query_length, key_length)
-        return alibi_bias(self.slopes, query_length, key_length, form=self.cached.form)
+            return self.cached_bias(query_length, key_length)
+        return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any) -> Tensor:
         """As `Position.attend`; `options` are those of `alibi_attention`, such as `key_padding_mask`."""

@@ -33,8 +33,7 @@ class Relative(Position):
         if query_length == 0:
             return torch.zeros(self.num_heads, 0, key_length, device=device)
         # Every row of the bias is a slice of one long curve: from d = key_length - 1 down to 0, and up again for the
-        # keys after the query. So we compute each distance once, and [heads, query, key] is a view of the curve, whose
-        # slices start with the last row.
+        # keys after the query. So we compute each distance once. The first slice is the last row.
         distance = torch.arange(key_length - 1, -query_length, -1, device=device).abs()
         return self.curve(distance).unfold(1, key_length, 1).flip(1)
 
