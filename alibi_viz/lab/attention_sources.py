@@ -1,8 +1,4 @@
-"""Sources of queries and keys for `AttentionExplorer`. A source reads a text and returns the inputs of attention.
-
-`Words` needs no model: it makes up content by a simple rule. `ByteModel` reads the text with a model that you trained,
-`PretrainedModel` with one of the transformers library. Any other object with the interface of `AttentionSource` works.
-"""
+"""Sources of queries and keys for `AttentionExplorer`: made up from words, or computed by a model from a text."""
 
 import math
 import random
@@ -32,47 +28,32 @@ TOKEN = regex.compile(rf"(?V1){MARK}[\p{{M}}\p{{Cf}}]*|[^\s\x1c-\x1f{MARK}]+")
 
 @dataclass(frozen=True)
 class Reading:
-    """The tokens of a text, with the queries and keys that one attention layer computes from them.
+    """The tokens of a text, with the queries and keys that one attention layer computes from them."""
 
-    Attributes:
-        tokens: the tokens that were read, as text.
-        query, key: [1, heads, tokens, head_dim].
-        slopes: [heads].
-        total: number of tokens in the whole text, which may be more than were read.
-        note: a sentence on how the content, q . k / sqrt(d), was computed.
-    """
-
-    tokens: list[str]
-    query: Tensor
-    key: Tensor
-    slopes: Tensor
-    total: int
-    note: str
+    tokens: list[str]  # those that were read
+    query: Tensor  # [1, heads, tokens, head_dim]
+    key: Tensor  # [1, heads, tokens, head_dim]
+    slopes: Tensor  # [heads]
+    total: int  # number of tokens in the whole text, which may be more than were read
+    note: str  # a sentence on how the content, q . k / sqrt(d), was computed
 
 
 class AttentionSource(Protocol):
-    """Turns a text into queries and keys.
+    """Turns a text into queries and keys. Any object with this interface can be the source of an app."""
 
-    Attributes:
-        contents: names of the contents it offers, such as layers.
-        num_heads: its number of heads, or None if it can have any number.
-    """
-
-    contents: tuple[str, ...]
-    num_heads: int | None
+    contents: tuple[str, ...]  # names of the contents it offers, such as layers
+    num_heads: int | None  # its number of heads, or None if it can have any number
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        """Read at most `longest` tokens. Raises ValueError for an unknown content, a number of heads that the source
-        does not have, or a text without tokens."""
+        """Read at most `longest` tokens. Raises ValueError for unknown content, other heads, or an empty text."""
 
 
 class Words:
     """Words and punctuation marks, with content made up from the words alone, the same in every head.
 
-    - "same word": each word has a fixed random vector, used as its query and its key. So q . k / sqrt(d) is 2 between
-      equal words at any distance, and a random number around 0 with standard deviation 0.5 for other pairs. Case is
-      ignored.
-    - "equal": 0 for every pair, so that the weights show the bias alone.
+    With "same word", each word has a fixed random vector, used as its query and its key, and q . k / sqrt(d) is 2
+    between equal words at any distance, and random with standard deviation 0.5 for other pairs. Case is ignored. With
+    "equal", it is 0 for every pair, so that the weights show the bias alone.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -84,8 +65,9 @@ class Words:
     num_heads: int | None = None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
+        tokens = words(text)
         _check(self, content, num_heads)
-        if not (tokens := words(text)):
+        if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         if content == "equal":
             vectors = torch.zeros(len(tokens[:longest]), HEAD_DIM)
@@ -101,9 +83,7 @@ class Words:
 
 
 class ByteModel:
-    """A `LanguageModel` with ALiBi: the bytes of a text, and the queries and keys of one of its layers.
-
-    Raises ValueError for a model with another position method, whose bias is not that of ALiBi.
+    """The bytes of a text, and the queries and keys of a layer of a `LanguageModel`. Raises ValueError without ALiBi.
 
     >>> from alibi_viz.lab.attention_sources import ByteModel
     >>> source = ByteModel(lab.make_model("alibi"))
@@ -116,13 +96,13 @@ class ByteModel:
     def __init__(self, model: LanguageModel) -> None:
         if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
-        self.model = model
-        self.contents = _layers(model.config.num_layers)
+        self.model, self.contents = model, _layers(model.config.num_layers)
         self.num_heads: int | None = model.config.num_heads
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
+        data = text.encode("utf-8", "replace")
         _check(self, content, num_heads)
-        if not (data := text.encode("utf-8", "replace")):
+        if not data:
             raise ValueError("text must have at least one byte, got ''")
         layer = self.contents.index(content)
         blocks: list[Any] = list(self.model.transformer.blocks)  # Any: torch does not know the types of submodules
@@ -143,7 +123,7 @@ class ByteModel:
 
 
 class PretrainedModel:
-    """A BLOOM, MPT or Falcon model with its tokenizer: the queries and keys of one of its layers.
+    """The tokens of a text, and the queries and keys of one layer of a BLOOM, MPT or Falcon model.
 
         model = BloomModel.from_pretrained("bigscience/bloom-560m")
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
@@ -161,8 +141,8 @@ class PretrainedModel:
         self._heads([0], 0)  # raises for other families
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        _check(self, content, num_heads)
         ids = list(self.tokenizer(text)["input_ids"])
+        _check(self, content, num_heads)
         if not ids:
             raise ValueError(f"text must have at least one token, got {text[:20]!r}")
         layer = self.contents.index(content)

@@ -1,8 +1,7 @@
-"""Many runs, on one core or on many machines, with each finished run saved at once.
+"""Many runs, on one core or on many machines, with each finished run saved at once in a JSON file of its own.
 
-Results are kept in a folder with one JSON file per run. A file is written under another name and then renamed, so it is
-complete or absent: two sweeps may share a folder, and a killed sweep loses only the runs in progress. When it is
-restarted, a sweep executes only the missing runs.
+A file is written under another name and then renamed, so it is complete or absent: two sweeps may share a folder, and a
+killed sweep loses only the runs in progress. When it is restarted, it executes only the missing runs.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from tqdm import tqdm
 
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.results import Record, read_records
-from alibi_viz.lab.text import Text
+from alibi_viz.lab.text import load_text
 
 __all__ = ["process_pool", "sweep"]
 
@@ -38,9 +37,8 @@ def sweep(
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
-    A run that diverges is a result (its "error" says how). Any other failure ends the sweep: waiting runs are
-    cancelled, the error is raised, and finished runs stay in the folder. Leaving the loop early does the same, without
-    an error.
+    A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
+    are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
     Raises at the call: ValueError for two equal runs, for a folder with other JSON files, and for a saved run whose
     text has changed since; OSError if the folder can't be created.
@@ -57,27 +55,20 @@ def sweep(
     saved: dict[str, Record] = {}
     if folder is not None:
         if folder.is_file():
-            raise ValueError(
-                f"{str(folder)!r} is a file, and a sweep saves its results in a folder; read_results can read the file"
-            )
+            raise ValueError(f"{str(folder)!r} is a file, and a sweep saves its results in a folder")
         folder.mkdir(parents=True, exist_ok=True)
         saved = {_key(record["run"]): record for record in read_records(folder)}
     finished = [(runs_by_key[key], saved[key]) for key in runs_by_key if key in saved]
     _check_texts(finished, folder)
     missing = [run for key, run in runs_by_key.items() if key not in saved]
-    return _results([record for _, record in finished], missing, executor, folder, progress)
 
-
-def _results(
-    finished: list[Record], missing: list[Run], executor: Executor | None, folder: Path | None, progress: bool
-) -> Iterator[Record]:
-    total = len(finished) + len(missing)
-    yield from finished
-    with tqdm(total=total, initial=len(finished), unit="run", disable=not progress) as bar:
+    def results() -> Iterator[Record]:
+        yield from (record for _, record in finished)
         records = _run_in_process(missing, folder) if executor is None else _run_on_executor(missing, executor, folder)
-        for record in records:
-            bar.update()
-            yield record
+        with tqdm(records, total=len(runs), initial=len(finished), unit="run", disable=not progress) as bar:
+            yield from bar
+
+    return results()
 
 
 def _run_in_process(runs: list[Run], folder: Path | None) -> Iterator[Record]:
@@ -133,15 +124,10 @@ def _exit_with_parent() -> None:
 
 def _check_texts(finished: list[tuple[Run, Record]], folder: Path | None) -> None:
     """Raise ValueError if the text of a saved run has changed since it was measured."""
-    fingerprints: dict[str | None, str] = {}
+    paths = {run.path for run, _ in finished if run.task == "text"}
+    fingerprints = {path: load_text(path=path).fingerprint for path in paths}
     for run, record in finished:
-        if run.task != "text":
-            continue
-        if run.path not in fingerprints:
-            source = run.source()
-            assert isinstance(source, Text)
-            fingerprints[run.path] = source.fingerprint
-        if record["text"] != fingerprints[run.path]:
+        if run.task == "text" and record["text"] != fingerprints[run.path]:
             name = "the built-in text" if run.path is None else repr(run.path)
             raise ValueError(f"{name} has changed since runs in {str(folder)!r} were made: use another results folder")
 
