@@ -16,17 +16,11 @@ __all__ = ["AttentionStats", "attention_stats"]
 
 @dataclass(frozen=True)
 class AttentionStats:
-    """Statistics of attention at one length, averaged over queries; each is float32 [layers, heads].
+    """Statistics of attention at one length, averaged over queries; each is float32 [layers, heads]."""
 
-    Attributes:
-        entropy: in bits; 2^entropy is the effective number of keys attended to.
-        distance: mean distance of the attended keys, in tokens back, weighted by attention.
-        beyond: share of the weight on keys further back than the training length.
-    """
-
-    entropy: Tensor
-    distance: Tensor
-    beyond: Tensor
+    entropy: Tensor  # in bits; 2^entropy is the effective number of keys attended to
+    distance: Tensor  # mean distance of the attended keys, in tokens back, weighted by attention
+    beyond: Tensor  # share of the weight on keys further back than the training length
 
 
 def attention_stats(
@@ -68,7 +62,5 @@ def _stats(weights: Tensor, trained: int) -> Tensor:
     """[3, heads]: entropy in bits, mean distance and share beyond `trained`, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
-    entropy = torch.special.entr(weights).sum(-1) / math.log(2)
-    mean = (weights * distance).sum(-1)
-    beyond = (weights * (distance >= trained)).sum(-1)
-    return torch.stack((entropy, mean, beyond)).mean((1, 3))
+    entropy = torch.special.entr(weights) / math.log(2)
+    return torch.stack((entropy, weights * distance, weights * (distance >= trained))).sum(-1).mean((1, 3))

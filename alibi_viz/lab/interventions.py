@@ -1,7 +1,7 @@
 """Interventions on a trained model: scale or drop its bias, limit its attention to a window, change its rotary rule.
 
-Each function returns a modified copy that shares every weight with the original, so it costs no memory and the original
-stays as it is. Copies can be modified again: `impose_window(multiply_slopes(model, 2), 64)`.
+Each returns a modified copy that shares every weight with the original, which stays as it is. Copies can be modified
+again: `impose_window(multiply_slopes(model, 2), 64)`.
 """
 
 import copy
@@ -61,8 +61,7 @@ class ModifiedPosition(Position):
 def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> LanguageModel:
     """Multiply the bias by a number, or by one number per head; for ALiBi, this multiplies the slopes.
 
-    Works for every method with a bias. Raises ValueError for a method without one, for a wrong number of factors, and
-    for factors that are negative or not finite.
+    Raises ValueError for a method without a bias, and for factors that are negative, not finite or too few.
 
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
     tensor([[-1.0000, -0.5000,  0.0000]])
@@ -92,10 +91,10 @@ def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
 
 
 def impose_window(model: LanguageModel, window: int) -> LanguageModel:
-    """Limit the attention of each query to itself and the `window` - 1 keys before it.
+    """Limit the attention of each query to itself and the `window` - 1 keys before it. Raises ValueError below 1.
 
-    This is the control to compare every method with: with a window of the training length, a method that depends
-    only on distances never sees one that did not occur in training. Raises ValueError when the window is below 1.
+    With a window of the training length, a method that depends only on distances never sees one that did not occur in
+    training. This is the control to compare every method with.
 
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
@@ -127,11 +126,10 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
 
 
 def evaluation_variants(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
-    """Modified copies of a model trained at `length`, for evaluation beyond it.
+    """Modified copies of a model trained at `length`, for evaluation beyond it, see `VARIANTS`.
 
-    "window" limits attention to the last `length` keys. Methods that add absolute positions to the token vectors have
-    no such variant, because a window does not keep their positions in the trained range. "pi" and "ntk" scale rotary
-    positions.
+    Methods that add absolute positions to the token vectors have no "window", because a window does not keep their
+    positions in the trained range.
 
     >>> from alibi_viz.lab.interventions import evaluation_variants
     >>> [list(evaluation_variants(lab.make_model(position), 32)) for position in ("rotary", "alibi", "learned")]

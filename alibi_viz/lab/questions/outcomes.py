@@ -5,21 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-__all__ = [
-    "FAILS",
-    "FOUND",
-    "HOLDS",
-    "TIE",
-    "best",
-    "best_at",
-    "join",
-    "outcome",
-    "outcomes",
-    "quoted",
-    "rises",
-    "undefined",
-    "values_at",
-]
+__all__ = ["FAILS", "FOUND", "HOLDS", "TIE", "best_at", "join", "outcome", "outcomes", "quoted", "rises", "undefined"]
 
 HOLDS = 0.1  # bits per byte: a method whose loss rises by no more than this beyond its training length holds
 FAILS = 0.5  # bits per byte: a method whose loss rises by at least this fails; in between it degrades
@@ -108,33 +94,24 @@ def values_at(curves: SeedCurves, x: int) -> pd.DataFrame:
     return pd.DataFrame(columns, dtype=float).dropna(axis="columns", how="all").dropna(how="all")
 
 
-def best(curves: SeedCurves, x: int, *, lowest: bool) -> list[str]:
-    """The labels that are best at x in every seed, or within `TIE` of the best. Empty if no label is, or for fewer
-    than two labels.
+def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> list[str]:
+    """A sentence on which labels are best at x, or within `TIE` of the best, in every seed; none for fewer than two.
 
-    >>> from alibi_viz.lab.questions.outcomes import best
-    >>> best({"a": {0: {64: 2.0}}, "b": {0: {64: 2.01}}, "c": {0: {64: 3.0}}}, 64, lowest=True)
-    ['a', 'b']
+    >>> from alibi_viz.lab.questions.outcomes import best_at
+    >>> best_at({"a": {0: {64: 2.0}}, "b": {0: {64: 2.01}}, "c": {0: {64: 3.0}}}, 64, "At 64")
+    ['At 64 a and b are best, within 0.02 of each other.']
     """
     values = values_at(curves, x) * (1 if lowest else -1)
     if len(values.columns) < 2:
         return []
     near = values.le(values.min(axis="columns") + TIE, axis="index").all()
-    return near.index[near].tolist()
-
-
-def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> list[str]:
-    """A sentence on which labels are best at x in every seed; none for fewer than two labels."""
-    labels = values_at(curves, x).columns
-    if len(labels) < 2:
-        return []
-    suffix = " in every seed" if any(len(curves[label]) > 1 for label in labels) else ""
-    leaders = [quoted(label) for label in best(curves, x, lowest=lowest)]
+    leaders = [quoted(label) for label in near.index[near]]
+    suffix = " in every seed" if len(values) > 1 else ""
     if not leaders:
         return [f"{where} no method is best{suffix}."]
     if len(leaders) == 1:
         return [f"{where} {leaders[0]} is best{suffix}."]
-    if len(leaders) == len(labels):
+    if len(leaders) == len(near):
         return [f"{where} all are within {TIE:g} of the best{suffix}."]
     return [f"{where} {join(leaders)} are best{suffix}, within {TIE:g} of each other."]
 

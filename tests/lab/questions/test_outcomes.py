@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, best, best_at, join, outcome, outcomes, rises, undefined
+from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, best_at, join, outcome, outcomes, rises, undefined
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,23 @@ def curves(**values):
     return {label: {seed: {64: value} for seed, value in enumerate(each)} for label, each in values.items()}
 
 
-def test_best_needs_a_lead_larger_than_a_tie_in_every_seed():
-    assert best(curves(a=[2.0, 2.0], b=[2.0 + 2 * TIE, 2.0 + 2 * TIE]), 64, lowest=True) == ["a"]
-    assert best(curves(a=[2.0, 2.0], b=[2.0 + TIE / 2, 2.0 + 2 * TIE]), 64, lowest=True) == ["a"]
-    assert best(curves(a=[2.0, 2.0], b=[2.0 + TIE / 2, 2.0 + TIE / 2]), 64, lowest=True) == ["a", "b"]
-    assert best(curves(a=[2.0, 3.0], b=[3.0, 2.0]), 64, lowest=True) == []
-    assert best(curves(a=[0.5], b=[0.9]), 64, lowest=False) == ["b"]
-    assert best(curves(a=[2.0]), 64, lowest=True) == []
-    assert best(curves(a=[2.0], b=[math.nan]), 64, lowest=True) == []
+@pytest.mark.parametrize(
+    ("a", "b", "sentences"),
+    [
+        ([2.0, 2.0], [2.0 + 2 * TIE, 2.0 + 2 * TIE], ["Here a is best in every seed."]),
+        ([2.0, 2.0], [2.0 + TIE / 2, 2.0 + 2 * TIE], ["Here a is best in every seed."]),
+        ([2.0, 2.0], [2.0 + TIE / 2, 2.0 + TIE / 2], ["Here all are within 0.02 of the best in every seed."]),
+        ([2.0, 3.0], [3.0, 2.0], ["Here no method is best in every seed."]),
+        ([2.0], [], []),
+        ([2.0], [math.nan], []),
+    ],
+)
+def test_best_needs_a_lead_larger_than_a_tie_in_every_seed(a, b, sentences):
+    assert best_at(curves(a=a, b=b), 64, "Here") == sentences
+
+
+def test_best_accuracy_is_the_highest():
+    assert best_at(curves(a=[0.5], b=[0.9]), 64, "Here", lowest=False) == ["Here b is best."]
 
 
 def test_a_tie_is_not_given_a_winner():
