@@ -1,15 +1,8 @@
-"""Floor 4: plotly figures of arrays and tensors.
+"""Plotly figures of arrays and tensors.
 
     from alibi_viz import figures
     figures.slope_figure(av.alibi_slopes(8)).show()
     figures.bias_figure(av.alibi_bias(slopes, 64), ~av.causal_mask(64)).write_html("bias.html")
-
-- `attention_figure(tokens, trace, other)`: content + bias = logits -> weights of one head
-- `bias_figure(bias, masked)`: the weight that the bias of each head leaves to each key, or the bias itself
-- `panel_figure(panel)`: one measurement of several methods, such as loss against length
-- `race_figure(panel, losses, steps)`: training curves beside a panel
-- `slope_figure(slopes)`: slopes and half-lives
-- `surgery_figure(panel, distance)`: a model with changed slopes
 
 One file per figure. `blank()` creates every trace and axis that the figure will ever need; `draw(figure, ...)` fills in
 the data in one `batch_update`. The same `draw` serves a plain `go.Figure` and the live `FigureWidget` of an app, which
@@ -20,15 +13,15 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "attention_figure": "attention",
-    "bias_figure": "bias",
-    "panel_figure": "panel",
-    "race_figure": "race",
-    "slope_figure": "slopes",
-    "surgery_figure": "surgery",
+    "attention_figure": "attention",  # content + bias = logits -> weights of one head
+    "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
+    "comparison_figure": "comparison",  # checked attention weights beside the correct ones
+    "panel_figure": "panel",  # one measurement of several methods, such as loss against length
+    "race_figure": "race",  # training curves beside a panel
+    "slope_figure": "slopes",  # slopes and half-lives
+    "surgery_figure": "surgery",  # a model with changed slopes
 }
-
-__all__ = ["attention_figure", "bias_figure", "panel_figure", "race_figure", "slope_figure", "surgery_figure"]
+__all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 
 
 def __getattr__(name: str) -> Any:  # on first use, so that one figure does not load the others

@@ -26,13 +26,6 @@ def update_changed(target: Any, **properties: Any) -> None:
     """`target.update(**properties)` for a plotly object, without the properties that have these values already.
 
     plotly validates every value that it is given, equal or not: 0.2 ms each.
-
-    >>> import plotly.graph_objects as go
-    >>> from alibi_viz.figures.arrays import update_changed
-    >>> layout = go.Layout()
-    >>> update_changed(layout, width=300)
-    >>> layout.width
-    300
     """
     for name, value in properties.items():
         if not np.array_equal(target[name], value):

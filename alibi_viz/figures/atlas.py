@@ -57,7 +57,7 @@ class Atlas:
 
     @cached_property
     def side(self) -> int:
-        """The width and height of a tile, in pixels on the page."""
+        """The width and height of a tile."""
         return self._side(self.columns)
 
     @property
@@ -94,33 +94,22 @@ class Atlas:
             x, y = (int(at * _DENSITY) for at in self.corner(tile))
             sheet[y : y + side + 2 * _FRAME, x : x + side + 2 * _FRAME] = _MASKED
             sheet[y + _FRAME : y + _FRAME + side, x + _FRAME : x + _FRAME + side] = pixels
-        image = Image.fromarray(sheet, mode="P")
-        gray = theme.MASKED_RGBA
-        image.putpalette(bytes(3) + bytes(gray[:3]) + palette.tobytes())
-        file = io.BytesIO()
-        image.save(file, "PNG", transparency=bytes([0, gray[3]]), compress_level=1)
+        image, file = Image.fromarray(sheet, mode="P"), io.BytesIO()
+        image.putpalette(bytes(3) + bytes(theme.MASKED_RGBA[:3]) + palette.tobytes())
+        image.save(file, "PNG", transparency=bytes([0, theme.MASKED_RGBA[3]]), compress_level=1)
         return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
     def visible_cells(self, length: int) -> NDArray[np.int64]:
-        """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells.
-
-        >>> from alibi_viz.figures.atlas import Atlas
-        >>> len(Atlas(8).visible_cells(256)), len(Atlas(32).visible_cells(256))
-        (256, 132)
-        """
+        """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells."""
         side = int(self.side * _DENSITY)
         return np.arange(length) if length <= side else _centers(length, side)
 
     def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
-        """Evenly spaced positions 0 <= p < length such that tiles * len(positions)^2 is at most `limit`.
-
-        All positions if they fit; at least one.
+        """Evenly spaced positions 0 <= p < length, at least one, such that tiles * len(positions)^2 <= `limit`.
 
         >>> from alibi_viz.figures.atlas import Atlas
-        >>> Atlas(16).hover_cells(8, 1024).tolist()
-        [0, 1, 2, 3, 4, 5, 6, 7]
-        >>> Atlas(16).hover_cells(8, 256).tolist()
-        [1, 3, 5, 7]
+        >>> Atlas(16).hover_cells(8, 1024).tolist(), Atlas(16).hover_cells(8, 256).tolist()
+        ([0, 1, 2, 3, 4, 5, 6, 7], [1, 3, 5, 7])
         """
         side = max(1, math.isqrt(limit // self.tiles))
         step = math.ceil(length / side)

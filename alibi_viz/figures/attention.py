@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
-from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import attention_layout as layout
@@ -26,7 +25,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def attention_figure(tokens: Sequence[str], trace: AttentionTrace, other: AttentionTrace, **options: Any) -> go.Figure:
-    """Draw an attention trace as a plain plotly figure. The arguments are those of `draw`.
+    """An attention trace as a plain plotly figure. The arguments are those of `draw`.
 
     >>> from alibi_viz import figures
     >>> q = k = torch.zeros(1, 1, 2, 4)
@@ -64,8 +63,9 @@ def draw(
         bias_name: the title of the bias panel.
         page_width: pixels available for the figure; they decide its height and the number of labels.
     """
-    steps = np.stack([_array(step) for step in (trace.content, trace.bias, trace.logits, trace.weights)])
-    others = _array(other.weights)  # [heads, query, key]; steps are [4, heads, query, key]
+    arrays = (trace.content, trace.bias, trace.logits, trace.weights, other.weights)
+    *steps, others = (np.round(as_array(array[0]), 5) for array in arrays)  # more digits are never visible
+    steps = np.stack(steps)  # [4, heads, query, key]; others are [heads, query, key]
     heads, length = others.shape[:2]
     pairs = _pairs(tokens)
     head, query = head % heads, query % length
@@ -75,9 +75,8 @@ def draw(
         _draw_matrices(figure, pairs, steps[:, head], head, query)
         _draw_heads(figure, pairs[query], steps[:, :, query], head)
         _draw_query(figure, pairs[query], steps[:, head, query], others[head, query])
-        update_changed(
-            figure.data[OTHER], hovertemplate=f"%{{hovertext}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
-        )
+        hover = f"%{{hovertext}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
+        update_changed(figure.data[OTHER], hovertemplate=hover)
         highest = max(steps[WEIGHTS, :, query].max(), others[:, query].max())  # of all heads, for a steady axis
         update_changed(figure.layout[name("yaxis", BARS)], range=[0, 1.08 * highest])
         word = f"query {query} {quoted(tokens[query], 16)}"
@@ -107,10 +106,9 @@ def _draw_scale(figure: go.Figure, content: NDArray[np.float64]) -> None:
     limit = max(4, math.ceil(1.5 * float(np.abs(content).max())))
     ticks = [-limit, -limit / 2, 0, limit / 2, limit]
     labels = [f"≤ {-limit:g}", *(f"{tick:g}" for tick in ticks[1:-1]), f"≥ {limit:g}"]
+    labels = [text.replace("-", _MINUS) for text in labels]
     update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
-    update_changed(
-        figure.layout.coloraxis.colorbar, tickvals=ticks, ticktext=[text.replace("-", _MINUS) for text in labels]
-    )
+    update_changed(figure.layout.coloraxis.colorbar, tickvals=ticks, ticktext=labels)
 
 
 def _draw_matrices(
@@ -139,29 +137,18 @@ def _draw_query(
     keys, masked = np.arange(len(pairs)), _masked(steps)
     figure.data[BARS].update(x=keys, y=_with_gaps(steps, WEIGHTS), hovertext=pairs, customdata=_numbers(steps))
     figure.data[OTHER].update(x=keys, y=np.where(masked, np.nan, others), hovertext=pairs)
-    masked_keys = keys[masked]
-    ends = (masked_keys[0] - 0.5, masked_keys[-1] + 0.5) if len(masked_keys) else (0, 0)
-    figure.layout.shapes[BARS].update(x0=float(ends[0]), x1=float(ends[1]))
+    hidden = keys[masked].tolist()
+    figure.layout.shapes[BARS].update(x0=hidden[0] - 0.5 if hidden else 0, x1=hidden[-1] + 0.5 if hidden else 0)
 
 
 def _titles(query: str, names: tuple[str, str], bias_name: str, heads: int, masked: bool) -> list[str]:
     """The title of each panel."""
-    bars, diamonds = (
-        f'<span style="color:{color}">{sign}</span>' for color, sign in zip(theme.COLORS[:2], "■◇", strict=True)
-    )
-    gray = f'<br><span style="color:{theme.MASKED}">■</span> masked' if masked else ""
-    return [
-        f"content, q · k / √d{gray}",
-        f"+  {bias_name}",
-        "=  logits",
-        "→  softmax: weights",
-        "in every head" if heads > 1 else "in the only head",
-        f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}",
-    ]
-
-
-def _array(step: Tensor) -> NDArray[np.float64]:
-    return np.round(as_array(step[0]), 5)  # more digits are never visible, but would be sent to the browser
+    signs = zip((*theme.COLORS[:2], theme.MASKED), "■◇■", strict=True)
+    bars, diamonds, gray = (f'<span style="color:{color}">{sign}</span>' for color, sign in signs)
+    content = f"content, q · k / √d{f'<br>{gray} masked' if masked else ''}"
+    every = "in every head" if heads > 1 else "in the only head"
+    selected = f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}"
+    return [content, f"+  {bias_name}", "=  logits", "→  softmax: weights", every, selected]
 
 
 def _masked(steps: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -185,16 +172,13 @@ def _numbers(steps: NDArray[np.float64]) -> NDArray[np.object_]:
 
 def _pairs(tokens: Sequence[str]) -> NDArray[np.object_]:
     """For the hover texts: every query with every key, [query, key]."""
-    names = [f"{at} {full(token)}" for at, token in enumerate(tokens)]
-    pairs = [
-        [f"query {query}<br>key {key}<br>distance {abs(i - j)}" for j, key in enumerate(names)]
-        for i, query in enumerate(names)
-    ]
+    names = [(at, f"{at} {full(token)}") for at, token in enumerate(tokens)]
+    pairs = [[f"query {query}<br>key {key}<br>distance {abs(i - j)}" for j, key in names] for i, query in names]
     return np.array(pairs, dtype=object)
 
 
 def _spread(length: int, limit: int, keep: int | None = None) -> list[int]:
-    """Every n-th position, at most `limit` of them. `keep` is always one of them and replaces its neighbors.
+    """Every n-th position, about `limit` of them. `keep` is always one of them and replaces its neighbors.
 
     >>> _spread(10, 5), _spread(10, 5, keep=3)
     ([0, 2, 4, 6, 8], [0, 3, 6, 8])

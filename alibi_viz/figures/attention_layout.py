@@ -56,12 +56,7 @@ def height(page_width: int) -> int:
 
 
 def max_labels(page_width: int) -> tuple[int, int]:
-    """How many labels fit below a matrix and beside it, on a page of this width in pixels.
-
-    >>> from alibi_viz.figures.attention_layout import max_labels
-    >>> max_labels(880), max_labels(600)
-    ((20, 20), (12, 14))
-    """
+    """How many labels fit below a matrix and beside it, on a page of this width in pixels."""
     return max(1, int(_column_width(page_width) / _LABEL)), int(_side(page_width) / _LABEL)
 
 

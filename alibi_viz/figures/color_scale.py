@@ -66,16 +66,15 @@ class ColorScale:
 
     @property
     def axis(self) -> dict[str, object]:
-        """Properties of a plotly `coloraxis` whose color bar shows this scale."""
+        """Properties of a plotly `coloraxis` with this scale."""
         colors = self.palette[:: (NUM_COLORS - 1) // 36].tolist()
         stops = [[at / (len(colors) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(colors)]
         return {"cmin": 0, "cmax": 1, "colorscale": stops}
 
     @property
     def bar(self) -> dict[str, object]:
-        """Properties of the color bar of `axis`: the labels and where they are."""
-        ticks = self.ticks()
-        style = ".0%" if self.kind == "weight" else ".3g"
+        """Properties of the color bar of `axis`."""
+        ticks, style = self.ticks(), ".0%" if self.kind == "weight" else ".3g"
         labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
         return {"tickvals": self.fraction(ticks).tolist(), "ticktext": labels}
 
@@ -93,9 +92,7 @@ class ColorScale:
 
     def _transform(self, values: ArrayLike) -> NDArray[np.floating]:
         value = np.asarray(values)
-        if self.kind != "logarithmic":
-            return value
-        return np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
+        return value if self.kind != "logarithmic" else np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
 
 
 WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")

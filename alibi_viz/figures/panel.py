@@ -37,7 +37,7 @@ _CHANCE_HEIGHT, _MARK_HEIGHT = 0.07, 0.22  # shares of the plot's height that th
 
 
 def panel_figure(panel: Panel) -> go.Figure:
-    """One panel as a figure of its own. Raises ValueError for more than seven methods.
+    """One panel as a plain plotly figure. Raises ValueError for more than seven methods.
 
     >>> from alibi_viz.figures.panel import panel_figure
     >>> question = lab.find_question("longer windows")
@@ -86,11 +86,10 @@ def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
         figure.add_shape(type="line", line={**_DOTTED, "color": theme.COLORS[0], "width": 1}, visible=False, **span)
     figure.add_shape(type="line", line=_DOTTED, xref="x2 domain", x0=0, x1=1, yref="y2", visible=False, layer="below")
     add_title(figure, "", left=0)
+    label: dict[str, object] = {"text": "", "showarrow": False, "font_size": 11, "visible": False, "xref": "x2 domain"}
     for _ in range(MARKS):
-        place: dict[str, object] = {"xref": "x2 domain", "xanchor": "right", "yref": "y2 domain", "yanchor": "middle"}
-        figure.add_annotation(text="", showarrow=False, textangle=-90, font_size=11, visible=False, **place)
-    place = {"xref": "x2 domain", "xanchor": "left", "yref": "y2", "yanchor": "bottom"}
-    figure.add_annotation(text="", showarrow=False, font_size=11, visible=False, **place)
+        figure.add_annotation(label, xanchor="right", yref="y2 domain", yanchor="middle", textangle=-90)
+    figure.add_annotation(label, xanchor="left", yref="y2", yanchor="bottom")
     figure.update_layout(
         showlegend=True,
         legend={"yref": "container", "y": 1, "yanchor": "top"},
@@ -109,10 +108,10 @@ def add_title(figure: go.Figure, text: str, left: float) -> None:
 
 
 def draw(figure: go.Figure, slots: Sequence[str], panel: Panel, *, domain: tuple[float, float] = FULL_WIDTH) -> None:
-    """Put a panel into a figure made by `blank`, plain or live.
+    """Draw a panel into a figure from `blank`, plain or live.
 
     Args:
-        figure: is changed in place.
+        figure: the figure.
         slots: the method in each slot, "" for none.
         panel: what to draw. Methods without a slot are left out.
         domain: the left and right end of the panel, as shares of the width.
@@ -143,12 +142,9 @@ def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
     """The properties of the trace of one kind."""
     open_symbol = {"color": color, "symbol": f"{symbol.removesuffix('-open')}-open", "size": 13, "line": {"width": 2}}
     thin_dots = {"color": color, "width": 1, "dash": "dot"}
+    line, marker = {"color": color, "dash": dash, "width": 2}, {"color": color, "symbol": symbol, "size": 8}
     styles: dict[str, dict[str, object]] = {
-        "mean": {
-            "mode": "lines+markers",
-            "line": {"color": color, "dash": dash, "width": 2},
-            "marker": {"color": color, "symbol": symbol, "size": 8},
-        },
+        "mean": {"mode": "lines+markers", "line": line, "marker": marker},
         "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
         "published": {"mode": "lines", "line": thin_dots, "opacity": 0.8},
         "guesses": {"mode": "lines+markers", "line": thin_dots, "marker": open_symbol},
@@ -158,11 +154,11 @@ def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
 
 def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None, panel: Panel) -> None:
     """The traces of one slot, one of each kind."""
+    mean, *others = traces
     if curves is None:
         for trace in traces:
             trace.visible = False
         return
-    mean, *others = traces
     xs, values = _finite([curves.mean])
     if not len(xs):  # plotly leaves a trace without points out of the legend
         xs, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
@@ -180,9 +176,8 @@ def _draw_lines(figure: go.Figure, panel: Panel, ends: tuple[float, float]) -> N
     shade, length, *marks, chance = figure.layout.shapes[: MARKS + 3]
     _, *labels, chance_label = figure.layout.annotations[: MARKS + 2]
     shade.visible = length.visible = panel.length is not None
-    if panel.length is not None:
-        shade.update(x0=panel.length, x1=ends[1])
-        length.update(x0=panel.length, x1=panel.length)
+    length.update(x0=panel.length, x1=panel.length)
+    shade.update(x0=panel.length, x1=ends[1])
     inside = [(text, x) for text, x in panel.marks.items() if ends[0] < x < ends[1]]
     for number, (line, label) in enumerate(zip(marks, labels, strict=True)):
         line.visible = label.visible = number < len(inside)
@@ -199,16 +194,13 @@ def _draw_lines(figure: go.Figure, panel: Panel, ends: tuple[float, float]) -> N
 
 def _finite(curves: Iterable[Points]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The x and y of several curves in one trace, with a NaN between two. Undefined points are left out."""
-    xs: list[float] = []
-    values: list[float] = []
+    gap = (np.nan, np.nan)
+    pairs: list[tuple[float, float]] = []
     for points in curves:
         finite = [(x, value) for x, value in points.items() if np.isfinite(value)]
-        if finite and xs:
-            xs.append(np.nan)
-            values.append(np.nan)
-        xs += [float(x) for x, _ in finite]
-        values += [float(value) for _, value in finite]
-    return np.array(xs), np.array(values)
+        pairs += [gap, *finite] if finite and pairs else finite
+    xs, values = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
+    return xs, values
 
 
 def _legend_name(name: str, points: Points) -> str:
@@ -245,15 +237,14 @@ def _value_at(points: Points, x: float) -> float:
 
 def _all_points(panel: Panel) -> list[Points]:
     """Every curve that is drawn."""
-    each = panel.curves.values()
-    return [points for c in each for points in (c.mean, *c.seeds, *c.published, c.guesses)]
+    return [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published, c.guesses)]
 
 
 def _value_range(panel: Panel) -> list[float]:
     """A range that ends at multiples of `panel.step` and includes every point, so that the axis seldom changes."""
-    values = np.array([value for points in _all_points(panel) for value in points.values() if np.isfinite(value)])
-    if not len(values):
+    values = [value for points in _all_points(panel) for value in points.values() if np.isfinite(value)]
+    if not values:
         return [panel.low, panel.high]
     scale = 1 / panel.step
-    low, high = np.floor(values.min() * scale - 0.2) / scale, np.ceil(values.max() * scale + 0.2) / scale
+    low, high = np.floor(min(values) * scale - 0.2) / scale, np.ceil(max(values) * scale + 0.2) / scale
     return [float(min(low, panel.low)), float(max(high, panel.high))]

@@ -14,7 +14,7 @@ from alibi_viz.figures import panel as panels
 from alibi_viz.figures.panel import STYLES, assign_slots
 from alibi_viz.panel import Panel
 
-__all__ = ["MAX_POINTS", "blank", "draw", "race_figure", "thinned"]
+__all__ = ["MAX_POINTS", "blank", "draw", "group_means", "race_figure"]
 
 MAX_POINTS = 80  # of one curve: averages out the noise of single batches, and keeps updates small
 _LEFT, _RIGHT = (0.0, 0.44), (0.56, 1.0)  # shares of the width
@@ -25,7 +25,7 @@ _POWERS = range(0, 40, 3)  # of ten, for a training that diverges
 
 
 def race_figure(panel: Panel, losses: Mapping[str, Sequence[float]], steps: int, *, unit: str = "byte") -> go.Figure:
-    """The figure of one race. The arguments are those of `draw`; the methods of the panel, at most seven, get a slot.
+    """One race as a plain plotly figure. The arguments are those of `draw`; the panel has at most seven methods.
 
     >>> from alibi_viz.figures.race import race_figure
     >>> from alibi_viz.panel import Curves
@@ -59,10 +59,10 @@ def draw(
     steps: int,
     unit: str = "byte",
 ) -> None:
-    """Put the state of a race into a figure made by `blank`, plain or live.
+    """Draw the state of a race into a figure from `blank`, plain or live.
 
     Args:
-        figure: is changed in place.
+        figure: the figure.
         slots: the method in each slot, "" for none.
         panel: what to show about the models.
         losses: {method: bits at each training step so far}; None gives the panel the whole width.
@@ -70,32 +70,26 @@ def draw(
         unit: the losses are bits per this.
     """
     group = math.ceil(steps / MAX_POINTS)
-    curves = {name: thinned(values, group) for name, values in (losses or {}).items()}
+    curves = {name: group_means(values, group) for name, values in (losses or {}).items()}
     with figure.batch_update():
         for trace, name in zip(figure.data[-len(slots) :], slots, strict=True):
             trace.visible = name in curves
             if name in curves:
                 trace.update(x=curves[name][0], y=curves[name][1], name=name, legendgroup=name)
-        show_losses = losses is not None
-        panels.draw(figure, slots, panel, domain=_RIGHT if show_losses else panels.FULL_WIDTH)
-        figure.layout.annotations[-1].visible = show_losses
-        figure.layout.xaxis.update(
-            range=[0, steps], visible=show_losses, domain=_LEFT if show_losses else panels.HIDDEN
-        )
-        low, high = _loss_range([bits for _, bits in curves.values()])
-        figure.layout.yaxis.update(
-            range=[math.log10(low), math.log10(high)],
-            title_text=f"bits per {unit}",
-            visible=show_losses,
-            **_loss_ticks(low, high),
-        )
+        visible = losses is not None
+        left, right = (_LEFT, _RIGHT) if visible else (panels.HIDDEN, panels.FULL_WIDTH)
+        panels.draw(figure, slots, panel, domain=right)
+        figure.layout.annotations[-1].visible = visible
+        figure.layout.xaxis.update(range=[0, steps], visible=visible, domain=left)
+        figure.layout.yaxis.update(title_text=f"bits per {unit}", visible=visible)
+        figure.layout.yaxis.update(_loss_axis([bits for _, bits in curves.values()]))
 
 
-def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def group_means(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The middle of each `group` of steps, counted from 1, and the mean loss in it; the last group may be short.
 
-    >>> from alibi_viz.figures.race import thinned
-    >>> thinned([8, 6, 4, 2, 1], group=2)
+    >>> from alibi_viz.figures.race import group_means
+    >>> group_means([8, 6, 4, 2, 1], group=2)
     (array([1.5, 3.5, 5. ]), array([7., 3., 1.]))
     """
     losses = np.asarray(values, dtype=np.float64)
@@ -105,16 +99,14 @@ def thinned(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray
     return starts + (sizes + 1) / 2, means
 
 
-def _loss_range(curves: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """A range that includes every point, in quarters of an octave, so that the axis seldom changes."""
+def _loss_axis(curves: Sequence[NDArray[np.float64]]) -> dict[str, object]:
+    """An axis that includes every point and ends at quarters of an octave, so that it seldom changes."""
     points = np.concatenate([np.array([2.1, 8.5]), *curves])
     octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" reaches a loss of 0, which has no logarithm
-    return float(2 ** (np.floor(octaves.min()) / 4)), float(2 ** (np.ceil(octaves.max()) / 4))
-
-
-def _loss_ticks(low: float, high: float) -> dict[str, object]:
-    """Fewer ticks on an axis that spans more."""
+    low, high = 2 ** (np.floor(octaves.min()) / 4), 2 ** (np.ceil(octaves.max()) / 4)
     if high >= 1000 * low:
-        return {"tickvals": [10.0**power for power in _POWERS], "ticktext": [f"10<sup>{p}</sup>" for p in _POWERS]}
-    values = _TICKS if high < 20 * low else _SPARSE_TICKS
-    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+        ticks = {"tickvals": [10.0**power for power in _POWERS], "ticktext": [f"10<sup>{p}</sup>" for p in _POWERS]}
+    else:
+        values = _TICKS if high < 20 * low else _SPARSE_TICKS
+        ticks = {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}
+    return {"range": [math.log10(low), math.log10(high)], **ticks}

@@ -5,7 +5,6 @@ ln 2 / slope, so the right-hand axis shows the same points in tokens, in reverse
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array
 
-__all__ = ["blank", "draw", "slope_figure"]
+__all__ = ["blank", "draw", "power_ticks", "slope_figure"]
 
 _MAIN, _OTHER, _TOKENS = range(3)
 _HOVER = (
@@ -25,7 +24,7 @@ _MARGIN = 0.04  # space above the steepest and below the flattest slope, as a fr
 
 
 def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, **names: str) -> go.Figure:
-    """Draw slopes as a plain plotly figure. The arguments are those of `draw`.
+    """Slopes as a plain plotly figure. The arguments are those of `draw`.
 
     >>> from alibi_viz import figures
     >>> figures.slope_figure([0.5, 0.25]).data[0].y
@@ -48,15 +47,10 @@ def blank() -> go.Figure:
     figure.data[_MAIN].hovertemplate = figure.data[_OTHER].hovertemplate = _HOVER
     figure.update_layout(
         showlegend=True,
-        xaxis={"title": {"text": "head"}, "showgrid": False},
-        yaxis={"title": {"text": "slope m"}, "type": "log"},
-        yaxis2={
-            "title": {"text": "half-life, ln 2 / m, in tokens"},
-            "type": "log",
-            "overlaying": "y",
-            "side": "right",
-            "showgrid": False,
-        },
+        xaxis={"title_text": "head", "showgrid": False},
+        yaxis={"title_text": "slope m", "type": "log"},
+        yaxis2={"type": "log", "overlaying": "y", "side": "right", "showgrid": False},
+        yaxis2_title_text="half-life, ln 2 / m, in tokens",
     )
     return figure
 
@@ -82,22 +76,12 @@ def draw(
     size = 9 if max(len(slope), len(others)) <= 32 else 6
     with figure.batch_update():
         figure.data[_MAIN].update(x=heads, y=slope, customdata=_in_tokens(slope), name=name, marker_size=size)
-        figure.data[_OTHER].update(
-            x=heads[: len(others)],
-            y=others,
-            customdata=_in_tokens(others),
-            name=other_name,
-            marker_size=size + 2,
-            visible=other is not None,
-        )
+        shared = {"x": heads[: len(others)], "y": others, "customdata": _in_tokens(others)}
+        figure.data[_OTHER].update(shared, name=other_name, marker_size=size + 2, visible=other is not None)
         figure.data[_TOKENS].update(x=heads[:1], y=math.log(2) / slope[:1])
         figure.layout.xaxis.update(range=[0.4, len(slope) + 0.6], dtick=max(1, math.ceil(len(slope) / 16)), tick0=1)
-        powers = _every_nth(range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1), 9)
-        figure.layout.yaxis.update(
-            range=[math.log10(low), math.log10(high)],
-            tickvals=[2.0**power for power in powers],
-            ticktext=[_as_fraction(power) for power in powers],
-        )
+        powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+        figure.layout.yaxis.update(range=[math.log10(low), math.log10(high)], **power_ticks(powers))
         shortest, longest = math.log(2) / high, math.log(2) / low
         tokens = _round_numbers(shortest, longest)
         figure.layout.yaxis2.update(
@@ -108,7 +92,7 @@ def draw(
 
 
 def _in_tokens(slopes: np.ndarray) -> np.ndarray:
-    """Half-life and reach of each head, float64 [heads, 2]."""
+    """Half-life and reach of each head, [heads, 2]."""
     return np.stack([math.log(2) / slopes, 4 / slopes], axis=1)
 
 
@@ -124,16 +108,19 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [number for number in numbers if low <= number <= high]
 
 
-def _every_nth(numbers: range, limit: int) -> Sequence[int]:
-    return numbers[:: max(1, math.ceil(len(numbers) / limit))]
+def power_ticks(powers: range) -> dict[str, object]:
+    """At most nine ticks of an axis at these powers of two, written as fractions if they are short.
 
-
-def _as_fraction(power: int) -> str:
-    """2^power as a fraction if that is short.
-
-    >>> _as_fraction(-8), _as_fraction(0), _as_fraction(-20)
-    ('1/256', '1', '2<sup>-20</sup>')
+    >>> power_ticks(range(-8, 1, 8)), power_ticks(range(-20, -19))["ticktext"]
+    ({'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}, ['2<sup>-20</sup>'])
     """
-    if power == 0:
-        return "1"
-    return f"1/{2**-power}" if -10 <= power < 0 else f"2<sup>{power}</sup>"
+    texts = {power: f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in range(-10, 11)}
+    powers = _every_nth(powers, 9)
+    return {
+        "tickvals": [2.0**power for power in powers],
+        "ticktext": [texts.get(power, f"2<sup>{power}</sup>") for power in powers],
+    }
+
+
+def _every_nth(numbers: range, limit: int) -> range:
+    return numbers[:: max(1, math.ceil(len(numbers) / limit))]

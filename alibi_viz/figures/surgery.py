@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from alibi_viz.figures import panel as panels
 from alibi_viz.figures import theme
+from alibi_viz.figures.slopes import power_ticks
 from alibi_viz.panel import Panel
 
 __all__ = ["AFTER", "BEFORE", "blank", "draw", "surgery_figure"]
@@ -21,7 +22,7 @@ _HOVER = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<ex
 
 
 def surgery_figure(panel: Panel, distance: ArrayLike, changed_distance: ArrayLike | None = None) -> go.Figure:
-    """The figure of one model. The arguments are those of `draw`.
+    """One model as a plain plotly figure. The arguments are those of `draw`.
 
     >>> from alibi_viz.figures.surgery import surgery_figure
     >>> from alibi_viz.panel import Curves
@@ -46,19 +47,17 @@ def blank() -> go.Figure:
     line = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
     figure.add_shape(type="line", xref="x domain", x0=0, x1=1, yref="y", line=line)
     panels.add_title(figure, "How far back each head looks", left=_LEFT[0])
-    x_title = {"text": "head, layer by layer"}
-    figure.update_layout(
-        xaxis={"domain": _LEFT, "visible": True, "title": x_title, "showgrid": False, "tickangle": 0},
-        yaxis={"visible": True, "title": {"text": "mean distance, tokens (dotted: L)"}, "type": "log"},
-    )
-    return figure
+    x_axis = {"domain": _LEFT, "visible": True, "showgrid": False, "tickangle": 0}
+    figure.update_layout(xaxis=x_axis, xaxis_title_text="head, layer by layer")
+    y_title = "mean distance, tokens (dotted: L)"
+    return figure.update_layout(yaxis={"visible": True, "type": "log", "title_text": y_title})
 
 
 def draw(figure: go.Figure, panel: Panel, distance: ArrayLike, changed_distance: ArrayLike | None = None) -> None:
-    """Put a model before and after a change into a figure made by `blank`, plain or live.
+    """Draw a model before and after a change into a figure from `blank`, plain or live.
 
     Args:
-        figure: is changed in place.
+        figure: the figure.
         panel: the loss at each length, with the curves `BEFORE` and, if there was a change, `AFTER`.
         distance: tokens, [layers, heads]: the mean distance of the keys that each head attends to.
         changed_distance: the same after the change; None if there was none.
@@ -84,19 +83,12 @@ def draw(figure: go.Figure, panel: Panel, distance: ArrayLike, changed_distance:
 
 def _head_label(layer: int, head: int, *, number_heads: bool) -> str:
     """The number of the head, and of its layer below the first head."""
-    number = f"{head}" if number_heads else ""
-    if head > 1:
-        return number
-    return f"{number}<br>{f'layer {layer}' if number_heads else layer}"
+    first = f"<br>{'layer ' if number_heads else ''}{layer}" if head == 1 else ""
+    return f"{head if number_heads else ''}{first}"
 
 
 def _distance_axis(distances: np.ndarray, length: int) -> dict[str, object]:
     """A logarithmic axis that includes every head and the training length, with ticks at powers of two."""
     points = np.concatenate([distances[np.isfinite(distances)], [1.0, 2 * length]]).clip(0.05)
     low, high = int(np.floor(np.log2(points.min()))), int(np.ceil(np.log2(points.max())))
-    powers = range(low, high + 1, max(1, (high - low) // 8 + 1) if high - low > 8 else 1)
-    return {
-        "range": [low * np.log10(2), high * np.log10(2)],
-        "tickvals": [2.0**power for power in powers],
-        "ticktext": [f"{2**power:g}" if power >= 0 else f"1/{2**-power}" for power in powers],
-    }
+    return {"range": [low * np.log10(2), high * np.log10(2)], **power_ticks(range(low, high + 1))}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from plotly.colors import sequential
 
 __all__ = [
     "COLORS",
@@ -37,18 +38,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross")
 # Blue below zero, orange above, white at zero: for ranges [-a, a] only. Lightness decreases evenly on both sides,
 # so the distance from zero can be read in a grayscale print.
 DIVERGING = ("#0B2A5B", "#1F5FA8", "#5B9BD0", "#AFD0E8", "#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")
-SEQUENTIAL = (
-    "#00224E",
-    "#123570",
-    "#3B496C",
-    "#575D6D",
-    "#707173",
-    "#8A8678",
-    "#A59C74",
-    "#C3B369",
-    "#E1CC55",
-    "#FEE838",
-)
+SEQUENTIAL = tuple(sequential.Cividis)
 # Half-transparent gray, different from zero and from every color of the scales. Captions explain what is masked.
 MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
@@ -58,22 +48,16 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 _KEY, _LETTER = 42, 6.7  # pixels: a legend entry without its text, and one letter of it
 _LINE = "rgba(128, 128, 128, 0.30)"
 _TRANSPARENT = "rgba(0, 0, 0, 0)"
-_AXIS = {
-    "gridcolor": _LINE,
-    "zeroline": False,
-    "linecolor": _LINE,
-    "ticks": "outside",
-    "ticklen": 4,
-    "tickcolor": _LINE,
-}
+_AXIS = {"gridcolor": _LINE, "zeroline": False, "linecolor": _LINE, "ticks": "outside", "ticklen": 4}
+_AXIS |= {"tickcolor": _LINE, "title": {"standoff": 8}}
 _TEMPLATE = go.layout.Template(
     layout={
         "paper_bgcolor": _TRANSPARENT,
         "plot_bgcolor": _TRANSPARENT,
         "font": {"family": _FONT, "size": 12, "color": INK},
         "colorway": COLORS,
-        "xaxis": _AXIS | {"title": {"standoff": 8}},
-        "yaxis": _AXIS | {"title": {"standoff": 8}},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
         "margin": {"l": 60, "r": 24, "t": 40, "b": 48},
         "hoverlabel": {"bgcolor": INK, "bordercolor": "#888888", "font": {"color": "white", "family": _FONT}},
         "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "bgcolor": _TRANSPARENT},
@@ -109,14 +93,7 @@ def legend_rows(names: Iterable[str], width: float) -> int:
 
 
 def blank(height: int, **layout: object) -> go.Figure:
-    """An empty figure in the common style, `height` pixels high and as wide as the page.
-
-    `layout` holds further plotly layout properties.
-
-    >>> from alibi_viz.figures import theme
-    >>> theme.blank(300, showlegend=False).layout.height
-    300
-    """
+    """An empty figure in the common style, as wide as the page. `layout` are further plotly layout properties."""
     return go.Figure(layout={"template": _TEMPLATE, "height": height, "autosize": True, **layout})
 
 

@@ -1,6 +1,6 @@
-"""Floor 5: the apps. `from alibi_viz import widgets; widgets.SlopeExplorer()`.
+"""The apps, imported on first use: `from alibi_viz import widgets; widgets.SlopeExplorer()`.
 
-Every app is an `App` (core/app.py): state in traits, controls, one figure, a caption. Apps are imported on first use.
+Every app is an `App` (core/app.py): state in traits, controls, one figure, a caption.
 """
 
 from importlib import import_module

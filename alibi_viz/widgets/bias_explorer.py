@@ -35,7 +35,11 @@ _UNIFORM = 0.04  # a head that spans at most this share of the color scale looks
 _ENDS = (0, -1)  # the first and the last query: in every form their biases include the extremes of all queries
 _SAME_WEIGHTS = "Each row differs from the relative form by a constant, so the softmax gives the same weights."
 _LAST_KEYS = "Without a mask every query favors the last keys, whatever its own position."
-_SPLIT_CAUSAL = "Under a causal mask the heads that look ahead see only their own position."
+_NOTES_WITH_MASK = {
+    "key": [_SAME_WEIGHTS],
+    "end": [_SAME_WEIGHTS],
+    "split": ["Under a causal mask the heads that look ahead see only their own position."],
+}
 _NOTES_WITHOUT_MASK = {
     "relative": f"The keys ahead get a positive bias. {_LAST_KEYS}",
     "key": f"{_SAME_WEIGHTS} {_LAST_KEYS}",
@@ -50,8 +54,7 @@ class BiasExplorer(App):
 
     By default a tile shows what the softmax makes of the bias: e^bias, divided by its largest value among the keys that
     the query may see. This is the weight that distance leaves to a key whose content is as good as that of the most
-    favored key: under a causal mask, the query's own position. It goes from 1 down to 0 in every head. Forms with the
-    same attention weights look the same. Choose show="bias" for the bias itself.
+    favored key: under a causal mask, the query's own position. Choose show="bias" for the bias itself.
 
     A click on a head, or the menu, enlarges it. Another click, or "all heads" in the menu, shows all heads again.
 
@@ -217,9 +220,8 @@ class BiasExplorer(App):
         """What this form means with or without a mask, and how to enlarge a head."""
         notes = []
         if self.causal:
-            notes += ["Gray is masked: the keys after each query."] if any_masked else []
-            notes += [_SAME_WEIGHTS] if self.form in ("key", "end") else []
-            notes += [_SPLIT_CAUSAL] if self.form == "split" else []
+            notes += ["Gray is masked: the keys after each query."] * any_masked
+            notes += _NOTES_WITH_MASK.get(self.form, [])
         elif any_masked or self.form != "split":
             notes.append(_NOTES_WITHOUT_MASK[self.form])
         if self.head is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alibi_viz.figures import race
-from alibi_viz.figures.race import MAX_POINTS, race_figure, thinned
+from alibi_viz.figures.race import MAX_POINTS, group_means, race_figure
 from alibi_viz.lab import find_question
 from alibi_viz.panel import Curves, Panel
 
@@ -91,17 +91,17 @@ def test_redrawing_reuses_the_traces() -> None:
     assert list(sheet.data[LOSSES][2].y) == [7.0, 6.0]
 
 
-def test_a_curve_is_thinned_and_its_points_stay_in_place() -> None:
+def test_a_long_curve_is_averaged_in_groups_and_keeps_its_position() -> None:
     values = list(np.random.default_rng(0).random(2000))
     whole, early = (figure(steps=2000, losses={"alibi": values[:count]}).data[LOSSES][0] for count in (2000, 1000))
     assert len(whole.x) <= MAX_POINTS
     assert list(early.y) == list(whole.y[: len(early.y)])
 
 
-def test_thinned_is_the_mean_of_each_group() -> None:
-    middles, means = thinned([1.0, 2.0, 3.0, 4.0, 50.0], group=2)
+def test_group_means_are_the_mean_of_each_group() -> None:
+    middles, means = group_means([1.0, 2.0, 3.0, 4.0, 50.0], group=2)
     assert (list(middles), list(means)) == ([1.5, 3.5, 5.0], [1.5, 3.5, 50.0])
-    assert [len(part) for part in thinned([], group=3)] == [0, 0]
+    assert [len(part) for part in group_means([], group=3)] == [0, 0]
 
 
 def test_a_panel_without_losses_beside_it_has_the_whole_width() -> None:

@@ -16,14 +16,9 @@ NEAR = 3  # tokens at most this far away count as the nearest
 def describe(
     reading: Reading, trace: AttentionTrace, other: AttentionTrace, *, head: int, query: int, biased: bool
 ) -> str:
-    """Describe one query in one head.
+    """Describe one query in one head, both counted from 0.
 
-    Args:
-        reading: the tokens, the slopes and the source of the content.
-        trace: what the figure shows, batch size 1.
-        other: the same text with the bias switched the other way.
-        head, query: counted from 0.
-        biased: whether `trace` is the one with the bias.
+    `biased` says whether `trace`, which the figure shows, has the bias; `other` is the same text without it or with it.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> from alibi_viz.widgets.attention.caption import describe

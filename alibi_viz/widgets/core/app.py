@@ -23,12 +23,11 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing: in code it raises `BadValue`; in a
   control it shows the error as a message, and the control returns to the current value. So checks that involve several
   traits can live in `draw`.
-- `app.figure` is the same FigureWidget for the app's whole life, once `super().__init__` has returned: attach click
-  handlers then. `controls` is called before it exists, and the first `draw` gets a plain figure.
+- `app.figure` is one FigureWidget, from the return of `super().__init__` on: attach click handlers then. `controls` is
+  called before it exists, and the first `draw` gets a plain figure.
 - `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
   make the usual controls and link them. Browser tests find a control by its CSS class ("s-count").
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
-- `repr(app)` is `Doubling(count=8)`, the same in every run.
 """
 
 import html
@@ -56,7 +55,7 @@ FIT = {"width": "max-content"}  # the layout of a control that is as wide as its
 
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`.
+    """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
 
     Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app does not have.
     """

@@ -24,15 +24,11 @@ class Background(Future[None], Generic[T]):
     A future: `await background` in a notebook, `background.result()` in a script. Both return when the stream has ended
     or was stopped, raise the stream's exception, and stop the stream when interrupted.
 
-    All three callbacks run on the thread, one at a time.
-
     Args:
         stream: an iterable. Stopping waits for the current item, so items should be quick.
-        take: called with each item.
+        take: called with each item. This and the other two callbacks run on the thread, one at a time.
         show: called at most once every `every` seconds, and seldom enough to cost at most `share` of the time.
         end: called once before the future is done, with None or with the stream's exception.
-        every: seconds.
-        share: fraction of the thread's time.
 
     >>> from alibi_viz.widgets.core.background import Background
     >>> seen = []
@@ -114,10 +110,7 @@ class Background(Future[None], Generic[T]):
         except BaseException as error:
             failure = failure or error
         _running.discard(self)
-        if failure is None:
-            self.set_result(None)
-        else:
-            self.set_exception(failure)
+        self.set_exception(failure) if failure else self.set_result(None)
 
     def _consume(self) -> None:
         due = time.monotonic() + self._every

@@ -9,7 +9,7 @@ __all__ = ["Debounce"]
 class Debounce:
     """`debounce(work)` runs the work after `delay` seconds, unless it is called again before: then only the last runs.
 
-    Where no event loop runs, as in a script or a test, the work runs at once.
+    Without a running event loop, as in a script or a test, the work runs at once.
 
     >>> from alibi_viz.widgets.core.debounce import Debounce
     >>> Debounce(0.1)(lambda: print("done"))

@@ -36,8 +36,10 @@ def caption(
         sentences.append(question.summary)
     elif report.failed:
         sentences.append("Training did not finish, so the methods cannot be compared.")
+    elif report.unmeasured(question) and report.state == "running":
+        sentences.append("The models will be measured when the race is over.")
     elif report.unmeasured(question):
-        sentences.append(_measuring(report))
+        sentences.append("The models are being measured." if report.measuring else "Not every model was measured.")
     else:
         sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
@@ -105,12 +107,6 @@ def _status(report: RaceReport) -> str:
         shown = f"{_seeds(report)}, trained {settings.steps:,} steps on {settings.source_name}"
         return f"{ended} after {where}. Shown: {shown}."
     return f"{ended} after step {done:,} of {settings.steps:,} on {settings.source_name}; {tested}."
-
-
-def _measuring(report: RaceReport) -> str:
-    if report.state == "running":
-        return "The models will be measured when the race is over."
-    return "The models are being measured." if report.measuring else "Not every model was measured."
 
 
 def _seeds(report: RaceReport) -> str:

@@ -41,18 +41,10 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
             control.disabled = disabled
 
     def _slider(self, method: str, multiple: int) -> FloatSlider:
-        slider = FloatSlider(
-            value=MIDDLE,
-            min=0,
-            max=MAX_BITS,
-            step=0.1,
-            description=f"{multiple} L",
-            readout_format=".1f",
-            continuous_update=False,
-            disabled=self.box.disabled,
-            style={"description_width": "32px"},
-            layout={"width": "190px"},
-        )
+        options = {"min": 0, "max": MAX_BITS, "step": 0.1, "readout_format": ".1f", "disabled": self.box.disabled}
+        style, layout = {"description_width": "32px"}, {"width": "190px"}
+        slider = FloatSlider(MIDDLE, description=f"{multiple} L", style=style, layout=layout, **options)
+        slider.continuous_update = False
         slider.add_class(f"s-guess-{method}-{multiple}")
         slider.observe(lambda change: self._on_slider(method, multiple, change.new), names="value")
         return slider

@@ -210,10 +210,13 @@ class LengthLab(App):
             complete = len(self._active.complete) == self._active.settings.seeds
             self._active.state = "failed" if error else "finished" if complete else "stopped"
             self._controls.lock(False)
-            if error:
-                self.say(str(error) or type(error).__name__)
-            self.refresh()
+            self._show_end(error)
         self._measure()
+
+    def _show_end(self, error: BaseException | None) -> None:
+        if error:
+            self.say(str(error) or type(error).__name__)
+        self.refresh()
 
     def _measure(self) -> None:
         """Measure the trained models for the open question, unless they are already measured or being measured."""
@@ -230,9 +233,7 @@ class LengthLab(App):
         with self._lock:
             for report in self._reports.values():
                 report.measuring = False
-            if error:
-                self.say(str(error) or type(error).__name__)
-            self.refresh()
+            self._show_end(error)
         if not error and not self._background.stopped:
             self._measure()  # another question may have been opened meanwhile
 

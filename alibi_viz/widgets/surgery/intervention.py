@@ -23,7 +23,7 @@ STATS_LENGTH = 8  # times L: the length of the windows in which attention is mea
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a model does on longer windows.
+    """The losses and the attention of a model on longer windows.
 
     Attributes:
         losses: {length: bits per byte}, for windows of L to 16 L.
@@ -91,36 +91,7 @@ class Intervention:
         """Whether the model has a rotary rule to change."""
         return self.model.config.position == "rotary"
 
-    @property
-    def changes_anything(self) -> bool:
-        """Whether any change applies to the model."""
-        return bool(self._changes())
-
-    def apply(self) -> LanguageModel:
-        """A changed copy that shares every weight with the model."""
-        model = self.model
-        if self.is_rotary and self.rule != "plain":
-            model = lab.change_rotary_rule(model, self.rule, self.length)
-        if self.has_bias:
-            heads = range(1, model.config.num_heads + 1)
-            factors = [0.0 if self.dropped in ("all", str(head)) else self.factor for head in heads]
-            model = lab.multiply_slopes(model, factors)
-        return model if self.window is None else lab.impose_window(model, self.window)
-
-    def caption(self, before: Evaluation, after: Evaluation, text: str) -> str:
-        """What was changed and what followed."""
-        name, length, changes = self.model.config.position, self.length, self._changes()
-        tested = f"{name}, trained on windows of {length} bytes, tested on {before.targets:,} bytes of {text}"
-        sentences = [
-            f"{tested}: {join(changes)}." if changes else f"{tested}, as it was trained.",
-            self._left_out(),
-            _compare_losses(before, after, bool(changes)),
-            _describe_length(after),
-            _compare_attention(before, after, length),
-        ]
-        return " ".join(sentence for sentence in sentences if sentence)
-
-    def _changes(self) -> list[str]:
+    def changes(self) -> list[str]:
         """The changes that apply, in words."""
         changes = []
         if self.has_bias and self.dropped == "all":
@@ -135,6 +106,30 @@ class Intervention:
         if self.window is not None:
             changes.append(f"a window of {self.window:,} keys imposed")
         return changes
+
+    def apply(self) -> LanguageModel:
+        """A changed copy that shares every weight with the model."""
+        model = self.model
+        if self.is_rotary and self.rule != "plain":
+            model = lab.change_rotary_rule(model, self.rule, self.length)
+        if self.has_bias:
+            heads = range(1, model.config.num_heads + 1)
+            factors = [0.0 if self.dropped in ("all", str(head)) else self.factor for head in heads]
+            model = lab.multiply_slopes(model, factors)
+        return model if self.window is None else lab.impose_window(model, self.window)
+
+    def caption(self, before: Evaluation, after: Evaluation, text: str) -> str:
+        """What was changed and what followed."""
+        name, length, changes = self.model.config.position, self.length, self.changes()
+        tested = f"{name}, trained on windows of {length} bytes, tested on {before.targets:,} bytes of {text}"
+        sentences = [
+            f"{tested}: {join(changes)}." if changes else f"{tested}, as it was trained.",
+            self._left_out(),
+            _compare_losses(before, after, bool(changes)),
+            _describe_length(after),
+            _compare_attention(before, after, length),
+        ]
+        return " ".join(sentence for sentence in sentences if sentence)
 
     def _left_out(self) -> str:
         """The changes that don't apply, and why."""
@@ -161,8 +156,7 @@ def _compare_losses(before: Evaluation, after: Evaluation, changed: bool) -> str
             clauses.append(f"{needs} as before")
         else:
             clauses.append(f"{needs}, {abs(bits - original):.2f} {'more' if bits > original else 'less'} than before")
-    text = "; ".join(clauses)
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{'; '.join(clauses)}.".capitalize()
 
 
 def _describe_length(after: Evaluation) -> str:

@@ -133,11 +133,12 @@ class SlopeSurgery(App):
             self._as_trained[self.subject] = evaluate(model, self._text, length)
         before = after = self._as_trained[self.subject]
         curves, changed_distance = {picture.BEFORE: Curves(before.losses)}, None
-        if intervention.changes_anything:
+        if intervention.changes():
             after = evaluate(intervention.apply(), self._text, length)
             curves[picture.AFTER], changed_distance = Curves(after.losses), after.distance
         self._before, self._after = before, after
-        self._enable(intervention)
+        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not intervention.has_bias
+        self._rule.disabled = not intervention.is_rotary
         panel = main_question("text").layout(curves, length, sorted(before.losses), {})
         picture.draw(self.figure, panel, before.distance, changed_distance)
         return intervention.caption(before, after, self._text.name)
@@ -151,11 +152,6 @@ class SlopeSurgery(App):
             saved = lab.published_model(self.subject)
             self._models[self.subject] = saved.model, saved.settings["length"]
         return self._models[self.subject]
-
-    def _enable(self, intervention: Intervention) -> None:
-        """Only changes that apply to the model can be set."""
-        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not intervention.has_bias
-        self._rule.disabled = not intervention.is_rotary
 
     def _on_folder(self, change: Any) -> None:
         if folder := change.new.strip():
