@@ -44,12 +44,9 @@ def alibi_bias(
         future_slopes: [heads], slopes for keys after the query; only with form "symmetric".
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
-    Returns:
-        [heads, query, key]; [heads, 1, key] for "key" and "end", which don't depend on the query.
-
-    Raises:
-        TypeError: slopes or dtype are not floating point, or a length is not an integer.
-        ValueError: the form is unknown, or a shape or length does not fit.
+    Returns [heads, query, key], or [heads, 1, key] for "key" and "end", which don't depend on the query. Raises
+    TypeError if slopes or dtype are not floating point or a length is not an integer, and ValueError if the form is
+    unknown or a shape or length does not fit.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
@@ -82,10 +79,8 @@ def bias_from_positions(
         key_positions: integers [..., key].
         form, future_slopes, dtype: as in `alibi_bias`. "end" counts from the largest key position.
 
-    Returns:
-        [..., heads, query, key] ("key" and "end": [..., heads, 1, key]).
-
-    Raises TypeError for positions that are not integers, and the errors of `alibi_bias`.
+    Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end". Raises TypeError for positions that
+    are not integers, and the errors of `alibi_bias`.
 
     >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
     tensor([[[-7., -2., -1.]]])

@@ -29,12 +29,8 @@ def alibi_slopes(
         bias_max: the smallest slope is 2^-bias_max (`alibi_bias_max` in MPT). Not supported by "halving".
         total_heads: length of the result, `num_heads` by default; additional heads get slope 0 (no bias).
 
-    Returns:
-        float32 [heads], computed in float64 and rounded once.
-
-    Raises:
-        TypeError: `num_heads` or `total_heads` is not an integer, or `bias_max` is not a number.
-        ValueError: a value is out of range, or the scheme is unknown.
+    Returns float32 [heads], computed in float64 and rounded once. Raises TypeError for an argument of another type, and
+    ValueError for one out of range or an unknown scheme.
 
     Source: Press et al. 2021, section 3, and `get_slopes` in the authors' fairseq `transformer.py`.
 

@@ -32,13 +32,7 @@ def reference_bias(slopes: Tensor, queries: list[int], keys: list[int], form: st
 
 
 def reference_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor,
-    *,
-    causal: bool = True,
-    is_real: Tensor | None = None,
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, causal: bool = True, is_real: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Output [batch, heads, query, head_dim] and weights [batch, heads, query, key], float64.
 

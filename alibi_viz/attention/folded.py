@@ -42,8 +42,7 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
         dtype: dtype of the result.
         scale: the factor by which attention will multiply q . k.
 
-    Returns:
-        Coordinates of the queries [..., heads, length, 2 or 5] and of the keys [..., 1, length, 2 or 5].
+    Returns the coordinates of the queries [..., heads, length, 2 or 5] and of the keys [..., 1, length, 2 or 5].
 
     >>> query, key = coordinates(torch.tensor([0.5]), torch.arange(3), torch.float32)
     >>> query @ key.mT

@@ -140,10 +140,7 @@ def test_unsupported_calls_raise_with_the_reason_and_auto_selects_the_mask() -> 
     q, k, v = unit_normal(2, 2049, 8)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "folded"
-    cases = [
-        ({"causal": False}, r"-m \|i - j\|"),
-        ({"attn_mask": causal_mask(2049)[None, None]}, "attn_mask needs"),
-    ]
+    cases = [({"causal": False}, r"-m \|i - j\|"), ({"attn_mask": causal_mask(2049)[None, None]}, "attn_mask needs")]
     for case, reason in cases:
         with pytest.raises(ValueError, match=f"backend 'folded' does not support this call: .*{reason}"):
             alibi_attention(q, k, v, slopes, backend="folded", **case)
