@@ -1,8 +1,8 @@
-"""From a key pressed on a slider of BiasExplorer to the new picture on the screen, in JupyterLab in headless Chromium.
+"""Measure the time from a key press on a slider of BiasExplorer until the page shows the new picture and caption.
 
-On the same page is a slider with a line of text, which is what JupyterLab itself takes. The two are moved by turns, a
-few steps at a time, and the app is compared with that. The clock starts at the key event and stops at the frame after
-the one in which both picture and caption are new. Frames come every 16.7 ms.
+This happens in JupyterLab in headless Chromium. The same page has a plain slider with a line of text, which measures
+JupyterLab itself. The two are moved alternately, and the app's time is divided by the plain slider's. The clock stops
+at the frame after the one in which picture and caption are new; frames come every 16.7 ms.
 """
 
 import time

@@ -12,7 +12,6 @@ __all__ = ["as_array", "update_changed"]
 def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """`np.asarray`, also for tensors that require gradients, are on a GPU or have a dtype unknown to NumPy.
 
-    >>> from alibi_viz.figures.arrays import as_array
     >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
     array([1., 1.])
     """

@@ -37,7 +37,6 @@ _GAPS = (18, 24)  # pixels between tiles, across and down: for two tick labels, 
 class Atlas:
     """`tiles` square matrices in rows, on a page `width` pixels wide.
 
-    >>> from alibi_viz.figures.atlas import Atlas
     >>> atlas = Atlas(8, 840)
     >>> atlas.rows, atlas.columns, atlas.side, atlas.corner(5)
     (2, 4, 196, (214, 220))
@@ -107,7 +106,6 @@ class Atlas:
     def hover_cells(self, length: int, limit: int) -> NDArray[np.int64]:
         """Evenly spaced positions 0 <= p < length, at least one, such that tiles * len(positions)^2 <= `limit`.
 
-        >>> from alibi_viz.figures.atlas import Atlas
         >>> Atlas(16).hover_cells(8, 1024).tolist(), Atlas(16).hover_cells(8, 256).tolist()
         ([0, 1, 2, 3, 4, 5, 6, 7], [1, 3, 5, 7])
         """

@@ -64,8 +64,8 @@ def draw(
         page_width: pixels available for the figure; they decide its height and the number of labels.
     """
     arrays = (trace.content, trace.bias, trace.logits, trace.weights, other.weights)
-    *steps, others = (np.round(as_array(array[0]), 5) for array in arrays)  # more digits are never visible
-    steps = np.stack(steps)  # [4, heads, query, key]; others are [heads, query, key]
+    *each, others = (np.round(as_array(array[0]), 5) for array in arrays)  # more digits are never visible
+    steps = np.stack(each)  # [4, heads, query, key]; others are [heads, query, key]
     heads, length = others.shape[:2]
     pairs = _pairs(tokens)
     head, query = head % heads, query % length

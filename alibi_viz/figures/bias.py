@@ -141,7 +141,6 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     This is a key's weight relative to that of the most favored key of the same query, if the content of both is equal.
     Forms of ALiBi that give the same attention weights also give the same result here.
 
-    >>> from alibi_viz.figures.bias import weights_from_bias
     >>> bias, masked = alibi_bias(torch.tensor([1.0]), 3, form="key").expand(-1, 3, -1), ~causal_mask(3)
     >>> weights_from_bias(bias.numpy(), masked.numpy())[0, 2].round(3)
     array([0.135, 0.368, 1.   ], dtype=float32)

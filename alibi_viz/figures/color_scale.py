@@ -27,7 +27,6 @@ class ColorScale:
     `kind` is "linear" or "logarithmic" for biases, where zero is an end or the middle of the scale (create it with
     `around_zero`), and "weight" for the one scale of weights, `WEIGHT_SCALE`.
 
-    >>> from alibi_viz.figures.color_scale import ColorScale
     >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
     [0, 126, 252]
     >>> ColorScale.around_zero(-8.0, 2.0)

@@ -39,7 +39,6 @@ _CHANCE_HEIGHT, _MARK_HEIGHT = 0.07, 0.22  # shares of the plot's height that th
 def panel_figure(panel: Panel) -> go.Figure:
     """One panel as a plain plotly figure. Raises ValueError for more than seven methods.
 
-    >>> from alibi_viz.figures.panel import panel_figure
     >>> question = lab.find_question("longer windows")
     >>> results = lab.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
     >>> panel = question.panel(results, length=64, labels=["alibi", "rotary"])
@@ -52,11 +51,10 @@ def panel_figure(panel: Panel) -> go.Figure:
 
 
 def assign_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
-    """The method in each slot, "" for none. The `fixed` methods keep their slots; others get those that are left.
+    """Choose a slot (color, dash and marker) for each method: `fixed` methods have their own, others get the rest.
 
-    Raises ValueError for more methods than slots.
+    Returns the method in each slot, "" for none. Raises ValueError for more methods than slots.
 
-    >>> from alibi_viz.figures.panel import assign_slots
     >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
     ['', 'rotary', 't5', '', '', '', '']
     """

@@ -27,7 +27,6 @@ _POWERS = range(0, 40, 3)  # of ten, for a training that diverges
 def race_figure(panel: Panel, losses: Mapping[str, Sequence[float]], steps: int, *, unit: str = "byte") -> go.Figure:
     """One race as a plain plotly figure. The arguments are those of `draw`; the panel has at most seven methods.
 
-    >>> from alibi_viz.figures.race import race_figure
     >>> from alibi_viz.panel import Curves
     >>> panel = lab.find_question("longer windows").layout({"alibi": Curves({32: 4.0})}, 32, [32, 64], {})
     >>> figure = race_figure(panel, {"alibi": [8, 4]}, steps=2)
@@ -88,7 +87,6 @@ def draw(
 def group_means(values: ArrayLike, group: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The middle of each `group` of steps, counted from 1, and the mean loss in it; the last group may be short.
 
-    >>> from alibi_viz.figures.race import group_means
     >>> group_means([8, 6, 4, 2, 1], group=2)
     (array([1.5, 3.5, 5. ]), array([7., 3., 1.]))
     """

@@ -24,7 +24,6 @@ _HOVER = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<ex
 def surgery_figure(panel: Panel, distance: ArrayLike, changed_distance: ArrayLike | None = None) -> go.Figure:
     """One model as a plain plotly figure. The arguments are those of `draw`.
 
-    >>> from alibi_viz.figures.surgery import surgery_figure
     >>> from alibi_viz.panel import Curves
     >>> curves = {"as trained": Curves({32: 2.5, 64: 2.6})}
     >>> figure = surgery_figure(lab.find_question("longer windows").layout(curves, 32, [32, 64], {}), [[3.0, 9.0]])

@@ -20,7 +20,6 @@ _DIRECTION = regex.compile(r"[\p{bc=R}\p{bc=AL}\p{bc=AN}\u202a-\u202e\u2066-\u20
 def literal(text: str) -> str:
     """Escape a text so that plotly shows it as it is.
 
-    >>> from alibi_viz.figures.tokens import literal
     >>> literal("<b>AT&T</b> costs $5")
     '&lt;b&gt;AT&amp;T&lt;/b&gt; costs &#36;5'
     """
@@ -32,7 +31,6 @@ def label(token: str, columns: int = 10) -> str:
 
     A Chinese character or an emoji takes two columns.
 
-    >>> from alibi_viz.figures.tokens import label
     >>> label("cat"), label("incomprehensibilities"), label("\\u200b")
     ('cat', 'incompreh…', 'U+200B')
     """
@@ -42,7 +40,6 @@ def label(token: str, columns: int = 10) -> str:
 def quoted(token: str, columns: int = 24) -> str:
     """A token in quotation marks, for a sentence; not escaped for plotly.
 
-    >>> from alibi_viz.figures.tokens import quoted
     >>> quoted("cat")
     '“cat”'
     """
@@ -55,7 +52,6 @@ def quoted(token: str, columns: int = 24) -> str:
 def full(token: str, columns: int = 80) -> str:
     """A token in quotation marks for a plotly hover text, escaped, in lines of 40 characters.
 
-    >>> from alibi_viz.figures.tokens import full
     >>> full("a" * 50)
     '“aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa<br>aaaaaaaaaa”'
     """

@@ -10,7 +10,7 @@ _MODULES = {
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
     "BiasExplorer": "bias_explorer",
-    "ComparisonExplorer": "comparison.explorer",
+    "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery.slope_surgery",

@@ -200,7 +200,7 @@ class BiasExplorer(App):
         return f"{text}, while head {first + flat} still leaves {format_percent(weights[flat])}."
 
     def _describe_extremes(self, bias: Floats, masked: NDArray[np.bool_]) -> str:
-        """The smallest and the largest bias shown, in which heads, and which heads the color scale hides."""
+        """The smallest and the largest bias shown, in which heads, and which heads look uniform on a linear scale."""
         visible = np.where(masked[:, _ENDS], np.float32(0), bias[:, _ENDS])
         low, high = visible.min((1, 2)), visible.max((1, 2))  # [heads]
         ends = [

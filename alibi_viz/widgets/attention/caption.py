@@ -21,7 +21,6 @@ def describe(
     `biased` says whether `trace`, which the figure shows, has the bias; `other` is the same text without it or with it.
 
     >>> from alibi_viz.lab.attention_sources import Words
-    >>> from alibi_viz.widgets.attention.caption import describe
     >>> reading = Words().read("a b c a", "equal", num_heads=1, longest=4)
     >>> on, off = (attention_trace(reading.query, reading.key, slopes) for slopes in (torch.ones(1), None))
     >>> describe(reading, on, off, head=0, query=3, biased=True)

@@ -218,8 +218,6 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         control.observe(to_trait, names="value")
         self.observe(to_control, names=name)
 
-    # Internals.
-
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:
             return  # several traits were set at once, and the first notification has drawn them all

@@ -30,7 +30,6 @@ class Background(Future[None], Generic[T]):
         show: called at most once every `every` seconds, and seldom enough to cost at most `share` of the time.
         end: called once before the future is done, with None or with the stream's exception.
 
-    >>> from alibi_viz.widgets.core.background import Background
     >>> seen = []
     >>> Background(range(3), seen.append, show=print, end=lambda error: seen.append(error)).start().result()
     >>> seen

@@ -11,7 +11,6 @@ class Debounce:
 
     Without a running event loop, as in a script or a test, the work runs at once.
 
-    >>> from alibi_viz.widgets.core.debounce import Debounce
     >>> Debounce(0.1)(lambda: print("done"))
     done
     """

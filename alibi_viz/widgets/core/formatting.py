@@ -9,7 +9,6 @@ __all__ = ["format_number", "format_percent", "format_slope"]
 def format_slope(slope: SupportsFloat) -> str:
     """A power of two as a fraction, as the paper writes it; any other slope with three significant digits.
 
-    >>> from alibi_viz.widgets.core.formatting import format_slope
     >>> format_slope(2**-8), format_slope(2**-0.5), format_slope(2**-40), format_slope(1.0)
     ('1/256', '0.707', '2^-40', '1')
     """
@@ -22,7 +21,6 @@ def format_slope(slope: SupportsFloat) -> str:
 def format_number(value: SupportsFloat) -> str:
     """Three significant digits with a real minus sign; integers with commas from 1,000 on, powers of ten from 10^9 on.
 
-    >>> from alibi_viz.widgets.core.formatting import format_number
     >>> format_number(1.386), format_number(1024), format_number(1.28e19)
     ('1.39', '1,024', '1.28 x 10^19')
     >>> format_number(-0.24609375) == "\N{MINUS SIGN}0.246"
@@ -39,7 +37,6 @@ def format_number(value: SupportsFloat) -> str:
 def format_percent(fraction: SupportsFloat) -> str:
     """Two significant digits; anything above zero that rounds to less than 0.1% is "under 0.1%".
 
-    >>> from alibi_viz.widgets.core.formatting import format_percent
     >>> format_percent(0.0312), format_percent(0.625), format_percent(1e-9)
     ('3.1%', '62%', 'under 0.1%')
     """

@@ -10,7 +10,9 @@ from alibi_viz import lab
 from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.questions import join
 from alibi_viz.lab.results import TRAINING_LOSS
+from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.race.report import RaceReport, published_seeds
+from alibi_viz.widgets.race.settings import alibi_range
 
 __all__ = ["LANES_STYLE", "caption", "lanes", "published_sentence"]
 
@@ -44,7 +46,7 @@ def caption(
         sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
             sentences += [
-                _alibi_range(settings.marks),
+                _explain_marks(alibi_range(settings.methods)),
                 _still_improving(report),
                 _compare_guesses(report, guesses),
             ]
@@ -52,7 +54,7 @@ def caption(
     return " ".join(sentence for sentence in sentences if sentence)
 
 
-def _alibi_range(marks: Mapping[str, float]) -> str:
+def _explain_marks(marks: Mapping[str, float]) -> str:
     """The range of ALiBi's flattest head, so that readers don't mistake a flat curve for an unlimited memory."""
     if not marks:
         return ""
@@ -166,16 +168,6 @@ def _lane(report: RaceReport, method: str) -> str:
         f'<div class="progress" role="progressbar" aria-label="{html.escape(method)}" aria-valuenow="{done}" '
         f'aria-valuemin="0" aria-valuemax="{steps}">{bar}</div>'
         f'<span class="number">step {done:,} of {steps:,}</span>'
-        f'<span class="number" style="min-width: 8.5em">{_three_digits(speed)} tokens/s</span>'
+        f'<span class="number" style="min-width: 8.5em">{format_number(float(f"{speed:.3g}"))} tokens/s</span>'
         f'<span class="number" style="min-width: 5em">{end}</span>'
     )
-
-
-def _three_digits(speed: float) -> str:
-    """Three significant digits; the others of a speed are noise.
-
-    >>> _three_digits(12345.6), _three_digits(87.65), _three_digits(0.0)
-    ('12,300', '87.7', '0')
-    """
-    rounded = float(f"{speed:.3g}")
-    return f"{rounded:,.0f}" if speed >= 1000 else f"{rounded:g}"

@@ -34,9 +34,9 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         common = row(*app.boxes("methods", COMMON_METHODS), length)
         self._settings = self._more_settings()
         self._settings.layout.display = "none"
-        buttons = row(self._train, self._stop, self._guesses.box, self._more)
         self._locked = [common, self._settings]
-        layout = Layout(width="100%", grid_gap="4px", overflow="visible")
+        buttons = row(self._train, self._stop, self._guesses.box, self._more)
+        layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
         super().__init__([common, buttons, self._guesses, self._settings], layout=layout)
 
     def lock(self, running: bool) -> None:

@@ -47,7 +47,7 @@ class LengthLab(App):
         guesses: {method: {2, 4 or 16: bits per byte expected at that multiple of L}}, compared with the next race.
         question: the tab, the name of one of `lab.QUESTIONS`. Questions about a task, such as "needle", need a race of
             their own on that task; the others share a race on the text.
-        published: draw the published seeds beside these.
+        published: also draw the published results, a dotted line for each seed.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
@@ -178,8 +178,6 @@ class LengthLab(App):
         self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
         return " ".join([captions.caption(report, question, results, guesses), *self._notes(report)])
 
-    # Internals.
-
     @property
     def _question(self) -> lab.Question:
         return self.questions[self.question]
@@ -204,7 +202,7 @@ class LengthLab(App):
         return self._background.start()
 
     def _on_end(self, error: BaseException | None) -> None:
-        """Called on the race's thread when the race has ended, for whatever reason."""
+        """Called on the race's thread when the race has finished, failed or been stopped."""
         assert self._active
         with self._lock:
             complete = len(self._active.complete) == self._active.settings.seeds

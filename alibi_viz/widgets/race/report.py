@@ -18,7 +18,7 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table, seed
 from alibi_viz.lab.tasks import task_samples
 from alibi_viz.models import POSITIONS
 from alibi_viz.panel import Panel, Points
-from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.widgets.race.settings import RaceSettings, alibi_range
 from alibi_viz.widgets.race.traits import read_source
 
 __all__ = ["TARGETS", "RaceReport", "published_seeds"]
@@ -153,7 +153,7 @@ class RaceReport:
             unfinished=self.unfinished(question),
             published=published_seeds(question, settings.methods, length) if published else None,
             guesses=expected if question.guess_at else None,
-            marks=settings.marks,
+            marks=alibi_range(settings.methods),
             last=question.last_x(settings.steps),
         )
 

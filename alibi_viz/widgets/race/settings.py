@@ -1,5 +1,6 @@
 """The settings of a race."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from alibi_viz.lab.questions import alibi_marks, main_question
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["COMMON_METHODS", "RaceSettings"]
+__all__ = ["COMMON_METHODS", "RaceSettings", "alibi_range"]
 
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in view, and always in the same colors
 
@@ -58,7 +59,7 @@ class RaceSettings:
         """The method in each slot of the figure."""
         return assign_slots(self.methods, COMMON_METHODS)
 
-    @property
-    def marks(self) -> dict[str, float]:
-        """How far back ALiBi's flattest head attends: {label: tokens}; empty without "alibi"."""
-        return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in self.methods else {}
+
+def alibi_range(methods: Sequence[str]) -> dict[str, float]:
+    """How far back ALiBi's flattest head attends in a model of the default size: {label: tokens}, for `Panel.marks`."""
+    return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"]))) if "alibi" in methods else {}

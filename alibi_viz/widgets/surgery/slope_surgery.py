@@ -143,8 +143,6 @@ class SlopeSurgery(App):
         picture.draw(self.figure, panel, before.distance, changed_distance)
         return intervention.caption(before, after, self._text.name)
 
-    # Internals.
-
     def _model(self) -> tuple[LanguageModel, int]:
         if self.subject not in self._models:
             if self.subject == YOURS:

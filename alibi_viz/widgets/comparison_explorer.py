@@ -9,15 +9,13 @@ from ipywidgets import Widget
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
 from alibi_viz.lab.interventions import VARIANTS
-from alibi_viz.lab.questions import QUESTIONS, alibi_marks, join
+from alibi_viz.lab.questions import QUESTIONS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
-from alibi_viz.lab.training import DEFAULT_MODEL
-from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.layout import column, row
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.race.settings import COMMON_METHODS
+from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
 
 __all__ = ["ComparisonExplorer"]
 
@@ -93,21 +91,14 @@ class ComparisonExplorer(App):
         self._evaluated.disabled = len(question.evaluations) == 1
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
-        panel = question.panel(results, length, labels=shown, marks=self._marks(shown))
+        published = set(self._table["origin"]) == {PUBLISHED}  # other tables don't give the number of heads
+        panel = question.panel(results, length, labels=shown, marks=alibi_range(shown) if published else {})
         picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), panel)
         return " ".join([*self._notes(question, results), *question.findings(results, length)])
-
-    # Internals.
 
     def _change(self) -> str:
         """How the models shown were changed, where that applies to the question."""
         return self.evaluated if self.evaluated in self.questions[self.question].evaluations else AS_TRAINED
-
-    def _marks(self, shown: list[str]) -> dict[str, float]:
-        """ALiBi's range, for the published results only: other tables don't give the number of heads."""
-        if "alibi" not in shown or set(self._table["origin"]) != {PUBLISHED}:
-            return {}
-        return alibi_marks(alibi_slopes(int(DEFAULT_MODEL["num_heads"])))
 
     def _notes(self, question: lab.Question, results: pd.DataFrame) -> list[str]:
         """What is shown, and what is left out."""

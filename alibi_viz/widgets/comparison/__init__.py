@@ -1,1 +1,0 @@
-"""ComparisonExplorer: look at a table of results, question by question."""
