@@ -16,7 +16,7 @@ import torch
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
 from alibi_viz.lab.comparison import default_comparison
-from alibi_viz.lab.evaluation import loss_by_length
+from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.published import published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
@@ -66,9 +66,9 @@ def _race(options: argparse.Namespace) -> None:
     _print_table(pd.DataFrame({method: lap.scores for method, lap in last.items()}).T, "bits per byte at length")
     question = main_question("text")
     for method, lap in last.items() if options.save else ():
-        run = Run(method, **settings, path=options.text)
-        scores = (lap.scores or {}).items()
-        answers = [[AS_TRAINED, question.name, x, bits, question.unit, TARGETS] for x, bits in scores]
+        run, scores = Run(method, **settings, path=options.text), lap.scores or {}
+        count = count_shared_targets(text, list(scores), max(TARGETS, *scores))
+        answers = [[AS_TRAINED, question.name, x, bits, question.unit, count] for x, bits in scores.items()]
         record = {"run": run.settings(), "text": text.fingerprint, "answers": answers}
         save_run(folder / method, lap.model, settings=run.settings(), results=record_table([record], options.save))
 
@@ -109,10 +109,9 @@ def _reproduce(options: argparse.Namespace) -> None:
     print(f"{sum(record['seconds'] for record in records):,.0f} seconds of training and tests in {len(records)} runs")
     print(*(f"- {verdict}" for verdict in judge(record_table(records, options.out))), sep="\n")
     if options.publish:
-        order = {json.dumps(run.settings(), sort_keys=True): number for number, run in enumerate(runs)}
-        records.sort(key=lambda record: order[json.dumps(record["run"], sort_keys=True)])
-        lines = "".join(f"{json.dumps(record)}\n" for record in records)
-        Path(options.publish).write_text(lines, encoding="utf-8")
+        settings = [run.settings() for run in runs]
+        records.sort(key=lambda record: settings.index(record["run"]))
+        Path(options.publish).write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
 def _models(options: argparse.Namespace) -> None:

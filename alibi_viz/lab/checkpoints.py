@@ -134,12 +134,7 @@ def load_run(path: str | Path) -> SavedRun:
 
 
 def versions() -> dict[str, str]:
-    """The versions and the processor type that results depend on, besides their settings.
-
-    >>> from alibi_viz.lab.checkpoints import versions
-    >>> list(versions())
-    ['alibi_viz', 'torch', 'python', 'machine']
-    """
+    """The versions and the processor type that results depend on, besides their settings."""
     return {
         "alibi_viz": version("alibi-viz"),
         "torch": torch.__version__,

@@ -19,15 +19,7 @@ from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = [
-    "count_shared_targets",
-    "diverged",
-    "length_losses",
-    "loss_by_context",
-    "loss_by_length",
-    "loss_by_position",
-    "token_losses",
-]
+__all__ = ["diverged", "length_losses", "loss_by_context", "loss_by_length", "loss_by_position", "token_losses"]
 
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
@@ -71,12 +63,7 @@ def length_losses(
 
 
 def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:
-    """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for.
-
-    >>> from alibi_viz.lab.evaluation import count_shared_targets
-    >>> count_shared_targets(lab.load_text(), [100, 200, 400], targets=8192)
-    8000
-    """
+    """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for."""
     fitting = [_count_windows(text, length, targets) * length for length in lengths]
     multiple = math.lcm(*lengths)
     return min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)

@@ -130,10 +130,6 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
 
     Methods that add absolute positions to the token vectors have no "window", because a window does not keep their
     positions in the trained range.
-
-    >>> from alibi_viz.lab.interventions import evaluation_variants
-    >>> [list(evaluation_variants(lab.make_model(position), 32)) for position in ("rotary", "alibi", "learned")]
-    [['window', 'pi', 'ntk'], ['window'], []]
     """
     variants = {"window": impose_window(model, length)} if model.transformer.position.is_relative else {}
     if model.config.position == "rotary":

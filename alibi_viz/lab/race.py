@@ -46,7 +46,7 @@ def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
 
 
 def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
-    """The distances to evaluate a task at: the largest in examples of L, 2L, 4L, ..., up to `longest` times L.
+    """The largest distances of a task in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
 
     >>> lab.evaluation_distances(lab.TASKS["needle"], 32)
     [31, 63, 127, 255, 511, 1023]
@@ -139,10 +139,7 @@ def _evaluate(
 
 
 class Scoreboard:
-    """The curves and speeds of a race, collected lap by lap.
-
-    `steps` is the number of steps of each method, and `lengths` are those of an evaluation, or for a task its
-    distances.
+    """The curves and speeds of a race, collected lap by lap. `lengths` are those of an evaluation, or its distances.
 
     Attributes:
         losses: {method: training losses}, in bits per byte (for a task, per answer), one for each step.

@@ -9,17 +9,7 @@ import pandas as pd
 
 from alibi_viz.lab.version_1 import upgrade
 
-__all__ = [
-    "AS_TRAINED",
-    "COLUMNS",
-    "TRAINING_LOSS",
-    "Record",
-    "read_records",
-    "read_results",
-    "record_table",
-    "results_table",
-    "seed_curves",
-]
+__all__ = ["AS_TRAINED", "COLUMNS", "TRAINING_LOSS", "read_records", "read_results", "results_table", "seed_curves"]
 
 AS_TRAINED = "as trained"
 TRAINING_LOSS = "training loss"
@@ -103,13 +93,7 @@ def _record(text: str, source: str) -> Record:
 
 
 def seed_curves(results: pd.DataFrame) -> dict[str, dict[int, dict[int, float]]]:
-    """The rows of one question as curves, {label: {seed: {x: value}}}, in the order of the table.
-
-    >>> from alibi_viz.lab.results import seed_curves
-    >>> results = lab.published_results()
-    >>> list(seed_curves(results[results["question"] == "needle"])["alibi"][0])
-    [63, 127, 255, 511, 1023, 2047]
-    """
+    """The rows of one question as curves, {label: {seed: {x: value}}}, in the order of the table."""
     curves: dict[str, dict[int, dict[int, float]]] = {}
     for label, seed, x, value in results[["label", "seed", "x", "value"]].itertuples(index=False):
         curves.setdefault(label, {}).setdefault(seed, {})[x] = value

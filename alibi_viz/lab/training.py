@@ -29,19 +29,12 @@ class TrainingDiverged(ArithmeticError):
 
 @dataclass(frozen=True)
 class Step:
-    """One step of training.
+    """One step of training. The loss is in bits per byte, or for a task in bits per answer."""
 
-    Attributes:
-        index: from 1 to `steps`.
-        steps: the total number of steps.
-        loss: on the batch of this step, before the update, in bits per byte (for a task, in bits per answer).
-        tokens_per_second: training speed in this step; for a text, a token is a byte.
-    """
-
-    index: int
-    steps: int
-    loss: float
-    tokens_per_second: float
+    index: int  # from 1 to `steps`
+    steps: int  # the total number of steps
+    loss: float  # on the batch of this step, before the update
+    tokens_per_second: float  # training speed in this step; for a text, a token is a byte
 
 
 def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:

@@ -61,10 +61,5 @@ def find_question(name: str) -> Question:
 
 
 def main_question(task: str) -> Question:
-    """The question that is measured while models train on a task, or on "text".
-
-    >>> from alibi_viz.lab.questions import main_question
-    >>> main_question("text").name, main_question("copy").name
-    ('longer windows', 'copy')
-    """
+    """The question that is measured while models train on a task, or on "text"."""
     return next(question for question in QUESTIONS if question.task == task and question.while_training)

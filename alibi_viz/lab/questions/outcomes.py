@@ -17,9 +17,7 @@ VERBS = {"holds": ("holds", "hold"), "degrades": ("degrades", "degrade"), "fails
 
 
 def outcome(rises: Sequence[float]) -> str:
-    """Classify rises in loss, one per seed: "holds", "degrades", "fails", or "mixed" if seeds differ.
-
-    "undefined" if a rise is NaN, or there is none.
+    """Classify rises in loss, one per seed: "holds", "degrades", "fails", "mixed", or "undefined" for a NaN or none.
 
     >>> from alibi_viz.lab.questions.outcomes import outcome
     >>> outcome([0.01, 0.02]), outcome([0.2]), outcome([0.01, 2.0])
@@ -122,10 +120,5 @@ def quoted(label: str) -> str:
 
 
 def join(parts: Sequence[str]) -> str:
-    """Join words with commas and "and".
-
-    >>> from alibi_viz.lab.questions.outcomes import join
-    >>> join(["a"]), join(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
+    """Join words with commas and "and"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

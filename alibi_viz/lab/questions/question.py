@@ -60,10 +60,7 @@ class Question:
     guess_at: tuple[int, ...] = ()
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
-        """Measure a model trained on `length` tokens, up to `longest` times that, one answer at a time.
-
-        Yields nothing for a question that is answered while training.
-        """
+        """Measure a model trained on `length` tokens, up to `longest` times that; nothing if answered in training."""
         yield from ()
 
     def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
@@ -92,10 +89,7 @@ class Question:
         )
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
-        """Sentences on what the results show, each computed from them and true of every seed.
-
-        The results are rows of this question and of one kind of evaluation. Empty without results.
-        """
+        """Sentences on what the rows of this question and one kind of evaluation show in every seed, if any."""
         raise NotImplementedError
 
     def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:
@@ -127,10 +121,8 @@ class Question:
             marks: {label: x} of vertical lines.
             last: the largest x to come, while results are incomplete.
         """
-        tables = [rows for rows in (results, unfinished, published) if rows is not None]
-        finished, unfinished_curves, published_curves = (
-            {} if rows is None else seed_curves(rows) for rows in (results, unfinished, published)
-        )
+        tables = [results.head(0) if rows is None else rows for rows in (results, unfinished, published)]
+        finished, unfinished_curves, published_curves = map(seed_curves, tables)
         curves = {}
         for label in finished if labels is None else labels:
             seeds = list(finished.get(label, {}).values())
@@ -141,20 +133,12 @@ class Question:
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
             )
-        xs = {x for rows in tables for x in rows["x"].tolist()}
-        return self.layout(curves, length, sorted(xs | ({last} if last else set())), marks or {})
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        xs = {*pd.concat(tables)["x"].tolist(), *([last] if last else [])}
+        return self.layout(curves, length, sorted(xs), marks or {})
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
-    """The mean of curves, at the positions that all of them have.
-
-    >>> from alibi_viz.lab.questions.question import mean_curve
-    >>> mean_curve([{32: 2.0, 64: 3.0}, {32: 4.0}]), mean_curve([])
-    ({32: 3.0}, {})
-    """
+    """The mean of curves, at the positions that all of them have; empty for no curves."""
     shared = [x for x in curves[0] if all(x in points for points in curves)] if curves else []
     return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
 
@@ -171,10 +155,5 @@ def alibi_marks(slopes: Tensor) -> dict[str, float]:
 
 
 def with_multiple(x: int, ratio: float) -> str:
-    """A tick label with the multiple of the training length below it.
-
-    >>> from alibi_viz.lab.questions.question import with_multiple
-    >>> with_multiple(32, 1), with_multiple(1024, 16)
-    ('32<br>L', '1,024<br>16 L')
-    """
+    """A tick label with the multiple of the training length below it, such as 1,024<br>16 L."""
     return f"{x:,}<br>{'L' if ratio == 1 else f'{ratio:g} L'}"
