@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ipywidgets import Checkbox, FloatSlider, HBox, Label, Layout, VBox
+from ipywidgets import Checkbox, FloatSlider, HBox, Label, VBox
 
 from alibi_viz.widgets.core.app import FIT
 from alibi_viz.widgets.race.traits import MAX_BITS, MULTIPLES
@@ -19,20 +19,18 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     def __init__(self, app: Any) -> None:
-        self._app, self._updating = app, False
+        self._app = app
         tip = "Say what you expect, then train"
-        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=FIT)
-        self.box.add_class("s-guess")
+        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=FIT).add_class("s-guess")
         self._sliders: dict[str, dict[int, FloatSlider]] = {}  # of the methods that have been chosen so far
         self._rows: dict[str, HBox] = {}
-        super().__init__(layout=Layout(overflow="visible"))
-        self._help = Label(
-            "Guess the bits per byte at 2, 4 and 16 L by moving sliders. A model that knows nothing needs 8."
-        )
+        super().__init__(layout={"overflow": "visible"})
+        hint = "Guess the bits per byte at 2, 4 and 16 L by moving sliders. A model that knows nothing needs 8."
+        self._help = Label(hint)
         self.box.value = bool(app.guesses)
         self._update()
         self.box.observe(self._on_box, names="value")
-        app.observe(lambda _: self._update(), names="methods")
+        app.observe(self._update, names="methods")
         app.observe(self._on_guesses, names="guesses")
 
     def disable(self, disabled: bool) -> None:
@@ -49,37 +47,33 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         slider.observe(lambda change: self._on_slider(method, multiple, change.new), names="value")
         return slider
 
-    def _update(self) -> None:
+    def _guess(self, method: str, multiple: int) -> float:
+        return self._app.guesses.get(method, {}).get(multiple, MIDDLE)
+
+    def _update(self, _: Any = None) -> None:
         """Show the rows of the chosen methods, at the values of the trait."""
         for method in self._app.methods:
             if method not in self._sliders:
                 self._sliders[method] = {multiple: self._slider(method, multiple) for multiple in MULTIPLES}
-                label, layout = (
-                    Label(method, layout={"width": "80px"}),
-                    {"flex_flow": "row wrap", "overflow": "visible"},
-                )
+                label = Label(method, layout={"width": "80px"})
+                layout = {"flex_flow": "row wrap", "overflow": "visible"}
                 self._rows[method] = HBox([label, *self._sliders[method].values()], layout=layout)
-        self._updating = True
         for method, sliders in self._sliders.items():
             for multiple, slider in sliders.items():
-                slider.value = self._app.guesses.get(method, {}).get(multiple, MIDDLE)
-        self._updating = False
+                slider.value = self._guess(method, multiple)
         self.layout.display = None if self.box.value else "none"
         self.children = [self._help, *(self._rows[method] for method in self._app.methods)]
 
     def _on_guesses(self, change: Any) -> None:
-        self._updating = True
         self.box.value = bool(change.new)
-        self._updating = False
         self._update()
 
     def _on_box(self, change: Any) -> None:
-        if not self._updating:
-            if not change.new:
-                self._app.guesses = {}
-            self._update()
+        if not change.new:
+            self._app.guesses = {}
+        self._update()
 
     def _on_slider(self, method: str, multiple: int, bits: float) -> None:
-        if not self._updating:
+        if bits != self._guess(method, multiple):  # else the trait has just set the slider
             row = {**self._app.guesses.get(method, {}), multiple: round(bits, 1)}
             self._app.guesses = {**self._app.guesses, method: row}
