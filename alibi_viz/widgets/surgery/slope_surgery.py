@@ -93,7 +93,7 @@ class SlopeSurgery(App):
             if task != "text":
                 raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
             length = _check_length(saved.settings.get("length", saved.model.config.max_length))
-            before = self._models, self._as_trained
+            previous = self._models, self._as_trained
             self._models = self._models | {YOURS: (saved.model, length)}
             self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
             try:
@@ -102,7 +102,7 @@ class SlopeSurgery(App):
                 else:
                     self.subject = YOURS
             except (TypeError, ValueError):
-                self._models, self._as_trained = before
+                self._models, self._as_trained = previous
                 raise
 
     # Methods that `App` requires.
