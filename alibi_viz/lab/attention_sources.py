@@ -69,14 +69,15 @@ class Words:
         _check(self, content, num_heads)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
+        vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
+        note = (
+            f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
+            "fixed random number around 0 between different words."
+        )
         if content == "equal":
-            vectors = torch.zeros(len(tokens[:longest]), HEAD_DIM)
-            note = "Content is 0 for every pair, so the weights show the bias alone."
-        else:
-            vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
-            note = (
-                f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
-                "fixed random number around 0 between different words."
+            vectors, note = (
+                torch.zeros_like(vectors),
+                "Content is 0 for every pair, so the weights show the bias alone.",
             )
         heads = vectors.expand(1, num_heads, *vectors.shape)
         return Reading(tokens[:longest], heads, heads, alibi_slopes(num_heads), len(tokens), note)

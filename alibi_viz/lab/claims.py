@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from alibi_viz.lab.comparison import COMPARISON_LENGTH
+from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
 
 __all__ = ["CLAIMS", "Claim", "Seed", "Verdict", "judge"]
@@ -110,7 +111,7 @@ def _worse(
 
 def _name(label: str, times: int, evaluated: str = AS_TRAINED) -> str:
     changed = "" if evaluated == AS_TRAINED else f" ({evaluated})"
-    return f"{label}{changed} on windows of {times if times > 1 else ''}L"
+    return f"{quoted(label)}{changed} on windows of {times if times > 1 else ''}L"
 
 
 def _holds(label: str, source: str) -> Claim:
@@ -148,7 +149,9 @@ CLAIMS = (
     _holds("sandwich", "Chi et al. 2023"),
     _holds("fire", "Li et al. 2024"),
     _holds("forget", "Lin et al. 2025"),
-    _worse("learned slopes fail", f"{PRESS}, section 3", ("alibi, learned slopes", 16), ("alibi", 16), at_least=0.02),
+    _worse(
+        "learned slopes are worse", f"{PRESS}, section 3", ("alibi, learned slopes", 16), ("alibi", 16), at_least=0.02
+    ),
     Claim(
         "alibi acts like a soft window: limiting its attention to L changes its loss at 16L by at most 0.05 bits",
         "Chi et al. 2023",
@@ -159,7 +162,7 @@ CLAIMS = (
     _worse("without fine-tuning, PI does harm", PILOT, ("rotary", 2, "pi"), ("rotary", 2), at_least=0.02),
     _worse("without fine-tuning, NTK helps", "bloc97 2023", ("rotary", 2), ("rotary", 2, "ntk"), at_least=0.02),
     _worse("at equal tokens", f"{PRESS}, abstract", ("sinusoidal trained at 2L", 2), ("alibi", 2), at_least=0.02),
-    _worse("at equal tokens", "our control", ("alibi", 16), ("rotary trained at 16L", 16), at_most=0.05),
+    _worse("at equal tokens", "a control of ours", ("alibi", 16), ("rotary trained at 16L", 16), at_most=0.05),
     _worse("early token curse", f"{PRESS}, appendix B", ("alibi", 1), ("alibi", 16, "window"), at_least=0.01),
     Claim(
         "alibi gains nothing from context beyond L: on the same targets, 16L of context saves at most 0.02 bits",
@@ -180,7 +183,7 @@ CLAIMS = (
     _copies_better("rotary", 1, 0.01, "a common belief"),
     _copies_better("none", 4, 0.1, "Kazemnejad et al. 2023, on other small tasks"),
     Claim("at scale, alibi beats sinusoidal at L = 512: perplexity 19.73 against 20.05", f"{PRESS}, table 2"),
-    Claim("1.3 billion parameters: 8.92 at 2048 after training at 1024, sinusoidal 9.01", f"{PRESS}, figure 5"),
+    Claim("1.3B parameters: 8.92 at 2048 after training at 1024, sinusoidal 9.01 after 2048", f"{PRESS}, figure 5"),
     Claim("11% faster with 11% less memory, thanks to the shorter training length", f"{PRESS}, abstract"),
     Claim("needles at twice the training length: alibi near zero in a language model", "DroPE's tables"),
 )

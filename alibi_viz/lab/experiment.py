@@ -132,8 +132,8 @@ def measure(run: Run) -> Record:
 
 def new_model(run: Run, source: Text | Task) -> LanguageModel:
     """The untrained model of a run."""
-    sizes: dict[str, Any] = {"vocabulary": source.vocabulary} if isinstance(source, Task) else {}
-    return make_model(run.position, seed=run.seed, **{"max_length": run.length, **sizes, **run.model})
+    sizes = {"max_length": run.length, "vocabulary": source.vocabulary, **run.model}
+    return make_model(run.position, seed=run.seed, **sizes)
 
 
 def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Iterator[Step]:

@@ -73,9 +73,8 @@ def race(
     Args:
         methods: position methods, each at most once.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: the window lengths to evaluate at, `evaluation_lengths(length)` by default. For a task, the distances
-            to evaluate at, `evaluation_distances(task, length)` by default.
-        checkpoints: how often each model is evaluated, at even intervals, the last time after its last step.
+        lengths: to evaluate at, by default `evaluation_lengths(length)`, or for a task its `evaluation_distances`.
+        checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
@@ -97,9 +96,8 @@ def race(
             f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
             f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
-    if isinstance(source, Task):
-        sizes = {"vocabulary": source.vocabulary, **sizes}
-    models = {method: make_model(method, seed=seed, max_length=length, **sizes) for method in methods}
+    sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
+    models = {method: make_model(method, seed=seed, **sizes) for method in methods}
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
     streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
     evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
@@ -131,11 +129,11 @@ def _evaluate(
     model: LanguageModel, source: Text | Task, lengths: Sequence[int], targets: int
 ) -> Iterator[tuple[int, float]]:
     """(length, bits per byte) for a text, (distance, accuracy) for a task."""
-    if not isinstance(source, Task):
+    if isinstance(source, Text):
         yield from length_losses(model, source, lengths, targets=max(targets, *lengths))
-        return
-    for distance in lengths:
-        yield distance, accuracy(model, source, distance, samples=task_samples(source, distance))
+    else:
+        for distance in lengths:
+            yield distance, accuracy(model, source, distance, samples=task_samples(source, distance))
 
 
 class Scoreboard:

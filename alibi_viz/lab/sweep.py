@@ -32,8 +32,8 @@ def sweep(
 
     Args:
         runs: the settings of the runs, all different.
-        executor: any `concurrent.futures.Executor`. None executes the runs in this process, one after the other;
-            `process_pool` uses the cores of this machine; Dask's `Client(...).get_executor()` uses a cluster.
+        executor: any `concurrent.futures.Executor`, such as a `process_pool`, or Dask's `Client(...).get_executor()`
+            for a cluster. None executes the runs in this process, one after the other.
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
@@ -64,16 +64,12 @@ def sweep(
 
     def results() -> Iterator[Record]:
         yield from (record for _, record in finished)
-        records = _run_in_process(missing, folder) if executor is None else _run_on_executor(missing, executor, folder)
+        in_process = (_save(measure(run), folder) for run in missing)
+        records = in_process if executor is None else _run_on_executor(missing, executor, folder)
         with tqdm(records, total=len(runs), initial=len(finished), unit="run", disable=not progress) as bar:
             yield from bar
 
     return results()
-
-
-def _run_in_process(runs: list[Run], folder: Path | None) -> Iterator[Record]:
-    for run in runs:
-        yield _save(measure(run), folder)
 
 
 def _run_on_executor(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ class Text:
 
     name: str  # where the text came from, for titles and messages
     data: Tensor  # uint8 [bytes], the text in UTF-8
+    vocabulary: ClassVar[int] = 256  # of a model of bytes
 
     @property
     def train(self) -> Tensor:
@@ -70,9 +72,7 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     The built-in text is the language reference that Python ships for `help()` (`pydoc_data.topics`), about 465 kB of
     English prose and grammar. It differs a little between Python versions, and so do losses on it.
 
-    Args:
-        content: a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`.
-        path: a file in UTF-8.
+    `content` is a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`: a file in UTF-8.
 
     Raises TypeError for another type or both arguments, ValueError for a text that is empty, larger than 20 MB or not
     UTF-8, and OSError for a file that does not exist or cannot be read.

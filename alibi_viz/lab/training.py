@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +73,9 @@ def train(
     versions give equal numbers, and the batches don't depend on the model, so runs with equal seeds are paired.
 
     Args:
-        model: is trained in place.
-        source: a text, whose training part is used, or a task, whose model needs `vocabulary=task.vocabulary`.
+        model: is trained in place; its `vocabulary` must be that of the source.
+        source: a text, whose training part is used, or a task.
         length: bytes in a training window, L; for a task, the maximum length of an example.
-        batch_size: windows or examples per step.
         learning_rate: its maximum.
         seed: of the batches and of dropout.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
@@ -144,6 +142,7 @@ def _training_steps(
 ) -> Iterator[Step]:
     """Train on pairs of inputs and targets, each [batch, length]."""
     device = next(model.parameters()).device
+    on_cuda, has_dropout = device.type == "cuda", model.config.dropout > 0
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     model.train()
     for index in range(1, steps + 1):
@@ -151,8 +150,10 @@ def _training_steps(
         inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps)
-        bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-        with bfloat16, _dropout_seed(model, (seed * steps + index) % 2**63, device):
+        bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=on_cuda)
+        with bfloat16, torch.random.fork_rng([device] if on_cuda else [], enabled=has_dropout):
+            if has_dropout:  # seeded in each step, so that random numbers drawn elsewhere between steps change nothing
+                torch.manual_seed((seed * steps + index) % 2**63)
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
@@ -165,17 +166,6 @@ def _training_steps(
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         yield Step(index, steps, bits, inputs.numel() / (time.perf_counter() - started))
-
-
-@contextmanager
-def _dropout_seed(model: LanguageModel, seed: int, device: torch.device) -> Iterator[None]:
-    """Seed dropout for one step, so that random numbers drawn elsewhere between two steps change nothing."""
-    if not model.config.dropout:
-        yield
-        return
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def _schedule(index: int, steps: int) -> float:
