@@ -1,4 +1,4 @@
-"""Floor 3, the lab: text -> batches -> model -> training steps -> results."""
+"""Train small models, evaluate and compare them: text -> batches -> model -> training steps -> results."""
 
 from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.lab.attention_stats import AttentionStats, attention_stats

@@ -65,8 +65,8 @@ class Words:
     num_heads: int | None = None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        tokens = words(text)
         _check(self, content, num_heads)
+        tokens = words(text)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
@@ -75,10 +75,8 @@ class Words:
             "fixed random number around 0 between different words."
         )
         if content == "equal":
-            vectors, note = (
-                torch.zeros_like(vectors),
-                "Content is 0 for every pair, so the weights show the bias alone.",
-            )
+            vectors = torch.zeros_like(vectors)
+            note = "Content is 0 for every pair, so the weights show the bias alone."
         heads = vectors.expand(1, num_heads, *vectors.shape)
         return Reading(tokens[:longest], heads, heads, alibi_slopes(num_heads), len(tokens), note)
 
@@ -101,14 +99,14 @@ class ByteModel:
         self.num_heads: int | None = model.config.num_heads
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        data = text.encode("utf-8", "replace")
         _check(self, content, num_heads)
+        data = list(text.encode("utf-8", "replace"))
         if not data:
             raise ValueError("text must have at least one byte, got ''")
         layer = self.contents.index(content)
         blocks: list[Any] = list(self.model.transformer.blocks)  # Any: torch does not know the types of submodules
         with evaluating(self.model) as device:
-            x = self.model.embedding(torch.tensor([list(data[:longest])], device=device))  # ALiBi embeds no positions
+            x = self.model.embedding(torch.tensor([data[:longest]], device=device))  # ALiBi embeds no positions
             for block in blocks[:layer]:
                 x = block(x)
             attention = blocks[layer].attention
@@ -142,8 +140,8 @@ class PretrainedModel:
         self._heads([0], 0)  # raises for other families
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-        ids = list(self.tokenizer(text)["input_ids"])
         _check(self, content, num_heads)
+        ids = list(self.tokenizer(text)["input_ids"])
         if not ids:
             raise ValueError(f"text must have at least one token, got {text[:20]!r}")
         layer = self.contents.index(content)

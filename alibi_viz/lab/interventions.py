@@ -61,7 +61,7 @@ class ModifiedPosition(Position):
 def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> LanguageModel:
     """Multiply the bias by a number, or by one number per head; for ALiBi, this multiplies the slopes.
 
-    Raises ValueError for a method without a bias, and for factors that are negative, not finite or too few.
+    Raises ValueError for a method without a bias, and for factors that are negative, not finite, or not one per head.
 
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
     tensor([[-1.0000, -0.5000,  0.0000]])

@@ -118,7 +118,7 @@ def choose_device(device: str = "auto") -> torch.device:
 
 
 def preset(device: str = "auto") -> dict[str, Any]:
-    """Settings of a `Run` that suit the device: none (the defaults) on a CPU, larger ones, never tried here, on CUDA.
+    """Settings of a `Run` for a device: the defaults on a CPU, a larger model and longer windows on CUDA (untested).
 
     >>> lab.preset("cpu")
     {}
