@@ -25,6 +25,8 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
     "gallery": ("beside floor 1", {*FLOOR_1}),
     "models": ("floor 2", {*FLOOR_1}),
     "__init__": ("the public face", {*FLOOR_1, "models"}),
+    "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
+    "cli": ("beside", {*FLOOR_1, "check"}),
     "panel": ("beside floors 3 to 5", set()),
     "lab": ("floor 3", {*FLOOR_1, "models", "__init__", "panel"}),
     "figures": ("floor 4", {*FLOOR_1, "panel"}),

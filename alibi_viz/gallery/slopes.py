@@ -13,7 +13,7 @@ import torch
 from alibi_viz.gallery.exhibit import exhibit
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["SLOPE_RULES", "off_by_one", "who_agrees"]
+__all__ = ["SLOPE_RULES", "compare_slope_rules"]
 
 
 def fairseq(num_heads: int) -> list[float]:
@@ -48,24 +48,66 @@ def labml_slopes_2021(num_heads: int) -> list[float]:
 
 
 def jaketae(num_heads: int) -> list[float]:
-    """The same sequence as powers of a root of 256 (jaketae/alibi, December 2021; also in attention-gym's text)."""
+    """The same sequence as powers of a root of 256 (jaketae/alibi, December 2021)."""
     root = 256 ** (1 / num_heads)
     return [1 / root ** (head + 1) for head in range(num_heads)]
 
 
+@exhibit(
+    "geometric slopes",
+    "slopes",
+    system="MLX, 22 December 2023 to 29 January 2026",
+    github="ml-explore/mlx/pull/3071",
+    fault="256^(-h/H), the formula of the paper's section 3, where the authors' code interleaves two sequences",
+)
+def mlx_2023(num_heads: int) -> list[float]:
+    """256^(-h/H) for every head count. attention-gym and flashinfer (March to April 2024) computed the same."""
+    return [256 ** (-(head + 1) / num_heads) for head in range(num_heads)]
+
+
 def halving(num_heads: int) -> list[float]:
-    """1/2, 1/4, 1/8, ...: correct only for eight heads, the paper's example."""
+    """1/2, 1/4, 1/8, ...: correct only for eight heads, the paper's example (a test of flash-attention)."""
     return [2.0**-head for head in range(1, num_heads + 1)]
 
 
 @exhibit(
-    "the first head gets slope 1",
-    system="seen in the wild",
-    fault="every slope is steeper by 2^(8/H), and the smallest one, 1/256, is missing",
+    "first slope is 1",
+    "slopes",
+    system="paiml/realizar and its successor aprender, 19 November 2025 to 19 June 2026",
+    github="paiml/aprender/pull/2143",
+    fault="heads counted from 0: with 8 heads the slopes are 1 to 1/128 instead of 1/2 to 1/256",
 )
-def off_by_one(num_heads: int) -> list[float]:
-    """2^(-8h/H) with heads counted from 0."""
-    return [2 ** (-8 * head / num_heads) for head in range(num_heads)]
+def first_slope_is_one(num_heads: int) -> list[float]:
+    """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes."""
+    closest = 2 ** math.floor(math.log2(num_heads))
+    return [2 ** (-8 * head / closest) for head in range(closest)] + bloom(num_heads)[closest:]
+
+
+@exhibit(
+    "slopes of a head slice",
+    "slopes",
+    system="flashinfer, September 2026",
+    github="flashinfer-ai/flashinfer/issues/1606",
+    fault="every device computes the slopes for its own number of heads: with 8 heads on 2 devices, 1/4, 1/16, 1/64, "
+    "1/256 on both",
+    num_heads=(8, 12),
+)
+def flashinfer(num_heads: int, devices: int = 2) -> list[float]:
+    """The slopes for num_heads / devices heads, on every device."""
+    return fairseq(num_heads // devices) * devices
+
+
+@exhibit(
+    "heads without a bias",
+    "slopes",
+    system="llama.cpp's CANN backend, 2 September 2025 to March 2026",
+    github="ggml-org/llama.cpp/pull/20031",
+    fault="with a head count that is not a power of two, the last slopes were written to a wrong address",
+)
+def llama_cpp_cann(num_heads: int) -> list[float]:
+    """The last slopes are 0 here. In llama.cpp, whatever was in that memory was used."""
+    closest = 2 ** math.floor(math.log2(num_heads))
+    return fairseq(closest) + [0.0] * (num_heads - closest)
 
 
 SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(
@@ -75,13 +117,14 @@ SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(
         "mpt": mpt,
         "labml 2021": labml_slopes_2021,
         "jaketae": jaketae,
+        "mlx 2023": mlx_2023,
         "halving": halving,
-        "off by one": off_by_one,
+        "realizar 2025": first_slope_is_one,
     }
 )
 
 
-def who_agrees(num_heads: int) -> list[dict[str, object]]:
+def compare_slope_rules(num_heads: int) -> list[dict[str, object]]:
     """Compare each system's slopes with the official ones.
 
     Returns one row per system: "system"; "slopes", a tuple of floats; "agrees", whether every slope equals the official
@@ -90,7 +133,7 @@ def who_agrees(num_heads: int) -> list[dict[str, object]]:
 
     Raises as `alibi_slopes` does.
 
-    >>> [row["system"] for row in who_agrees(12) if row["agrees"]]
+    >>> [row["system"] for row in compare_slope_rules(12) if row["agrees"]]
     ['fairseq', 'bloom', 'mpt']
     """
     official = alibi_slopes(num_heads).double()

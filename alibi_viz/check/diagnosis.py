@@ -1,0 +1,170 @@
+"""Explain observed attention weights: find the fewest known faults that together reproduce them.
+
+A faulty bias has three independent parts: the slopes (with a factor), how it depends on the positions, and which keys
+after the query are visible. Every combination of the last two is tried, simplest first, with slopes fitted to the
+observations; then the fitted slopes are named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.call import try_each
+from alibi_viz.check.naming import Content, Slopes, Tolerance, name_slopes
+from alibi_viz.check.observation import SHORT, Observation, Probe, precision
+from alibi_viz.check.report import Comparison, Finding
+from alibi_viz.check.rules import ROUNDINGS, correct_bias, rounded_bias, rules
+
+__all__ = ["Diagnosis", "Expectation", "diagnose", "observe_all"]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the function should compute, and what helps to explain why it doesn't.
+
+    Attributes:
+        slopes: the correct slopes, a function of the number of heads.
+        causal: whether keys after the query should be masked; otherwise the bias should be symmetric.
+        head_dim: the size of one head, if known: it identifies a bias that was divided by its square root.
+        content: for every head count, the factor of q . k that was measured, relative to the correct one.
+    """
+
+    slopes: Slopes
+    causal: bool
+    head_dim: int | None = None
+    content: Content = None
+
+    def bias(self, probe: Probe) -> Tensor:
+        """The correct bias with the causal mask, float64 [heads, query, key]."""
+        return correct_bias(probe, self.slopes, self.causal)
+
+    def name(self, slopes: dict[int, Tensor], dtype: torch.dtype) -> list[Finding]:
+        """Name the faults of slopes that were fitted to weights of this dtype."""
+        limits = precision(dtype)
+        tolerance = Tolerance(limits.relative, limits.absolute / (2 * SHORT))
+        return name_slopes(slopes, self.slopes, tolerance=tolerance, head_dim=self.head_dim, content=self.content)
+
+
+class Diagnosis(NamedTuple):
+    """The findings, and the call whose weights differ most from the correct ones."""
+
+    findings: list[Finding]
+    comparison: Comparison | None
+
+
+def observe_all(
+    read: Callable[[Probe], Observation], probes: Sequence[Probe]
+) -> tuple[dict[Probe, Observation], list[Finding]]:
+    """The observations of all calls, and findings for those that failed."""
+    results, findings = try_each(read, probes)
+    failed = [probe for probe in probes if probe not in results]
+    longest = max(probe.key_length for probe in probes)
+    if results and findings and all(probe.key_length == longest > SHORT for probe in failed):
+        findings = [Finding("length cap", finding.evidence) for finding in findings]
+    return results, findings
+
+
+def diagnose(observations: Sequence[Observation], expected: Expectation) -> Diagnosis:
+    """Name the faults behind the observations, which come from calls of one function."""
+    if all(observation.agrees(expected.bias(observation.probe)) for observation in observations):
+        return Diagnosis([], None)
+    comparison = _worst(observations, expected)
+    joint = _explain(observations, expected)
+    if joint is not None:
+        return Diagnosis(joint, comparison)
+    # No single rule explains all calls: explain each by itself, and say for which sizes each fault appears.
+    places: dict[str, list[Probe]] = {}
+    evidence: dict[str, str] = {}
+    for observation in observations:
+        found = _explain([observation], expected)
+        if found is None:
+            found = [Finding("unknown fault", str(_worst([observation], expected)))]
+        for finding in found:
+            places.setdefault(finding.name, []).append(observation.probe)
+            evidence.setdefault(finding.name, finding.evidence)
+    findings = [
+        Finding(_name_in_branch(name, probes), f"{evidence[name]} (only with {'; '.join(map(str, probes))})")
+        for name, probes in places.items()
+    ]
+    return Diagnosis(findings, comparison)
+
+
+def _explain(observations: Sequence[Observation], expected: Expectation) -> list[Finding] | None:
+    """The fewest faults that reproduce all observations, or None."""
+    if all(observation.agrees(expected.bias(observation.probe)) for observation in observations):
+        return []
+    evidence = str(_worst(observations, expected))
+    cap = _cap(observations)
+    explanations = []
+    for candidates in zip(*(rules(o.probe, expected.causal, cap) for o in observations), strict=True):
+        slopes = _fit(
+            observations,
+            [rule.bias(torch.ones(o.probe.num_heads)) for o, rule in zip(observations, candidates, strict=True)],
+        )
+        if all(
+            o.agrees(rule.bias(slopes[o.probe.num_heads])) for o, rule in zip(observations, candidates, strict=True)
+        ):
+            faults = [Finding(fault, evidence) for fault in candidates[0].faults]
+            explanations.append(expected.name(slopes, observations[0].dtype) + faults)
+            if len(explanations[-1]) == 1:
+                break
+    return min(filter(None, explanations), key=len, default=None) or _explain_by_rounding(
+        observations, expected, evidence
+    )
+
+
+def _explain_by_rounding(
+    observations: Sequence[Observation], expected: Expectation, evidence: str
+) -> list[Finding] | None:
+    """The same for positions, or slopes times positions, that were rounded to half precision."""
+    for dtype, form in ROUNDINGS:
+        biases = [rounded_bias(o.probe, expected.slopes, expected.causal, dtype, form) for o in observations]
+        factors = {heads: factor.mean() for heads, factor in _fit(observations, biases).items()}
+        if all(o.agrees(bias * factors[o.probe.num_heads]) for o, bias in zip(observations, biases, strict=True)):
+            slopes = {heads: factor * expected.slopes(heads) for heads, factor in factors.items()}
+            return [*expected.name(slopes, dtype), Finding("colliding positions", evidence)]
+    return None
+
+
+def _fit(observations: Sequence[Observation], biases: Sequence[Tensor]) -> dict[int, Tensor]:
+    """For every head count, the factors [heads] of the biases that fit the last query best, by least squares."""
+    numerators: dict[int, Tensor] = {}
+    denominators: dict[int, Tensor] = {}
+    for observation, bias in zip(observations, biases, strict=True):
+        y, x = observation.log_weights[:, -1], bias[:, -1]  # [heads, key]
+        readable = (y > observation.floor) & x.isfinite()
+        count = readable.sum(-1, keepdim=True).clamp(min=1)
+        x, y = (v.where(readable, 0.0) for v in (x, y))
+        x, y = ((v - v.sum(-1, keepdim=True) / count).where(readable, 0.0) for v in (x, y))
+        heads = observation.probe.num_heads
+        numerators[heads] = numerators.get(heads, 0) + (x * y).sum(-1)
+        denominators[heads] = denominators.get(heads, 0) + (x * x).sum(-1)
+    return {heads: numerators[heads] / denominators[heads].clamp(min=1e-12) for heads in numerators}
+
+
+def _cap(observations: Sequence[Observation]) -> int | None:
+    """The distance from which on the bias of the last query is constant in the longest call, if there is one."""
+    longest = max(observations, key=lambda o: o.probe.key_length)
+    step = longest.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
+    moving = (step > precision(longest.dtype).absolute / 10).nonzero()
+    cap = int(moving.max()) + 1 if len(moving) else 0
+    return cap if 0 < cap < longest.probe.key_length - 1 else None
+
+
+def _worst(observations: Sequence[Observation], expected: Expectation) -> Comparison:
+    """The call whose weights differ most from the correct ones."""
+    worst = max(observations, key=lambda o: o.largest_difference(expected.bias(o.probe))[0])
+    wanted = expected.bias(worst.probe)
+    _, place = worst.largest_difference(wanted)
+    return Comparison(str(worst.probe), worst.normalize(wanted).exp(), worst.weights, place)
+
+
+def _name_in_branch(name: str, probes: list[Probe]) -> str:
+    if name == "sign reversed":
+        return "sign reversed in one branch"
+    if name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
+        return "no bias while decoding"
+    return name

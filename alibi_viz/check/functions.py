@@ -1,0 +1,152 @@
+"""Check slopes, biases and attention functions of any library."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.attention_check import check_reader
+from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.bias_check import check_bias
+from alibi_viz.check.call import Unusable, call, check_repeatable, to_tensor, try_each
+from alibi_viz.check.diagnosis import Expectation
+from alibi_viz.check.naming import Tolerance, name_slopes, reference_slopes
+from alibi_viz.check.observation import probes
+from alibi_viz.check.report import Report
+
+__all__ = ["attention", "bias", "slopes"]
+
+SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
+
+
+def slopes(
+    function: Callable[[int], Any],
+    num_heads: Sequence[int] = SLOPE_HEADS,
+    *,
+    slopes: str | Callable[[int], Any] = "official",
+    seconds: float = 60.0,
+) -> Report:
+    """Check a function that computes the slopes for a number of heads.
+
+    Args:
+        function: num_heads -> slopes, an array or list [heads]. If each device computes the slopes of its own heads,
+            let the function concatenate them.
+        num_heads: head counts to try.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        seconds: time limit of a call.
+
+    >>> from alibi_viz import check
+    >>> report = check.slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
+    >>> report.ok, [finding.name for finding in report.findings]
+    (False, ['first slope is 1'])
+    """
+    reference = reference_slopes(slopes)
+
+    def read(heads: int) -> tuple[Tensor, torch.dtype]:
+        value, dtype = to_tensor(
+            call(function, heads, seconds=seconds, description=f"{heads} heads"), description=f"{heads} heads"
+        )
+        if value.numel() != heads:
+            raise Unusable("wrong shape", f"{heads} heads: returned {list(value.shape)}, expected [{heads}]")
+        return value.flatten(), dtype
+
+    results, findings = try_each(read, num_heads)
+    got = {heads: value for heads, (value, _) in results.items()}
+    dtypes = {dtype for _, dtype in results.values()}
+    findings += check_repeatable(lambda heads: read(heads)[0], got)
+    rtol = max((torch.finfo(dtype).eps for dtype in dtypes if dtype.itemsize == 2), default=2e-6)
+    if not all(torch.allclose(value, reference(heads), rtol=rtol, atol=0) for heads, value in got.items()):
+        findings += name_slopes(got, reference, tolerance=Tolerance(rtol))
+    return Report(_name(function), findings)
+
+
+def bias(
+    function: Callable[[int, int, int], Any],
+    num_heads: Sequence[int] = (8, 12),
+    *,
+    causal: bool = True,
+    decoding: bool = True,
+    slopes: str | Callable[[int], Any] = "official",
+    length: int = 300,
+    seconds: float = 60.0,
+) -> Report:
+    """Check a function that computes the bias.
+
+    A constant added to a row, a causal mask of -inf or of the lowest number, rounding within the dtype, and further
+    heads without a bias are correct.
+
+    Args:
+        function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key]; leading axes of
+            size 1 are allowed. With fewer queries than keys, the queries are the last positions.
+        num_heads: head counts to try. Use at least one that is not a power of two.
+        causal: whether it is for causal attention, so that biases of keys after the query don't matter. Otherwise the
+            bias should be -m |i - j|.
+        decoding: also call it with fewer queries than keys.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
+        seconds: time limit of a call.
+
+    >>> from alibi_viz import check
+    >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
+    True
+    """
+    expected = Expectation(reference_slopes(slopes), causal)
+    return check_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
+
+
+def attention(
+    function: Callable[..., Any],
+    layout: str = "bhld",
+    causal: bool = True,
+    *,
+    num_heads: Sequence[int] = (8, 12),
+    head_dim: int = 64,
+    decoding: bool = True,
+    padding: bool = False,
+    slopes: str | Callable[[int], Any] = "official",
+    dtype: torch.dtype = torch.float32,
+    convert: Callable[[Tensor], Any] = Tensor.clone,
+    length: int = 300,
+    seconds: float = 60.0,
+) -> Report:
+    """Check an attention function by its outputs alone.
+
+    Args:
+        function: (query, key, value) -> output. Adapt other signatures with a lambda.
+        layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
+            such as "bhld", "blhd" or "hld".
+        causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
+        num_heads: head counts to try. Use at least one that is not a power of two.
+        head_dim: size of a head.
+        decoding: also call it with fewer queries than keys; the queries are the last positions.
+        padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
+            [batch, key], True for a real token.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        dtype: dtype of the arguments.
+        convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
+        length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
+        seconds: time limit of a call.
+
+    Raises TypeError or ValueError for an invalid layout or slopes; whatever the function does becomes a finding.
+
+    >>> from alibi_viz import check
+    >>> check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), num_heads=[12]).ok
+    True
+    >>> no_bias = torch.nn.functional.scaled_dot_product_attention
+    >>> report = check.attention(lambda q, k, v: no_bias(q, k, v, is_causal=True), decoding=False)
+    >>> [finding.name for finding in report.findings]
+    ['no bias']
+    """
+    reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
+    return check_reader(
+        reader,
+        _name(function),
+        probes(num_heads, decoding, length),
+        Expectation(reference_slopes(slopes), causal),
+        padding=padding,
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)

@@ -1,0 +1,175 @@
+"""Check a model of the transformers library: is ALiBi on, and is it right?"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from alibi_viz.check.attention_check import check_reader
+from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.diagnosis import Expectation
+from alibi_viz.check.observation import SHORT, probes
+from alibi_viz.check.report import Report
+from alibi_viz.slopes import alibi_slopes
+
+__all__ = ["model"]
+
+# Names of the projection to queries, keys and values (one fused, or three), and of the output projection. A fused one
+# holds them per head or per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim).
+_PROJECTIONS = [
+    (("query_key_value",), "dense", "per head"),  # BLOOM, Falcon, GPT-NeoX
+    (("Wqkv",), "out_proj", "per kind"),  # MPT
+    (("c_attn",), "c_proj", "per kind"),  # GPT-2
+    (("q_proj", "k_proj", "v_proj"), "o_proj", "separate"),  # Llama and most others
+    (("q_proj", "k_proj", "v_proj"), "out_proj", "separate"),  # OPT
+]
+_HEADS = ("num_attention_heads", "n_heads", "n_head")
+_LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")
+
+
+def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
+    """Check the attention of one layer, as the model runs it: with its own mask, cache, dtype and implementation.
+
+    The layer's queries, keys and values are replaced by chosen ones, and the input of its output projection is read. So
+    the weights of the model don't matter, and a tiny model with random weights shows what a large one does.
+
+    Args:
+        model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. Falcon
+            divides its bias by sqrt(head_dim) and rounds it to bfloat16, and was trained so: that counts as correct.
+        layer: index of the layer, from 0.
+        length: the longest length to try; no longer than the model allows.
+        seconds: time limit of a call.
+
+    Raises ValueError if the model's attention layers are not found, or there is no such layer.
+    """
+    layers = _find_layers(model)
+    if not 0 <= layer < len(layers):
+        raise ValueError(f"layer must be between 0 and {len(layers) - 1}, got {layer}")
+    config: Any = getattr(model, "config", None)
+    heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
+    if not heads:
+        raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
+    attention = _Layer(model, layers[layer], heads)
+    family = str(getattr(config, "model_type", type(model).__name__))
+    parameter = next(model.parameters())
+    reader = AttentionReader(
+        attention,
+        head_dim=attention.head_dim,
+        dtype=parameter.dtype,
+        convert=lambda tensor: tensor.to(parameter.device),
+        seconds=seconds,
+    )
+    length = min([length, *(getattr(config, name) for name in _LENGTHS if getattr(config, name, None))])
+    note = ""
+    divisor = 1.0
+    if family == "falcon":
+        divisor, length, reader.rounding = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
+        note = " Falcon divides its bias by sqrt(head_dim) and rounds it to bfloat16; so were its checkpoints trained."
+    report = check_reader(
+        reader,
+        f"{type(model).__name__}, layer {layer}",
+        probes([heads], True, length),
+        Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor, causal=True),
+        key_heads=None if attention.has_all_key_heads else 1,
+    )
+    is_off = any(finding.name == "no bias" for finding in report.findings)
+    state = "off: the layer adds no bias" if is_off else "on" + (", with the official slopes" if report.ok else "")
+    report.notes.append(f"ALiBi is {state} ({family}, {heads} heads of size {attention.head_dim}).{note}")
+    return report
+
+
+class _Projections(NamedTuple):
+    """The projections of an attention layer."""
+
+    inputs: list[nn.Module]
+    output: nn.Module
+    order: str
+
+
+def _find_layers(model: nn.Module) -> list[_Projections]:
+    layers = []
+    for module in model.modules():
+        for inputs, output, order in _PROJECTIONS:
+            if all(isinstance(getattr(module, name, None), nn.Module) for name in (*inputs, output)):
+                layers.append(_Projections([getattr(module, name) for name in inputs], getattr(module, output), order))
+                break
+    if not layers:
+        known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
+        raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")
+    return layers
+
+
+class _Layer:
+    """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim]."""
+
+    def __init__(self, model: nn.Module, projections: _Projections, heads: int) -> None:
+        self.model: Any = getattr(model, "base_model", model)  # without the head, whose logits would be large
+        self.projections = projections
+        self.head_dim = _width(projections.output, "in") // heads
+        self.key_heads = heads
+        if projections.order == "separate":
+            self.key_heads = _width(projections.inputs[1], "out") // self.head_dim
+        self.has_all_key_heads = self.key_heads == heads
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        before = key.shape[2] - query.shape[2]
+        cache = None
+        with _evaluation(self.model):
+            if before:  # the first keys go into the cache; their queries don't matter
+                first = torch.zeros_like(key[:, :, :before])
+                cache = self._run((first, key[:, :, :before], value[:, :, :before]), None)[0].past_key_values
+            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache)
+        return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
+
+    def _run(self, inputs: tuple[Tensor, Tensor, Tensor], cache: Any) -> tuple[Any, Tensor]:
+        """Run the model with these queries, keys and values; its output, and the input of the output projection."""
+        captured: list[Tensor] = []
+        packed = self._pack(inputs)
+        hooks = [
+            module.register_forward_hook(lambda _module, _inputs, output, new=new: _replace(output, new))
+            for module, new in zip(self.projections.inputs, packed, strict=True)
+        ]
+        hooks.append(self.projections.output.register_forward_pre_hook(lambda _module, args: captured.append(args[0])))
+        ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=packed[0].device)
+        try:
+            output = self.model(input_ids=ids, past_key_values=cache, use_cache=True)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return output, captured[0]
+
+    def _pack(self, inputs: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
+        """What the projections should return, [batch, length, features] each."""
+        query, key, value = (tensor.transpose(1, 2) for tensor in inputs)  # [batch, length, heads, head_dim]
+        if self.projections.order == "separate":
+            step = key.shape[2] // self.key_heads
+            return [query.flatten(2), key[:, :, ::step].flatten(2), value[:, :, ::step].flatten(2)]
+        return [torch.stack((query, key, value), dim=3 if self.projections.order == "per head" else 2).flatten(2)]
+
+
+def _replace(output: Tensor, new: Tensor) -> Tensor:
+    if output.shape != new.shape:
+        raise ValueError(f"the projection returns {list(output.shape)}, expected {list(new.shape)}: unknown layout")
+    return new
+
+
+def _width(module: nn.Module, side: str) -> int:
+    """The number of input or output features of a linear layer; transformers' Conv1D stores the transposed weight."""
+    weight: Any = module.weight
+    is_transposed = type(module).__name__ == "Conv1D"
+    return int(weight.shape[(side == "in") != is_transposed])
+
+
+@contextmanager
+def _evaluation(model: nn.Module) -> Iterator[None]:
+    """Switch off dropout, and restore the mode of every module afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training

@@ -1,0 +1,144 @@
+"""Name slopes: which scheme computes them, and by which factor they are multiplied."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.report import Finding
+from alibi_viz.gallery.slopes import first_slope_is_one
+from alibi_viz.slopes import SCHEMES, alibi_slopes
+
+__all__ = ["Content", "Slopes", "Tolerance", "name_slopes", "reference_slopes"]
+
+Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
+Content = Mapping[int, float] | None  # num_heads -> measured factor of q . k, relative to the correct one
+
+
+class Tolerance(NamedTuple):
+    """How exactly slopes are known."""
+
+    relative: float
+    absolute: float = 0.0
+
+    def close(self, got: Tensor, wanted: Tensor) -> bool:
+        """Whether two tensors are equal within this tolerance."""
+        return torch.allclose(got, wanted, rtol=self.relative, atol=self.absolute)
+
+
+_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+
+
+def reference_slopes(slopes: str | Callable[[int], object]) -> Slopes:
+    """The slopes to compare with: those of a scheme, or of the caller's function."""
+    if isinstance(slopes, str):
+        if slopes not in SCHEMES:
+            raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
+        return lambda num_heads: alibi_slopes(num_heads, slopes).double()
+    if not callable(slopes):
+        raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
+    return lambda num_heads: torch.as_tensor(slopes(num_heads)).detach().double()
+
+
+def name_slopes(
+    slopes: Mapping[int, Tensor],
+    reference: Slopes,
+    *,
+    tolerance: Tolerance,
+    head_dim: int | None = None,
+    content: Content = None,
+) -> list[Finding]:
+    """Name the faults of slopes [heads], given for one or more head counts; an empty list if they are correct.
+
+    `tolerance` is the precision of the slopes. For `head_dim` and `content` see `Expectation`.
+    """
+    wanted = {heads: reference(heads) for heads in slopes}
+    evidence = _evidence(slopes, wanted)
+    if all(tolerance.close(got, 0 * got) for got in slopes.values()):
+        is_expected = all(float(want.abs().max()) == 0 for want in wanted.values())
+        return [] if is_expected else [Finding("no bias", evidence)]
+    # A wrong factor of the content may also apply to the bias.
+    divided = {heads: got / content[heads] for heads, got in slopes.items()} if content else slopes
+    explanations = [
+        [*scheme, *factor]
+        for candidate in (slopes, divided)
+        for scheme, rule in _schemes(candidate, reference)
+        for factor in _factors(candidate, rule, tolerance, head_dim)
+    ]
+    if explanations:
+        best = min(explanations, key=len)
+        others = [" and ".join(names) for names in explanations if len(names) == len(best) and names != best]
+        if others:
+            evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
+        return [Finding(name, evidence) for name in best]
+    name = _name_head_by_head(slopes, wanted, tolerance)
+    if name != "other slopes" or len(slopes) == 1:
+        return [Finding(name, evidence)]
+    # No rule explains all head counts: perhaps one explains those that are wrong.
+    wrong = {heads: got for heads, got in slopes.items() if not tolerance.close(got, wanted[heads])}
+    if len(wrong) == len(slopes):
+        return [Finding(name, evidence)]
+    return name_slopes(wrong, reference, tolerance=tolerance, head_dim=head_dim, content=content)
+
+
+def _name_head_by_head(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor], tolerance: Tolerance) -> str:
+    """The fault of slopes that no rule explains."""
+    pairs = [(got, wanted[heads]) for heads, got in slopes.items()]
+    if all(tolerance.close(got.sort().values, want.sort().values) for got, want in pairs):
+        return "heads in another order"
+    if all(tolerance.close(got.where(got != 0, want), want) for got, want in pairs):
+        return "heads without a bias"
+    if all(torch.allclose(got, want, rtol=2**-6, atol=0) for got, want in pairs):
+        return "imprecise slopes"
+    return "other slopes"
+
+
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes) -> Iterator[tuple[list[str], Slopes]]:
+    yield [], reference
+    yield ["geometric slopes"], lambda heads: alibi_slopes(heads, "geometric").double()
+    yield ["halving slopes"], lambda heads: alibi_slopes(heads, "halving").double()
+    yield ["first slope is 1"], lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ["first slope is 1"], lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    for devices in range(2, max(slopes) + 1):
+        if all(heads % devices == 0 for heads in slopes):
+            yield ["slopes of a head slice"], lambda heads, n=devices: reference(heads // n).repeat(n)  # type: ignore[misc]
+
+
+def _factors(
+    slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance, head_dim: int | None
+) -> Iterator[list[str]]:
+    """The factors, by name, that turn the slopes of `rule` into `slopes`."""
+    before = [1 / math.sqrt(dim) for dim in ([head_dim] if head_dim else _HEAD_DIMS)]
+    known: list[tuple[float, list[str]]] = [(1.0, []), *((factor, ["bias before scaling"]) for factor in before)]
+    known += [(2 * factor, ["added twice", *names]) for factor, names in known]
+    known += [(-factor, ["sign reversed", *names]) for factor, names in known]
+    unknown = _constant_factor(slopes, rule, tolerance)
+    if unknown is None:
+        return
+    for factor, names in known:
+        if math.isclose(unknown, factor, rel_tol=max(tolerance.relative, 1e-5)):
+            yield names
+            return
+    if abs(unknown - 1) > 2**-6:  # otherwise it is a rounding
+        yield ["bias multiplied"] if unknown > 0 else ["sign reversed", "bias multiplied"]
+
+
+def _constant_factor(slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance) -> float | None:
+    """The factor between `slopes` and those of `rule`, if it is the same for all heads."""
+    got, wanted = torch.cat(list(slopes.values())), torch.cat([rule(heads) for heads in slopes])
+    if got.shape != wanted.shape or not bool((wanted != 0).any()):
+        return None
+    factor = float(got @ wanted / (wanted @ wanted))
+    return factor if tolerance.close(got, factor * wanted) else None
+
+
+def _evidence(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> str:
+    """The slope that is off by the largest factor."""
+    heads, head = max(
+        ((heads, head) for heads, got in slopes.items() for head in range(len(got))),
+        key=lambda place: abs(float(slopes[place[0]][place[1]]) / (float(wanted[place[0]][place[1]]) or 1e-9) - 1),
+    )
+    got, want = float(slopes[heads][head]), float(wanted[heads][head])
+    return f"head {head + 1} of {heads} has slope {got:.6g}, expected {want:.6g}"

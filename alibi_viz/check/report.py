@@ -1,0 +1,117 @@
+"""The result of a check: a list of findings, printed as text, with pictures in a notebook."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from alibi_viz.check.faults import FAULTS, Fault
+from alibi_viz.gallery import EXHIBITS, Exhibit
+
+__all__ = ["AlibiFaultError", "Comparison", "Finding", "Report"]
+
+
+class AlibiFaultError(AssertionError):
+    """Raised by `Report.raise_for_faults`; the message is the report."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault that a check found.
+
+    Attributes:
+        name: the name of the fault, a key of `alibi_viz.check.FAULTS`.
+        evidence: the numbers that show it.
+    """
+
+    name: str
+    evidence: str
+
+    @property
+    def fault(self) -> Fault:
+        """What the fault is, and what to change."""
+        return FAULTS[self.name]
+
+    @property
+    def seen_in(self) -> list[Exhibit]:
+        """Public systems with this fault, from the gallery."""
+        return [exhibit for exhibit in EXHIBITS if exhibit.name == self.name]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.fault.problem}", f"  Found: {self.evidence}"]
+        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in[:2]]
+        return "\n".join([*lines, f"  Fix: {self.fault.fix}"])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The attention weights of one call at equal content, each [heads, query, key].
+
+    Attributes:
+        title: the sizes of the call.
+        wanted: the weights of a correct implementation.
+        got: those of the checked one.
+        place: (head, query, key), counted from 0, where they differ most.
+    """
+
+    title: str
+    wanted: Tensor
+    got: Tensor
+    place: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        head, query, key = self.place
+        got, wanted = float(self.got[self.place]), float(self.wanted[self.place])
+        return (
+            f"with {self.title}, head {head + 1} gives key {key} the weight {got:.3g} for query {query}, expected "
+            f"{wanted:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found. `print(report)` explains it; a notebook also shows the weights.
+
+    Attributes:
+        subject: what was checked.
+        findings: the faults, empty if there are none.
+        notes: facts that are not faults.
+        comparison: the call with the largest difference, or None if nothing could be compared.
+    """
+
+    subject: str
+    findings: list[Finding]
+    notes: list[str] = field(default_factory=list)
+    comparison: Comparison | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether no fault was found."""
+        return not self.findings
+
+    def raise_for_faults(self) -> None:
+        """Raise AlibiFaultError with the report as its message, unless the check found nothing."""
+        if self.findings:
+            raise AlibiFaultError(str(self))
+
+    def __str__(self) -> str:
+        count = len(self.findings)
+        verdict = "no fault found" if self.ok else "1 fault" if count == 1 else f"{count} faults"
+        parts = [f"ALiBi check of {self.subject}: {verdict}", *map(str, self.findings), *self.notes]
+        if self.comparison:
+            parts.append(f"Largest difference at equal content: {self.comparison}")
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
+        """In a notebook: the text, and the weights of the head with the largest difference as a picture."""
+        bundle: dict[str, Any] = {"text/plain": str(self)}
+        if self.comparison is None:
+            return bundle
+        from alibi_viz.figures import comparison_figure  # noqa: PLC0415  # a check in CI shouldn't load plotly
+
+        shown = self.comparison
+        figure = comparison_figure(shown.wanted, shown.got, shown.place, shown.title)
+        return figure._repr_mimebundle_() | bundle

@@ -1,0 +1,81 @@
+"""Rules by which a bias may depend on positions: the correct one, and those of known faults."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.naming import Slopes
+from alibi_viz.check.observation import Probe
+
+__all__ = ["ROUNDINGS", "Rule", "correct_bias", "rounded_bias", "rules"]
+
+_HALF = (torch.bfloat16, torch.float16)
+ROUNDINGS = [(dtype, form) for dtype in _HALF for form in ("product", "factors", "from the end", "positions")]
+
+
+class Rule(NamedTuple):
+    """A bias of -slope * distance, where visible. `faults` is empty for the correct rule."""
+
+    faults: tuple[str, ...]
+    distance: Tensor  # float64 [query, key]
+    visible: Tensor  # bool [query, key]
+
+    def bias(self, slopes: Tensor) -> Tensor:
+        """The bias for slopes [heads], float64 [heads, query, key]."""
+        return (-slopes.double()[:, None, None] * self.distance).masked_fill(~self.visible, -math.inf)
+
+
+def correct_bias(probe: Probe, reference: Slopes, causal: bool) -> Tensor:
+    """The bias of a correct implementation, with the causal mask: float64 [heads, query, key]."""
+    return next(rules(probe, causal)).bias(reference(probe.num_heads))
+
+
+def rules(probe: Probe, causal: bool, cap: int | None = None) -> Iterator[Rule]:
+    """All rules, those with the fewest faults first; `cap` is a distance beyond which the bias may be constant."""
+    row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
+    key = torch.arange(probe.key_length, dtype=torch.float64)
+    query = row + probe.key_length - probe.query_length
+    offset = query - key  # [query, key], negative for keys after the query
+    distances = {
+        "": offset,
+        "wrong corner of the cache": (row - key).abs(),
+        "square root of the distance": offset.sign() * offset.abs().sqrt(),
+        "logarithm of the distance": offset.sign() * offset.abs().log1p(),
+    }
+    if cap is not None:
+        distances["length cap"] = offset.clamp(-cap, cap)
+    everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
+    # which keys are visible, and whether the distance to later ones counts as positive or negative
+    futures: dict[str, tuple[Tensor, Callable[[Tensor], Tensor]]] = {
+        "": (past if causal else everything, torch.abs),
+        "rewarded future": (everything, torch.clone),
+    }
+    if causal:
+        futures["future not masked"] = (everything, torch.abs)
+        futures["causal mask in the wrong corner"] = (key <= row, torch.abs)
+    else:
+        futures["only earlier keys"] = (past, torch.abs)
+    combinations = [
+        Rule(tuple(filter(None, (name, future))), sign(distance), visible)
+        for (name, distance), (future, (visible, sign)) in itertools.product(distances.items(), futures.items())
+    ]
+    yield from sorted(combinations, key=lambda rule: len(rule.faults))
+
+
+def rounded_bias(probe: Probe, reference: Slopes, causal: bool, dtype: torch.dtype, form: str) -> Tensor:
+    """A bias with positions, or slope times position, rounded to `dtype`: float64 [heads, query, key]."""
+    slopes = reference(probe.num_heads)[:, None, None]
+    query = torch.arange(probe.key_length - probe.query_length, probe.key_length)[:, None]
+    key = torch.arange(probe.key_length)
+    if form == "positions":
+        bias = slopes * (key.to(dtype).double() - query.to(dtype).double())
+    elif form == "factors":
+        bias = (slopes.to(dtype) * key.to(dtype)).double()
+    else:
+        bias = (slopes * (key - (probe.key_length - 1 if form == "from the end" else 0))).to(dtype).double()
+    bias = bias.expand(*probe)
+    return bias.masked_fill(key > query, -math.inf) if causal else bias

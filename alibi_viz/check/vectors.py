@@ -1,0 +1,177 @@
+"""Golden vectors: inputs and correct outputs in a JSON file, for implementations in any language.
+
+`write_vectors` writes them. An implementation replaces every result by its own, and `check_vectors` judges the file and
+names the faults. The cases are the calls that `check.bias` and `check.attention` make, so the diagnosis is the same.
+
+The file is an object with
+- "format": "alibi-vectors", and "version": 1
+- "dtype": "float32"; change it to "float16" or "bfloat16" if the results are rounded to it
+- "slopes": a list of {"num_heads", "result": [heads]}, for 1 to 128 heads
+- "bias": a list of {"num_heads", "query_length", "key_length", "causal", "result": [heads][query][key]}; null stands
+  for a key that the causal mask hides. The queries are the last positions of the keys.
+- "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
+  [batch][heads][length][head_dim]
+
+An implementation may leave out whole lists, but no case of a list.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alibi_viz.attention import attention_trace
+from alibi_viz.check.attention_check import check_reader
+from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.bias_check import check_bias
+from alibi_viz.check.diagnosis import Expectation
+from alibi_viz.check.functions import slopes as check_slopes
+from alibi_viz.check.observation import Probe
+from alibi_viz.check.report import Report
+from alibi_viz.check.rules import correct_bias
+from alibi_viz.slopes import alibi_slopes
+
+__all__ = ["check_vectors", "write_vectors"]
+
+_FORMAT, _VERSION = "alibi-vectors", 1
+_MAX_HEADS = 128
+_BIAS_CALLS = [Probe(8, 16, 16), Probe(12, 16, 16), Probe(8, 1, 16), Probe(8, 5, 16)]
+_ATTENTION_CALLS = [Probe(4, 8, 8), Probe(6, 8, 8), Probe(4, 1, 8), Probe(4, 3, 8)]
+_HEAD_DIM = 8
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def write_vectors(path: str | Path) -> None:
+    """Write golden vectors to a JSON file of less than 1 MB; the module's docstring describes it."""
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "dtype": "float32",
+        "slopes": [
+            {"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in range(1, _MAX_HEADS + 1)
+        ],
+        "bias": [
+            {**probe._asdict(), "causal": causal, "result": _to_lists(correct_bias(probe, _reference, causal))}
+            for causal in (True, False)
+            for probe in _BIAS_CALLS
+        ],
+        "attention": [*_record_attention(True), *_record_attention(False)],
+    }
+    Path(path).write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def check_vectors(path: str | Path) -> Report:
+    """Judge the results in a file of golden vectors that an implementation has filled in.
+
+    Returns one report for all lists in the file. Raises OSError if the file cannot be read, and ValueError if it is not
+    JSON, has another format or version, or lacks a key.
+    """
+    document = _load(path)
+    reports = []
+    if "slopes" in document:
+        table = {case["num_heads"]: case["result"] for case in _cases(document, "slopes", ("num_heads",))}
+        reports.append(check_slopes(_look_up(table), num_heads=range(1, _MAX_HEADS + 1)))
+    dtype = _DTYPES[document["dtype"]]
+    for causal in (True, False):
+        expected = Expectation(_reference, causal)
+        if "bias" in document:
+            biases = {
+                Probe(case["num_heads"], case["query_length"], case["key_length"]): _to_tensor(case["result"], dtype)
+                for case in _cases(document, "bias", ("causal", *Probe._fields))
+                if case["causal"] == causal
+            }
+            function = _look_up(biases)
+            reports.append(check_bias(lambda *sizes, f=function: f(Probe(*sizes)), "bias", _BIAS_CALLS, expected, 60))
+        if "attention" in document:
+            outputs = {
+                _key(*(_to_tensor(case[name]) for name in ("query", "key", "value"))): _to_tensor(case["result"], dtype)
+                for case in _cases(document, "attention", ("causal", "query", "key", "value"))
+                if case["causal"] == causal
+            }
+            function = _look_up(outputs)
+            reader = AttentionReader(lambda *inputs, f=function: f(_key(*inputs)), head_dim=_HEAD_DIM)
+            reports.append(check_reader(reader, "attention", _ATTENTION_CALLS, expected))
+    findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
+    comparison = next((report.comparison for report in reports if report.comparison), None)
+    return Report(str(path), list(findings.values()), comparison=comparison)
+
+
+def _record_attention(causal: bool) -> list[dict[str, Any]]:
+    """The calls that a check makes, with the correct outputs."""
+    cases: dict[bytes, dict[str, Any]] = {}
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        trace = attention_trace(query.double(), key.double(), _reference(query.shape[1]), causal=causal)
+        output = trace.weights @ value.double()
+        named = {"query": query, "key": key, "value": value, "result": output}
+        cases[_key(query, key, value)] = {"causal": causal} | {
+            name: _to_lists(tensor) for name, tensor in named.items()
+        }
+        return output.float()
+
+    report = check_reader(
+        AttentionReader(attention, head_dim=_HEAD_DIM), "", _ATTENTION_CALLS, Expectation(_reference, causal)
+    )
+    report.raise_for_faults()
+    return list(cases.values())
+
+
+def _reference(num_heads: int) -> Tensor:
+    return alibi_slopes(num_heads).double()
+
+
+def _key(*tensors: Tensor) -> bytes:
+    """A key for a case: its inputs."""
+    return b"".join((tensor.float() + 0.0).contiguous().numpy().tobytes() for tensor in tensors)  # -0.0 becomes 0.0
+
+
+def _look_up(table: dict[Any, Any]) -> Callable[[Any], Any]:
+    def result(key: Any) -> Any:
+        if key not in table:
+            raise LookupError("the file has no such case")
+        return table[key]
+
+    return result
+
+
+def _to_lists(tensor: Tensor) -> Any:
+    """Nested lists of numbers with the nine digits that identify a float32; None for -inf, which JSON lacks."""
+    if tensor.ndim:
+        return [_to_lists(part) for part in tensor]
+    number = float(f"{float(tensor):.9g}")
+    return None if number == -float("inf") else int(number) if number.is_integer() else number
+
+
+def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
+    def fill(value: Any) -> Any:
+        return [fill(part) for part in value] if isinstance(value, list) else -float("inf") if value is None else value
+
+    return torch.tensor(fill(values), dtype=dtype)
+
+
+def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    cases: Any = document[name]
+    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+        raise ValueError(f"{name} must be a list of objects")
+    for case in cases:
+        missing = [key for key in (*keys, "result") if key not in case]
+        if missing:
+            raise ValueError(f"a case of {name} lacks the key {missing[0]!r}")
+    return cases
+
+
+def _load(path: str | Path) -> dict[str, Any]:
+    try:
+        document = json.loads(Path(path).read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError(f'{path} must be a JSON object with "format": "{_FORMAT}"')
+    if document.get("version") != _VERSION:
+        raise ValueError(f"{path} has version {document.get('version')!r}, expected {_VERSION}")
+    if document.setdefault("dtype", "float32") not in _DTYPES:
+        raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {document['dtype']!r}")
+    return document

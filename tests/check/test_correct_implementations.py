@@ -1,0 +1,116 @@
+"""Correct implementations get no finding, whatever form they have."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
+from alibi_viz.gallery.slopes import bloom, fairseq, mpt
+
+LOWEST = torch.finfo(torch.float32).min
+
+
+def masked(heads: int, queries: int, keys: int, value: float) -> Tensor:
+    return alibi_bias(alibi_slopes(heads), queries, keys).masked_fill(~causal_mask(queries, keys), value)
+
+
+CAUSAL: dict[str, Callable[[int, int, int], object]] = {
+    "relative": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k),
+    "key form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key"),
+    "end form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="end"),
+    "symmetric": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"),
+    "off by one": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) - alibi_slopes(h)[:, None, None],
+    "constant per row": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None],
+    "mask of -inf": lambda h, q, k: masked(h, q, k, -torch.inf),
+    "mask of the lowest number": lambda h, q, k: masked(h, q, k, LOWEST),
+    "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
+    "bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.bfloat16),
+    "float16": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float16),
+    "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
+    "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
+    "further heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k),
+    "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],
+    "numpy": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy(),
+    "lists": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).tolist(),
+}
+
+
+@pytest.mark.parametrize("form", CAUSAL)
+def test_causal_bias(form: str) -> None:
+    check.bias(CAUSAL[form]).raise_for_faults()
+
+
+def test_symmetric_bias() -> None:
+    check.bias(lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"), causal=False).raise_for_faults()
+
+
+@pytest.mark.parametrize("rule", [fairseq, bloom, mpt])
+def test_slopes(rule: Callable[[int], list[float]]) -> None:
+    check.slopes(rule).raise_for_faults()
+    check.slopes(lambda heads: np.array(rule(heads), dtype=np.float16)).raise_for_faults()
+    check.slopes(lambda heads: torch.tensor(rule(heads)).bfloat16()[:, None, None]).raise_for_faults()
+
+
+def test_other_correct_slopes_are_told_by_the_caller() -> None:
+    check.slopes(lambda heads: alibi_slopes(heads, "geometric"), slopes="geometric").raise_for_faults()
+    steeper = lambda heads: alibi_slopes(heads, bias_max=16)  # noqa: E731
+    check.slopes(steeper, slopes=steeper).raise_for_faults()
+    flipped = lambda heads: alibi_slopes(heads).flip(0)  # noqa: E731
+    check.bias(lambda h, q, k: alibi_bias(flipped(h), q, k), slopes=flipped).raise_for_faults()
+
+
+@pytest.mark.parametrize("backend", ["eager", "mask", "folded", "auto"])
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_our_attention(backend: str, causal: bool, dtype: torch.dtype) -> None:
+    if backend == "folded" and not causal:
+        pytest.skip("folding is causal")
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=causal, backend=backend)
+
+    decoding = backend != "folded"
+    check.attention(attention, causal=causal, dtype=dtype, decoding=decoding).raise_for_faults()
+
+
+@pytest.mark.parametrize("layout", ["bhld", "blhd", "lbhd", "hld", "lhd"])
+def test_layouts(layout: str) -> None:
+    axes = "bhld" if "b" in layout else "hld"
+
+    def attention(*inputs: Tensor) -> Tensor:
+        query, key, value = (torch.einsum(f"{layout}->{axes}", tensor) for tensor in inputs)
+        if "b" not in layout:
+            query, key, value = query[None], key[None], value[None]
+        output = alibi_attention(query, key, value, alibi_slopes(query.shape[1]))
+        return torch.einsum(f"{axes}->{layout}", output if "b" in layout else output[0])
+
+    check.attention(attention, layout).raise_for_faults()
+
+
+def test_numpy_attention() -> None:
+    def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
+        slopes = alibi_slopes(query.shape[1]).numpy()[:, None, None]
+        distance = np.arange(key.shape[2]) - np.arange(key.shape[2])[-query.shape[2] :, None]
+        logits = query @ key.swapaxes(2, 3) / query.shape[-1] ** 0.5 + np.where(
+            distance > 0, -np.inf, slopes * distance
+        )
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ value
+
+    check.attention(attention, convert=np.asarray).raise_for_faults()
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
+def test_padding(causal: bool) -> None:
+    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        slopes = alibi_slopes(query.shape[1])
+        return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
+
+    check.attention(attention, causal=causal, padding=True).raise_for_faults()
+
+
+def test_head_dim_smaller_than_the_number_of_keys() -> None:
+    check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), head_dim=4).raise_for_faults()

@@ -1,0 +1,229 @@
+"""Faults that no exhibit of the gallery has, several faults at once, and bad functions."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check, gallery
+from alibi_viz.bias import mask_future
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, factor: float = 1.0, content: float | None = None, causal: bool = True
+) -> Tensor:
+    """Attention with a factor of the bias, and another factor of q . k."""
+    bias = factor * alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key")
+    logits = query @ key.mT * (query.shape[-1] ** -0.5 if content is None else content) + bias
+    return (mask_future(logits) if causal else logits).softmax(-1).to(value.dtype) @ value
+
+
+def names(report: check.Report) -> set[str]:
+    return {finding.name for finding in report.findings}
+
+
+def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor]:
+    return lambda heads, queries, keys: alibi_bias(slopes(heads), queries, keys)
+
+
+def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
+    bias = alibi_bias(alibi_slopes(heads), queries, keys)
+    return bias if queries == keys else -bias
+
+
+def capped(heads: int, queries: int, keys: int) -> Tensor:
+    slopes = alibi_slopes(heads)[:, None, None]
+    return slopes * (alibi_bias(torch.ones(heads), queries, keys)).clamp(min=-100)
+
+
+def aligned_with_the_first_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+    logits = query @ key.mT / query.shape[-1] ** 0.5 + bias
+    return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
+
+
+def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    positions = torch.arange(key.shape[2])
+    angle = positions[-query.shape[2] :, None] - positions
+    return mask_future(query @ key.mT / query.shape[-1] ** 0.5 * angle.cos()).softmax(-1) @ value
+
+
+def not_masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
+
+
+def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """A symmetric bias whose query positions count the padding, but whose key positions don't."""
+    if mask is None:
+        return not_masked(query, key, value)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]
+    distance = (torch.arange(query.shape[2])[:, None] - positions).abs()
+    logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance
+    return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
+
+
+def ignores_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    return attend(query, key, value)
+
+
+def raises(*_: object) -> None:
+    raise KeyError("no such head")
+
+
+class Nothing:
+    """Not an array."""
+
+
+CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
+    "halving slopes": [(check.bias, bias_of(lambda heads: alibi_slopes(heads, "halving")), {})],
+    "imprecise slopes": [
+        (check.slopes, lambda heads: alibi_slopes(heads).half().float(), {}),
+        (check.bias, bias_of(lambda heads: alibi_slopes(heads).half().float()), {}),
+    ],
+    "heads in another order": [(check.bias, bias_of(lambda heads: alibi_slopes(heads).flip(0)), {})],
+    "other slopes": [(check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {})],
+    "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
+    "logarithm of the distance": [
+        (
+            check.bias,
+            lambda h, q, k: -alibi_slopes(h)[:, None, None] * alibi_bias(torch.ones(1), q, k).abs().log1p(),
+            {},
+        )
+    ],
+    "length cap": [(check.bias, capped, {})],
+    "causal mask in the wrong corner": [(check.attention, aligned_with_the_first_keys, {})],
+    "future not masked": [(check.attention, not_masked, {})],
+    "only earlier keys": [(check.attention, attend, {"causal": False})],
+    "content not scaled": [(check.attention, lambda q, k, v: attend(q, k, v, content=1.0), {})],
+    "content multiplied": [(check.attention, lambda q, k, v: attend(q, k, v, content=0.05), {})],
+    "padding not masked": [(check.attention, ignores_padding, {"padding": True})],
+    "padding changes the bias": [(check.attention, padded, {"padding": True, "causal": False})],
+    "raises an error": [(check.attention, raises, {}), (check.bias, raises, {}), (check.slopes, raises, {})],
+    "does not finish": [(check.slopes, lambda heads: time.sleep(2), {"seconds": 0.05})],
+    "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
+    "wrong type": [(check.slopes, lambda heads: Nothing(), {}), (check.attention, lambda q, k, v: (q, k), {})],
+    "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
+    "not deterministic": [(check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.rand(()), {})],
+    "not a weighted average": [(check.attention, lambda q, k, v: 2 * attend(q, k, v), {})],
+    "unknown fault": [
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
+        (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),  # visible with random inputs only
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "case"),
+    [(fault, case) for fault, cases in CASES.items() for case in cases],
+    ids=lambda value: str(value)[:40],
+)
+def test_fault_is_the_only_one_named(fault: str, case: tuple[Callable[..., check.Report], Any, dict[str, Any]]) -> None:
+    checker, function, options = case
+    assert names(checker(function, **options)) == {fault}
+
+
+def test_every_fault_has_a_test() -> None:
+    tested = {*CASES, *(exhibit.name for exhibit in gallery.EXHIBITS), "content depends on position"}
+    assert tested == set(check.FAULTS)
+
+
+def test_content_that_depends_on_position() -> None:
+    assert names(check.attention(rotated)) == {"content depends on position", "no bias"}
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda q, k, v: attend(q, k, v, factor=-2), {"sign reversed", "added twice"}),
+        (lambda q, k, v: attend(q, k, v, factor=-1 / 8), {"sign reversed", "bias before scaling"}),
+        (lambda q, k, v: attend(q, k, v, factor=2, content=1.0), {"added twice", "content not scaled"}),
+        (lambda q, k, v: attend(q, k, v, factor=2, causal=False), {"added twice", "rewarded future"}),
+        (
+            # (q . k + bias) / sqrt(d_model)
+            lambda q, k, v: attend(q, k, v, factor=(64 * q.shape[1]) ** -0.5, content=(64 * q.shape[1]) ** -0.5),
+            {"bias before scaling", "content too weak"},
+        ),
+    ],
+)
+def test_several_faults_are_told_apart(function: Callable[..., Tensor], expected: set[str]) -> None:
+    assert names(check.attention(function)) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
+    assert names(check.attention(lambda q, k, v: attend(q, k, v, factor=-1), dtype=dtype, length=16)) == {
+        "sign reversed"
+    }
+    scaled = check.attention(lambda q, k, v: attend(q, k, v, factor=1 / 8), dtype=dtype, length=16)
+    assert names(scaled) == {"bias before scaling"}
+
+
+def test_geometric_slopes_with_the_wrong_corner() -> None:
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        return alibi_bias(alibi_slopes(heads, "geometric"), keys, form="symmetric")[:, :queries]
+
+    report = check.bias(bias, num_heads=[12])
+    assert names(report) == {"geometric slopes", "wrong corner of the cache"}
+
+
+def test_slopes_that_are_wrong_for_some_head_counts_only() -> None:
+    report = check.slopes(lambda heads: alibi_slopes(heads, "geometric" if heads > 8 else "official"))
+    assert names(report) == {"geometric slopes"}
+
+
+def test_equal_explanations_are_both_told() -> None:
+    report = check.slopes(gallery.slopes.first_slope_is_one, num_heads=[8])  # twice the official slopes, with 8 heads
+    assert names(report) <= {"first slope is 1", "added twice"}
+    assert "'added twice'" in str(report) or "'first slope is 1'" in str(report)
+
+
+def test_colliding_positions_in_float16_show_at_larger_lengths() -> None:
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        return alibi_bias(alibi_slopes(heads), queries, keys, form="key", dtype=torch.float16)[:, :, -2500:]
+
+    assert check.bias(bias, num_heads=[2], decoding=False).ok
+    assert names(check.bias(bias, num_heads=[2], decoding=False, length=2500)) == {"colliding positions"}
+
+
+def test_number_that_shows_the_fault_is_in_the_report() -> None:
+    report = check.bias(gallery.biases.attention_gym_2024, num_heads=[8], length=16)
+    assert "has slope -0.5, expected 0.5" in str(report)
+    assert report.comparison is not None
+    got, wanted = report.comparison.got, report.comparison.wanted
+    assert got.shape == wanted.shape == (8, 16, 16)
+    assert float((got - wanted).abs().max()) == pytest.approx(float((got - wanted)[report.comparison.place].abs()))
+
+
+def test_function_that_hangs_does_not_hang_the_checker() -> None:
+    start = time.monotonic()
+    report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
+    assert names(report) == {"does not finish"}
+    assert time.monotonic() - start < 4
+
+
+def test_system_exit_is_a_finding() -> None:
+    def leave(heads: int) -> None:
+        raise SystemExit(3)
+
+    assert names(check.slopes(leave)) == {"raises an error"}
+
+
+def test_invalid_arguments_of_the_checker_raise() -> None:
+    with pytest.raises(ValueError, match="layout must contain each of b, h, l and d once"):
+        check.attention(attend, "bhl")
+    with pytest.raises(ValueError, match="slopes must be one of official, geometric, halving"):
+        check.bias(bias_of(alibi_slopes), slopes="other")
+    with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
+        check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]
+
+
+def test_mask_hiding_the_past_is_not_taken_for_alibi() -> None:
+    window = lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(  # noqa: E731
+        causal_mask(q, k).tril(k - q - 4), -math.inf
+    )
+    assert not check.bias(window).ok

@@ -1,0 +1,102 @@
+"""Models of the real classes of transformers, tiny and with random weights."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from alibi_viz import check
+
+transformers = pytest.importorskip("transformers")
+
+
+def build(family: str, heads: int = 4, implementation: str = "eager", **options: Any) -> Any:
+    width = 16 * heads
+    common = {"vocab_size": 5, "bos_token_id": 1, "eos_token_id": 2, "attn_implementation": implementation, **options}
+    torch.manual_seed(0)
+    match family:
+        case "bloom":
+            config = transformers.BloomConfig(hidden_size=width, n_head=heads, n_layer=2, **common)
+        case "mpt":
+            config = transformers.MptConfig(d_model=width, n_heads=heads, n_layers=2, max_seq_len=64, **common)
+        case "falcon":
+            config = transformers.FalconConfig(
+                hidden_size=width,
+                num_attention_heads=heads,
+                num_hidden_layers=2,
+                **{"alibi": True, "multi_query": False, "parallel_attn": False, **common},
+            )
+        case "gpt2":
+            config = transformers.GPT2Config(n_embd=width, n_head=heads, n_layer=1, **common)
+        case "gpt_neox":
+            config = transformers.GPTNeoXConfig(
+                hidden_size=width, num_attention_heads=heads, num_hidden_layers=1, intermediate_size=8, **common
+            )
+        case "llama":
+            config = transformers.LlamaConfig(
+                hidden_size=width,
+                num_attention_heads=heads,
+                num_key_value_heads=heads // 2,
+                num_hidden_layers=1,
+                intermediate_size=8,
+                **common,
+            )
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def names(report: check.Report) -> set[str]:
+    return {finding.name for finding in report.findings}
+
+
+@pytest.mark.parametrize("heads", [4, 12])
+@pytest.mark.parametrize(
+    ("family", "implementation"), [("bloom", "eager"), ("mpt", "eager"), ("falcon", "sdpa")], ids=str
+)
+def test_alibi_models_are_right(family: str, implementation: str, heads: int) -> None:
+    report = check.model(build(family, heads, implementation), layer=1)
+    report.raise_for_faults()
+    assert f"ALiBi is on, with the official slopes ({family}, {heads} heads of size 16)" in str(report)
+
+
+@pytest.mark.parametrize("heads", [4, 12])
+def test_falcon_with_eager_attention_adds_its_bias_twice(heads: int) -> None:
+    assert names(check.model(build("falcon", heads, "eager"))) == {"added twice"}
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("family", ["gpt2", "gpt_neox", "llama"])
+def test_other_models_have_no_alibi(family: str, implementation: str) -> None:
+    report = check.model(build(family, implementation=implementation))
+    rotary = {"content depends on position"} if family != "gpt2" else set()
+    assert names(report) == {"no bias"} | rotary
+    assert "ALiBi is off" in str(report)
+
+
+def test_falcon_without_alibi() -> None:
+    assert "no bias" in names(check.model(build("falcon", alibi=False)))
+
+
+def test_bloom_in_bfloat16_has_colliding_positions() -> None:
+    assert names(check.model(build("bloom").bfloat16())) == {"colliding positions"}
+
+
+def test_model_without_its_head_and_modes_are_restored() -> None:
+    model = build("bloom").transformer.train()
+    model.h[1].eval()
+    check.model(model, length=16).raise_for_faults()
+    assert model.training and not model.h[1].training
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
+        check.model(build("bloom"), layer=2)
+    with pytest.raises(ValueError, match="Linear has no attention layer with one of these projections"):
+        check.model(nn.Linear(2, 2))
+    layer = nn.Module()
+    layer.Wqkv, layer.out_proj = nn.Linear(4, 12), nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="config must have one of num_attention_heads"):
+        check.model(layer)
+    multi_query = build("falcon", multi_query=True, new_decoder_architecture=False)
+    assert "unknown layout" in str(check.model(multi_query))

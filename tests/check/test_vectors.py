@@ -1,0 +1,102 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from alibi_viz import alibi_bias, alibi_slopes, attention_trace
+from alibi_viz.check.vectors import check_vectors, write_vectors
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("vectors") / "golden.json"
+    write_vectors(file)
+    return file
+
+
+@pytest.fixture
+def document(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def judge(document: object, folder: Path) -> Any:
+    file = folder / "theirs.json"
+    file.write_text(json.dumps(document))
+    return check_vectors(file)
+
+
+def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
+    assert path.stat().st_size < 1_000_000
+    check_vectors(path).raise_for_faults()
+
+
+def test_contents(document: Any) -> None:
+    assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
+    for case in document["slopes"]:
+        assert torch.equal(torch.tensor(case["result"]), alibi_slopes(case["num_heads"]))
+    for case in document["bias"]:
+        form = "relative" if case["causal"] else "symmetric"
+        bias = alibi_bias(alibi_slopes(case["num_heads"]), case["query_length"], case["key_length"], form=form)
+        for head, rows in enumerate(case["result"]):
+            for query, row in enumerate(rows):
+                visible = [value for value in row if value is not None]
+                assert visible == pytest.approx(bias[head, query, : len(visible)].tolist())
+    for case in document["attention"]:
+        query, key, value, result = (torch.tensor(case[name]).float() for name in ("query", "key", "value", "result"))
+        trace = attention_trace(query, key, alibi_slopes(query.shape[1]), causal=case["causal"])
+        assert torch.allclose(trace.weights @ value, result, atol=1e-5)
+
+
+def test_faults_are_named(document: Any, tmp_path: Path) -> None:
+    document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
+    for case in document["bias"]:
+        case["result"] = [
+            [[None if value is None else -value for value in row] for row in rows] for rows in case["result"]
+        ]
+    names = {finding.name for finding in judge(document, tmp_path).findings}
+    assert names == {"geometric slopes", "sign reversed"}
+
+
+def test_attention_results_are_diagnosed(document: Any, tmp_path: Path) -> None:
+    for case in document["attention"]:
+        query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
+        trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=case["causal"])
+        case["result"] = (trace.weights @ value).tolist()
+    assert [finding.name for finding in judge(document, tmp_path).findings] == ["added twice"]
+
+
+def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
+    for case in document["attention"]:
+        case["result"] = torch.tensor(case["result"]).float().half().tolist()
+    assert not judge(document, tmp_path).ok
+    assert judge(document | {"dtype": "float16"}, tmp_path).ok
+
+
+def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> None:
+    slopes = {name: document[name] for name in ("format", "version", "slopes")}
+    assert judge(slopes, tmp_path).ok
+    del slopes["slopes"][4]
+    assert "the file has no such case" in str(judge(slopes, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1, 2", "is not JSON"),
+        ("[]", 'must be a JSON object with "format": "alibi-vectors"'),
+        ('{"format": "alibi-vectors", "version": 9}', "has version 9, expected 1"),
+        (
+            '{"format": "alibi-vectors", "version": 1, "dtype": "int4"}',
+            "dtype must be one of float32, float16, bfloat16",
+        ),
+        ('{"format": "alibi-vectors", "version": 1, "slopes": [{"heads": 3}]}', "lacks the key 'num_heads'"),
+        ('{"format": "alibi-vectors", "version": 1, "slopes": 3}', "slopes must be a list of objects"),
+    ],
+)
+def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        check_vectors(file)
