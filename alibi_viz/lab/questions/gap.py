@@ -17,7 +17,7 @@ class Gap(Question):
     """By training step, how many more bits per byte a model needs on windows of 4L than on windows of L."""
 
     name = "gap"
-    summary = "How much worse windows of 4 L are than windows of L, by training step."
+    summary = "How many more bits per byte windows of 4 L need than windows of L, by training step."
     while_training = True
 
     def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
@@ -34,9 +34,9 @@ class Gap(Question):
         last = max(xs, default=1)
         every = math.ceil(last / 6)
         return Panel(
-            title=f"How much worse windows of {4 * length:,} are than windows of {length:,}, by training step",
+            title=f"Loss on windows of {4 * length:,} minus loss on windows of {length:,}, by training step",
             x_title="step",
-            y_title="more bits per byte",
+            y_title="difference, bits per byte",
             hover="%{fullData.name}, step %{x}<br>%{y:+.2f} bits per byte<extra></extra>",
             ticks={step: f"{step:,}" for step in (*range(every, last - every // 2, every), last)},
             low=-0.2,
@@ -55,8 +55,8 @@ class Gap(Question):
         sentences = outcomes(defined)
         if defined:
             sentences.append(
-                f"The numbers are how many more bits per byte windows of {4 * length:,} needed than windows of "
-                f"{length:,}, at the last checkpoint."
+                f"The numbers are the loss on windows of {4 * length:,} minus that on windows of {length:,}, at the "
+                "last checkpoint."
             )
         if not_defined:
             sentences.append(f"Not defined beyond the training length: {join(not_defined)}.")

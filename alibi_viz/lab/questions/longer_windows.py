@@ -22,7 +22,7 @@ class LongerWindows(Question):
     """Bits per byte on nonoverlapping windows of L, 2L, 4L, ... bytes, always of the same target bytes."""
 
     name = "longer windows"
-    summary = "The loss on windows longer than those trained on, always on the same target bytes."
+    summary = "The loss on longer windows than in training, always on the same target bytes."
     title = "Loss on longer windows"
     x_title = "length of the test windows, bytes"
     hover = "windows of %{x} bytes"

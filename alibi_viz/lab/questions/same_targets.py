@@ -42,7 +42,7 @@ class SameTargets(Question):
         if not curves:
             return []
         return [
-            f"The same bytes each time, with the context shown or up to {min(STRIDE, length) - 1} bytes less.",
+            f"The same bytes each time, from the context shown or up to {min(STRIDE, length) - 1} bytes less.",
             *outcomes(rises(curves)),
             *undefined(curves, length),
             *best_at(curves, max(results["x"]), "With the most context"),

@@ -132,9 +132,7 @@ def test_gap_shows_the_difference_at_each_checkpoint(trained: LengthLab) -> None
     assert points(trained, "mean", "none") == pytest.approx(
         {step: (gaps[0][step] + gaps[1][step]) / 2 for step in gaps[0]}
     )
-    assert (
-        "how many more bits per byte windows of 32 needed than windows of 8, at the last checkpoint" in trained.caption
-    )
+    assert "the loss on windows of 32 minus that on windows of 8, at the last checkpoint" in trained.caption
     ends = [list(gap.values())[-1] for gap in gaps]
     assert all(end <= HOLDS for end in ends)
     assert f"none ({sum(ends) / 2:+z.2f})" in trained.caption
