@@ -158,7 +158,7 @@ def test_losses_on_the_same_targets_are_those_of_the_lab(trained: LengthLab) -> 
     expected = lab.loss_by_context(trained.models["alibi"], lab.load_text(), [8, 16, 32, 64, 128], **settings)
     measured = seed_curves(trained.results.query("question == 'same targets'"))["alibi"][1]
     assert measured == pytest.approx(expected, abs=1e-4)
-    assert "with the context shown or up to 7 bytes less" in trained.caption
+    assert "from the context shown or up to 7 bytes less" in trained.caption
 
 
 def test_models_are_measured_once(trained: LengthLab, monkeypatch: pytest.MonkeyPatch) -> None:
