@@ -155,11 +155,15 @@ def _cap(observations: Sequence[Observation]) -> int | None:
 
 
 def _worst(observations: Sequence[Observation], expected: Expectation) -> Comparison:
-    """The call whose weights differ most from the correct ones."""
-    worst = max(observations, key=lambda o: o.largest_difference(expected.bias(o.probe))[0])
-    wanted = expected.bias(worst.probe)
-    _, place = worst.largest_difference(wanted)
-    return Comparison(str(worst.probe), worst.normalize(wanted).exp(), worst.weights, place)
+    """The call whose weights differ most from the correct ones; a small one if it shows half of that difference."""
+    differences = [
+        (*observation.largest_difference(expected.bias(observation.probe)), observation) for observation in observations
+    ]
+    largest = max(difference for difference, _, _ in differences)
+    _, place, worst = min(
+        (entry for entry in differences if entry[0] >= largest / 2), key=lambda entry: entry[2].probe.key_length
+    )
+    return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
 
 
 def _name_in_branch(name: str, probes: list[Probe]) -> str:

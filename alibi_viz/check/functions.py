@@ -54,7 +54,8 @@ def slopes(
     results, findings = try_each(read, num_heads)
     got = {heads: value for heads, (value, _) in results.items()}
     dtypes = {dtype for _, dtype in results.values()}
-    findings += check_repeatable(lambda heads: read(heads)[0], got)
+    if random := check_repeatable(lambda heads: read(heads)[0], num_heads[:1]):
+        return Report(_name(function), random)
     rtol = max((torch.finfo(dtype).eps for dtype in dtypes if dtype.itemsize == 2), default=2e-6)
     if not all(torch.allclose(value, reference(heads), rtol=rtol, atol=0) for heads, value in got.items()):
         findings += name_slopes(got, reference, tolerance=Tolerance(rtol))

@@ -135,10 +135,10 @@ def _constant_factor(slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tole
 
 
 def _evidence(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> str:
-    """The slope that is off by the largest factor."""
-    heads, head = max(
-        ((heads, head) for heads, got in slopes.items() for head in range(len(got))),
-        key=lambda place: abs(float(slopes[place[0]][place[1]]) / (float(wanted[place[0]][place[1]]) or 1e-9) - 1),
-    )
-    got, want = float(slopes[heads][head]), float(wanted[heads][head])
+    """The first of the slopes that are off by the largest factor."""
+    places = [(heads, head) for heads, got in slopes.items() for head in range(len(got))]
+    pairs = [(float(slopes[heads][head]), float(wanted[heads][head])) for heads, head in places]
+    errors = [round(abs(got / (want or 1e-9) - 1), 4) for got, want in pairs]
+    worst = errors.index(max(errors))
+    (heads, head), (got, want) = places[worst], pairs[worst]
     return f"head {head + 1} of {heads} has slope {got:.6g}, expected {want:.6g}"

@@ -1,7 +1,7 @@
 """The result of a check: a list of findings, printed as text, with pictures in a notebook."""
 
+import html
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
@@ -98,20 +98,22 @@ class Report:
         count = len(self.findings)
         verdict = "no fault found" if self.ok else "1 fault" if count == 1 else f"{count} faults"
         parts = [f"ALiBi check of {self.subject}: {verdict}", *map(str, self.findings), *self.notes]
-        if self.comparison:
-            parts.append(f"Largest difference at equal content: {self.comparison}")
+        place = str(self.comparison)
+        if self.comparison and not any(place in finding.evidence for finding in self.findings):
+            parts.append(f"Weights at equal content: {place}")
         return "\n".join(parts)
 
     def __repr__(self) -> str:
         return str(self)
 
-    def _repr_mimebundle_(self, **_options: Any) -> dict[str, Any]:
-        """In a notebook: the text, and the weights of the head with the largest difference as a picture."""
-        bundle: dict[str, Any] = {"text/plain": str(self)}
+    def _repr_html_(self) -> str:
+        """In a notebook: the text, and pictures of the weights in the head that differs most."""
+        text = html.escape(str(self))
+        for title in (text.split("\n")[0], *(html.escape(finding.name) + ":" for finding in self.findings)):
+            text = text.replace(title, f"<b>{title}</b>", 1)
+        text = f'<pre style="white-space:pre-wrap">{text}</pre>'
         if self.comparison is None:
-            return bundle
-        from alibi_viz.figures import comparison_figure  # noqa: PLC0415  # a check in CI shouldn't load plotly
+            return text
+        from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
 
-        shown = self.comparison
-        figure = comparison_figure(shown.wanted, shown.got, shown.place, shown.title)
-        return figure._repr_mimebundle_() | bundle
+        return text + comparison_html(self.comparison.wanted, self.comparison.got, self.comparison.place)

@@ -15,7 +15,7 @@ from typing import Any
 _MODULES = {
     "attention_figure": "attention",  # content + bias = logits -> weights of one head
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
-    "comparison_figure": "comparison",  # checked attention weights beside the correct ones
+    "comparison_html": "comparison",  # checked attention weights beside the correct ones
     "panel_figure": "panel",  # one measurement of several methods, such as loss against length
     "race_figure": "race",  # training curves beside a panel
     "slope_figure": "slopes",  # slopes and half-lives

@@ -1,56 +1,74 @@
 """Attention weights that were checked, beside the correct ones."""
 
+import base64
+import io
+
 import numpy as np
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
+from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array
+from alibi_viz.figures.color_scale import ColorScale
 
-__all__ = ["comparison_figure"]
+__all__ = ["comparison_html"]
 
 _SHOWN = 32  # queries and keys at most; more would be too small to see
+_SIDE = 224  # pixels of a picture
 
 
-def comparison_figure(wanted: Tensor, got: Tensor, place: tuple[int, int, int], title: str) -> go.Figure:
-    """Draw the correct weights, the checked ones, and their difference for one head.
+def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) -> str:
+    """Draw the correct weights, the checked ones, and their difference for one head, as HTML.
+
+    The pictures are part of the HTML, so they need neither a kernel nor JavaScript. Of long sequences, the part around
+    `place` is shown.
 
     Args:
         wanted: the correct weights [heads, query, key].
         got: the checked weights, the same shape.
-        place: (head, query, key), which gets a frame; of long sequences, the part around it is shown.
-        title: what the weights belong to.
+        place: (head, query, key); a frame marks the cell.
     """
     head, query, key = place
     rows, columns = _part(query, wanted.shape[1]), _part(key, wanted.shape[2])
     correct, checked = (as_array(weights[head])[rows, columns] for weights in (wanted, got))
-    figure = make_subplots(1, 3, subplot_titles=("wanted", "got", "got minus wanted"), horizontal_spacing=0.09)
-    for panel, weights in enumerate((correct, checked, checked - correct), start=1):
-        heatmap = go.Heatmap(
-            z=np.round(weights, 5),
-            x0=columns.start,
-            y0=rows.start,
-            coloraxis="coloraxis" if panel < 3 else "coloraxis2",
-            hovertemplate="query %{y}<br>key %{x}<br>%{z:.4g}<extra></extra>",
-        )
-        figure.add_trace(heatmap, row=1, col=panel)
-        frame = {"x0": key - 0.5, "x1": key + 0.5, "y0": query - 0.5, "y1": query + 0.5}
-        figure.add_shape(type="rect", line={"color": theme.COLORS[1], "width": 2}, row=1, col=panel, **frame)
+    largest = max(float(correct.max()), float(checked.max()))
+    weights = ColorScale(0.0, largest, "weight")
     limit = float(np.abs(checked - correct).max()) or 1.0
-    bar = {"thickness": 10, "outlinewidth": 0}
-    figure.update_layout(
-        theme.blank(320).layout.to_plotly_json(),
-        coloraxis={"colorscale": theme.SEQUENTIAL, "cmin": 0, "colorbar": {**bar, "x": 0.64}},
-        coloraxis2={"colorscale": theme.DIVERGING, "cmin": -limit, "cmax": limit, "colorbar": {**bar, "x": 1.0}},
-        title={"text": f"Attention weights at equal content: head {head + 1} with {title}", "font_size": 13},
-        margin_t=80,
-    )
-    figure.update_xaxes(title="key").update_yaxes(autorange="reversed").update_yaxes(title="query", col=1)
-    return figure
+    pictures = {
+        f"wanted (0 to {largest:.2g})": (correct, weights),
+        f"got (0 to {largest:.2g})": (checked, weights),
+        f"got minus wanted ({-limit:.2g} blue, {limit:.2g} orange)": (checked - correct, ColorScale(-limit, limit)),
+    }
+    cell = query - rows.start, key - columns.start
+    cells = [_picture(caption, values, scale, cell) for caption, (values, scale) in pictures.items()]
+    where = f"head {head + 1}, queries {rows.start} to {rows.stop - 1} down, keys {columns.start} to {columns.stop - 1}"
+    return f'<p>{where} across</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(cells)}</div>'
 
 
 def _part(index: int, size: int) -> slice:
     """At most `_SHOWN` positions that contain `index`, preferably before it."""
     start = max(0, min(index + 3, size) - _SHOWN)
     return slice(start, min(start + _SHOWN, size))
+
+
+def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell: tuple[int, int]) -> str:
+    """One matrix with a frame around a cell, and a caption."""
+    image, file = Image.fromarray(scale.indices(values), mode="P"), io.BytesIO()
+    image.putpalette(scale.palette.tobytes())
+    image.save(
+        file, "PNG", compress_level=0
+    )  # the same bytes with every version of zlib: outputs are compared in tests
+    source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    size = _SIDE / max(values.shape)
+    height, width = (round(size * length) for length in values.shape)
+    frame = (
+        f"position:absolute;top:{cell[0] * size - 1:g}px;left:{cell[1] * size - 1:g}px;width:{size:g}px;"
+        f"height:{size:g}px;box-sizing:border-box;outline:2px solid {theme.COLORS[1]}"
+    )
+    style = "image-rendering:pixelated;outline:1px solid #888"
+    return (
+        f'<figure style="margin:0"><div style="position:relative"><img alt="{caption}" width="{width}" '
+        f'height="{height}" style="{style}" src="{source}"><div style="{frame}"></div></div>'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )

@@ -108,7 +108,11 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
     "wrong type": [(check.slopes, lambda heads: Nothing(), {}), (check.attention, lambda q, k, v: (q, k), {})],
     "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
-    "not deterministic": [(check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.rand(()), {})],
+    "not deterministic": [
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.rand(k), {}),
+        (check.attention, lambda q, k, v: attend(torch.rand_like(q), k, v), {}),
+        (check.slopes, torch.rand, {}),
+    ],
     "not a weighted average": [(check.attention, lambda q, k, v: 2 * attend(q, k, v), {})],
     "unknown fault": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
@@ -184,10 +188,10 @@ def test_equal_explanations_are_both_told() -> None:
 
 def test_colliding_positions_in_float16_show_at_larger_lengths() -> None:
     def bias(heads: int, queries: int, keys: int) -> Tensor:
-        return alibi_bias(alibi_slopes(heads), queries, keys, form="key", dtype=torch.float16)[:, :, -2500:]
+        return alibi_bias(alibi_slopes(heads), queries, keys, form="key", dtype=torch.float16)
 
-    assert check.bias(bias, num_heads=[2], decoding=False).ok
-    assert names(check.bias(bias, num_heads=[2], decoding=False, length=2500)) == {"colliding positions"}
+    assert check.bias(bias).ok
+    assert names(check.bias(bias, length=2500)) == {"colliding positions"}
 
 
 def test_number_that_shows_the_fault_is_in_the_report() -> None:
@@ -197,6 +201,15 @@ def test_number_that_shows_the_fault_is_in_the_report() -> None:
     got, wanted = report.comparison.got, report.comparison.wanted
     assert got.shape == wanted.shape == (8, 16, 16)
     assert float((got - wanted).abs().max()) == pytest.approx(float((got - wanted)[report.comparison.place].abs()))
+
+
+def test_report_in_a_notebook_has_the_text_and_pictures() -> None:
+    report = check.bias(lambda *sizes: -alibi_bias(alibi_slopes(sizes[0]), *sizes[1:]))
+    html = report._repr_html_()
+    assert "<b>ALiBi check of" in html and "&lt;lambda&gt;: 1 fault</b>" in html
+    assert "<b>sign reversed:</b>" in html
+    assert html.count("<img") == 3
+    assert "<img" not in check.slopes(alibi_slopes)._repr_html_()
 
 
 def test_function_that_hangs_does_not_hang_the_checker() -> None:
