@@ -1,11 +1,23 @@
-"""Checks of arguments. The errors name the argument, what it must be and what it is."""
+"""Check arguments, with errors that say what was expected and what was given, and load functions named in them."""
 
+import importlib
 import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_integer", "check_number", "check_positive_integers", "check_slopes", "check_tensor"]
+__all__ = [
+    "check_integer",
+    "check_number",
+    "check_positive_integers",
+    "check_slopes",
+    "check_tensor",
+    "load_function",
+]
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
@@ -62,3 +74,35 @@ def check_positive_integers(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """Import what is named by `package.module:function` or `folder/file.py:function`.
+
+    The folder of a file, or the working directory, is added to the module search path, so that worker processes can
+    import the function too. Raises ValueError with the reason if it cannot be loaded or is not callable.
+
+    >>> from alibi_viz.arguments import load_function
+    >>> load_function("math:sqrt")(9.0)
+    3.0
+    """
+    module_name, _, path = name.rpartition(":")
+    if not module_name:
+        raise ValueError(f"a function must be named package.module:function or file.py:function, got {name!r}")
+    file = Path(module_name).resolve() if module_name.endswith(".py") else None
+    try:
+        if file is not None and not file.is_file():
+            raise FileNotFoundError(f"there is no file {module_name}")
+        folder = str(Path.cwd() if file is None else file.parent)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        value: Any = importlib.import_module(module_name if file is None else file.stem)
+        if file is not None and Path(value.__file__ or "").resolve() != file:
+            raise ImportError(f"another module is called {file.stem}; rename the file")
+        for attribute in path.split("."):
+            value = getattr(value, attribute)
+    except Exception as error:  # whatever the file does when it is imported
+        raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
+    if not callable(value):
+        raise ValueError(f"{name} is not a function but {type(value).__name__}")
+    return value

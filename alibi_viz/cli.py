@@ -9,17 +9,15 @@
 """
 
 import argparse
-import importlib
-import importlib.util
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from alibi_viz import check
+from alibi_viz.arguments import load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 
 __all__ = ["main"]
@@ -46,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(options: argparse.Namespace) -> check.Report:
     if options.function is None:
         raise ValueError("check needs a function such as package.module:function, or --vectors FILE")
-    function = _load(options.function)
+    function = load_function(options.function)
     common: dict[str, Any] = {"slopes": options.slopes, "seconds": options.seconds}
     if options.heads:
         common["num_heads"] = options.heads
@@ -57,29 +55,6 @@ def _check(options: argparse.Namespace) -> check.Report:
         return check.bias(function, **common)
     dtype: torch.dtype = getattr(torch, options.dtype)
     return check.attention(function, options.layout, head_dim=options.head_dim, dtype=dtype, **common)
-
-
-def _load(name: str) -> Callable[..., Any]:
-    """Import `package.module:function` or `file.py:function`."""
-    module_name, _, path = name.rpartition(":")
-    if not module_name:
-        raise ValueError(f"function must be package.module:function or file.py:function, got {name!r}")
-    try:
-        if module_name.endswith(".py"):
-            specification = importlib.util.spec_from_file_location(Path(module_name).stem, module_name)
-            assert specification is not None and specification.loader is not None  # the name ends in .py
-            value: Any = importlib.util.module_from_spec(specification)
-            specification.loader.exec_module(value)
-        else:
-            sys.path.insert(0, os.getcwd())  # as `python -m` does
-            value = importlib.import_module(module_name)
-        for attribute in path.split("."):
-            value = getattr(value, attribute)
-    except Exception as error:  # whatever the file does when it is imported
-        raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
-    if not callable(value):
-        raise ValueError(f"{name} is not a function but {type(value).__name__}")
-    return value
 
 
 def _parser() -> argparse.ArgumentParser:

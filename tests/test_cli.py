@@ -38,7 +38,7 @@ def test_vectors_can_be_written_and_checked(tmp_path: Path, capsys: pytest.Captu
     ("arguments", "message"),
     [
         (["check"], "check needs a function"),
-        (["check", "no_colon"], "function must be package.module:function or file.py:function, got 'no_colon'"),
+        (["check", "no_colon"], "a function must be named package.module:function or file.py:function, got 'no_colon'"),
         (["check", "no_such_module:f"], "cannot load no_such_module:f: ModuleNotFoundError"),
         (["check", "no_such_file.py:f"], "cannot load no_such_file.py:f: FileNotFoundError"),
         (["check", "math:pi"], "math:pi is not a function but float"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from alibi_viz.arguments import load_function
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
 from alibi_viz.lab.comparison import default_comparison
@@ -26,7 +27,7 @@ from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, method_name
 
 TARGETS = 4096  # bytes predicted at each length by `race`
 METHODS = ("alibi", "sinusoidal", "rotary")  # to compare if none are given
@@ -93,9 +94,9 @@ def _listed_runs(path: str) -> list[Run]:
     entries = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(entries, list) or not all(isinstance(settings, dict) for settings in entries):
         raise ValueError(f'{path} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
-    names = Run.__dataclass_fields__
+    names = Run.__dataclass_fields__.keys() - {"own"}
     for settings in entries:
-        if "position" not in settings or (unknown := settings.keys() - names.keys()):
+        if "position" not in settings or (unknown := settings.keys() - names):
             problem = f"unknown {', '.join(sorted(unknown))}" if "position" in settings else "no position"
             raise ValueError(f"{path}: {problem} in {json.dumps(settings)}; settings are {', '.join(names)}")
     return [Run(**settings) for settings in entries]
@@ -176,6 +177,14 @@ def _executor(options: argparse.Namespace) -> Iterator[Executor | None]:
         yield None
 
 
+def _method(text: str) -> str:
+    """The name of a position method, for argparse; one of your own is loaded and registered."""
+    try:
+        return method_name(load_function(text) if ":" in text else text)
+    except (TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _count(text: str) -> int:
     """An integer of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
@@ -187,7 +196,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m alibi_viz.lab", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     methods, text, sweeping, question, results = (argparse.ArgumentParser(add_help=False) for _ in range(5))
-    methods.add_argument("methods", nargs="*", metavar="method", help="listed below; some common ones by default")
+    methods.add_argument(
+        "methods",
+        nargs="*",
+        metavar="method",
+        type=_method,
+        help="listed below, or a function of your own, as file.py:function; some common ones by default",
+    )
     text.add_argument("--text", metavar="FILE", help="a UTF-8 file to use instead of the built-in text")
     sweeping.add_argument("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
     sweeping.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")

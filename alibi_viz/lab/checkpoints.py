@@ -21,7 +21,7 @@ from safetensors.torch import load_model, save_model
 
 from alibi_viz.lab.results import record_table, results_table
 from alibi_viz.lab.version_1 import upgrade_saved
-from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.models import LanguageModel, Law, Method, TransformerConfig, method_name, own_method, provenance
 
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
@@ -78,6 +78,7 @@ def save_run(
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "config": asdict(model.config),
+        "own": _provenance(model),
         "settings": settings or {},
         "results": table.where(table.notna(), None).to_dict("split", index=False),  # JSON has no NaN
         "made_with": versions(),
@@ -97,8 +98,11 @@ def save_run(
     return path
 
 
-def load_run(path: str | Path) -> SavedRun:
+def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     """Load the run that was saved in the folder `path`.
+
+    A run that was trained with your own position method keeps the source text of that method, for reading only: code
+    from a file is never executed. Pass the function or class as `method`.
 
     Raises FileNotFoundError if the folder does not exist, and `BadRun` with the reason if it cannot be loaded.
     """
@@ -120,6 +124,8 @@ def load_run(path: str | Path) -> SavedRun:
         )
     if content.pop("sha256", None) != _checksum(content, path / WEIGHTS_FILE):
         raise BadRun(f"{str(path)!r} is damaged: {SETTINGS_FILE} and {WEIGHTS_FILE} do not match their checksum")
+    if content.get("own"):
+        _register(path, content["config"]["position"], content["own"], method)
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
@@ -131,6 +137,25 @@ def load_run(path: str | Path) -> SavedRun:
         return SavedRun(model, content["settings"], results, content["made_with"])
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(f"the settings and weights in {str(path)!r} do not fit together: {error}") from None
+
+
+def _provenance(model: LanguageModel) -> dict[str, str] | None:
+    """Where the position method of a model comes from, if it is the user's own."""
+    if own_method(model.config.position) is None:
+        return None
+    position = type(model.transformer.position)
+    return provenance(position.law if issubclass(position, Law) else position)
+
+
+def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
+    """Register the position method of a saved run. Raises BadRun if it is missing or another one."""
+    if method is None:
+        raise BadRun(f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, {name})")
+    own = own_method(method_name(method))
+    if method_name(method) != name or own is None:
+        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {method_name(method)!r}")
+    if provenance(own) != saved:
+        raise BadRun(f"position method {name!r} has changed since {str(path)!r} was saved with\n{saved['source']}")
 
 
 def versions() -> dict[str, str]:

@@ -23,7 +23,7 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, make_model, train
-from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method, provenance
 
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
 
@@ -36,7 +36,7 @@ class Run:
     """The settings of one training run and its tests.
 
     Attributes:
-        position: a position method.
+        position: a position method: a name, or your own function or class, which is then known by its name.
         task: "text", or one of `TASKS`.
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
         longest: tests go to this many times the training length, or the largest power of two below.
@@ -44,6 +44,7 @@ class Run:
         path: a text file of your own, instead of the built-in text.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
         label: name in tables and legends; the position method by default.
+        own: your own position method; set by `position`.
 
     Raises ValueError and TypeError for invalid settings.
 
@@ -51,7 +52,7 @@ class Run:
     'alibi'
     """
 
-    position: str
+    position: Method
     task: str = "text"
     length: int = 64
     steps: int = 600
@@ -64,6 +65,7 @@ class Run:
     device: str = "auto"
     model: dict[str, int | float | str | bool] = field(default_factory=dict)
     label: str = ""
+    own: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.task != "text" and self.task not in TASKS:
@@ -72,12 +74,23 @@ class Run:
             check_positive_integers(**{name: getattr(self, name)})
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
-        TransformerConfig(position=self.position, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
-        object.__setattr__(self, "label", self.label or self.position)
+        name = method_name(self.position)
+        object.__setattr__(self, "position", name)
+        object.__setattr__(self, "own", own_method(name))
+        TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
+        object.__setattr__(self, "label", self.label or name)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a run in another process, where your own method has to be registered again."""
+        self.__dict__.update(state)
+        if self.own is not None:
+            method_name(self.own)
 
     def settings(self) -> dict[str, Any]:
-        """All settings as JSON-serializable values; equal for equal runs."""
-        return asdict(self)
+        """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""
+        settings = asdict(self)
+        own = settings.pop("own")
+        return settings if own is None else {**settings, "own": provenance(own)}
 
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""

@@ -11,7 +11,7 @@ from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
-from alibi_viz.models import LanguageModel
+from alibi_viz.models import LanguageModel, Method, method_name
 
 __all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
 
@@ -55,7 +55,7 @@ def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int
 
 
 def race(
-    methods: Sequence[str],
+    methods: Sequence[Method],
     source: Text | Task,
     *,
     length: int = 32,
@@ -71,7 +71,7 @@ def race(
     """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
 
     Args:
-        methods: position methods, each at most once.
+        methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
         lengths: to evaluate at, by default `evaluation_lengths(length)`, or for a task its `evaluation_distances`.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
@@ -87,8 +87,9 @@ def race(
     >>> list(laps[-1].scores)
     [32, 64, 128, 256, 512]
     """
-    if not methods or len(set(methods)) != len(methods):
-        raise ValueError(f"methods must be one or more different names, got {list(methods)!r}")
+    names = [method_name(method) for method in methods]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
     if isinstance(source, Text) and max(lengths) >= len(source.validation):
@@ -97,7 +98,7 @@ def race(
             f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
-    models = {method: make_model(method, seed=seed, **sizes) for method in methods}
+    models = {name: make_model(name, seed=seed, **sizes) for name in names}
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
     streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
     evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}

@@ -8,7 +8,9 @@ import hashlib
 import json
 import multiprocessing
 import os
+import pickle
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -37,10 +39,14 @@ def sweep(
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
+    Worker processes import your own position methods, so these must be in a file, not in a notebook; Dask also takes
+    those in a notebook.
+
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
-    Raises at the call: ValueError for two equal runs, for a folder with other JSON files, and for a saved run whose
+    Raises at the call: ValueError for two equal runs, for a position method that a worker process can't import, for a
+    folder with other JSON files, and for a saved run whose
     text has changed since; OSError if the folder can't be created.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
@@ -51,6 +57,8 @@ def sweep(
     runs_by_key = {_key(run.settings()): run for run in runs}
     if len(runs_by_key) < len(runs):
         raise ValueError(f"{len(runs)} runs were given, but only {len(runs_by_key)} of them differ; set another seed")
+    if isinstance(executor, ProcessPoolExecutor):
+        _check_importable(runs)
     folder = None if path is None else Path(path)
     saved: dict[str, Record] = {}
     if folder is not None:
@@ -116,6 +124,24 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _check_importable(runs: Iterable[Run]) -> None:
+    """Raise ValueError if a new process cannot import a position method of these runs."""
+    for run in runs:
+        method = run.own
+        if method is None:
+            continue
+        try:
+            pickle.dumps(method)
+            importable = hasattr(sys.modules[method.__module__], "__file__")  # the module of a notebook has none
+        except (pickle.PicklingError, AttributeError):
+            importable = False
+        if not importable:
+            raise ValueError(
+                f"a worker process cannot import position method {run.position!r}, which is defined in a notebook or "
+                "inside a function: put it at the top level of a file and import it, or sweep without an executor"
+            )
 
 
 def _check_texts(finished: list[tuple[Run, Record]], folder: Path | None) -> None:

@@ -14,7 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
-from alibi_viz.models import LanguageModel, TransformerConfig
+from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
 
 __all__ = ["DEFAULT_MODEL", "Step", "TrainingDiverged", "batches", "choose_device", "make_model", "preset", "train"]
 
@@ -36,23 +36,45 @@ class Step:
     tokens_per_second: float  # training speed in this step; for a text, a token is a byte
 
 
-def make_model(position: str = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:
+def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:
     """Create a byte-level model that trains in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
     of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`.
+    `position` is a name, or your own function or class (see `alibi_viz.models.method_name`).
+
+    Raises ValueError for settings that don't fit, and for your own method that fails or looks ahead.
 
     >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
     True
     """
+    position = method_name(position)
     settings = {**DEFAULT_MODEL, **sizes}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         common = LanguageModel(TransformerConfig(**settings, position="none"))  # type: ignore[arg-type]
         model = LanguageModel(TransformerConfig(**settings, position=position))  # type: ignore[arg-type]
     model.load_state_dict(common.state_dict(), strict=False)
+    if own_method(position) is not None:
+        _check_causal(model)
     return model
+
+
+@torch.no_grad()
+def _check_causal(model: LanguageModel) -> None:
+    """Raise ValueError if the last token changes an earlier prediction."""
+    tokens = torch.arange(16)[None] % model.config.vocabulary
+    changed = tokens.clone()
+    changed[0, -1] = (changed[0, -1] + 1) % model.config.vocabulary
+    modes = model.training
+    difference = (model.eval()(tokens) - model(changed))[0, :-1].abs().amax(-1)
+    model.train(modes)
+    if float(difference.max()) > 1e-6:
+        raise ValueError(
+            f"position method {model.config.position!r} looks ahead: another token at position 15 changes the "
+            f"prediction at position {int(difference.argmax())}"
+        )
 
 
 def train(

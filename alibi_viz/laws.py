@@ -1,0 +1,41 @@
+"""Laws to start from: how the bias of a head may depend on the distance.
+
+Each is a function law(distance, head, num_heads) -> bias, where distance is int64 [n], head counts from 1, and the bias
+is floating point [n]. Copy one, change it, and use it wherever a position method is asked for.
+
+>>> from alibi_viz import laws
+>>> laws.square_root(torch.tensor([1, 4, 9]), head=1, num_heads=8)
+tensor([-0.5000, -1.0000, -1.5000])
+"""
+
+import torch
+from torch import Tensor
+
+from alibi_viz.slopes import alibi_slopes
+
+__all__ = ["linear", "logarithmic", "power", "square_root", "window"]
+
+
+def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    """-m d: ALiBi itself (Press et al. 2021, section 3)."""
+    return -alibi_slopes(num_heads)[head - 1] * distance
+
+
+def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    """-m sqrt(d): Step-Audio's variant of ALiBi (StepFun 2025; NVIDIA/TensorRT-LLM issue 5392 has its code). One more step costs less, the further away."""
+    return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
+
+
+def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    """-p ln(1 + d) with p = 2h/H: KERPLE's logarithmic law without learning (Chi et al. 2022, equation 6)."""
+    return -2 * head / num_heads * distance.float().log1p()
+
+
+def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    """-m d^p with p = h/H: KERPLE's power law without learning (Chi et al. 2022)."""
+    return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
+
+
+def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    """Equal weights for the last 4 * 2^h tokens, nothing beyond: sliding windows of different sizes."""
+    return torch.zeros(len(distance)).masked_fill(distance >= 4 * 2**head, -torch.inf)

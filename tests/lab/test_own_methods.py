@@ -1,0 +1,117 @@
+"""Own position methods in races, sweeps, saved runs and on the command line."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from alibi_viz import lab, laws
+from alibi_viz.lab.__main__ import main
+from alibi_viz.models import POSITIONS
+from alibi_viz.models.positions import own
+
+SMALL = {"length": 16, "steps": 3, "longest": 2}
+LAW = """
+def fast(distance, head, num_heads):
+    \"\"\"Bias -d / h.\"\"\"
+    return -distance.float() / head
+"""
+
+
+def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -0.5 * distance.float().sqrt() / head
+
+
+@pytest.fixture(autouse=True)
+def _forget_own_methods() -> Iterator[None]:
+    before = set(POSITIONS)
+    yield
+    for name in set(POSITIONS) - before:
+        del POSITIONS[name]
+    own._OWN.clear()
+
+
+def test_race() -> None:
+    laps = list(lab.race(["alibi", root], lab.load_text(), steps=2, checkpoints=1))
+    assert {lap.method for lap in laps} == {"alibi", "root"}
+    assert len(laps[-1].scores or {}) == 5
+
+
+def test_record_keeps_the_source_and_is_read_as_a_row() -> None:
+    record = lab.measure(lab.Run(root, **SMALL))  # type: ignore[arg-type]
+    assert record["run"]["position"] == record["run"]["label"] == "root"
+    assert "-0.5 * distance.float().sqrt() / head" in record["run"]["own"]["source"]
+    json.dumps(record)
+    table = lab.results_table([])
+    assert list(table.columns) == list(lab.COLUMNS)
+
+
+def test_sweep_in_another_process(tmp_path: Path) -> None:
+    runs = [lab.Run(method, **SMALL) for method in ("alibi", laws.square_root)]  # type: ignore[arg-type]
+    with lab.process_pool(1) as pool:
+        records = list(lab.sweep(runs, pool, path=tmp_path, progress=False))
+    assert {record["run"]["label"] for record in records} == {"alibi", "square_root"}
+    table = lab.read_results(tmp_path)
+    assert {"alibi", "square_root"} == set(table["method"])
+    again = list(lab.sweep(runs, path=tmp_path, progress=False))  # nothing is missing
+    assert [record["seconds"] for record in again] == [
+        next(old["seconds"] for old in records if old["run"] == record["run"]) for record in again
+    ]
+
+
+def test_method_of_a_notebook_is_refused_by_a_process_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    def local(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -distance.float()
+
+    with lab.process_pool(1) as pool, pytest.raises(ValueError, match="cannot import position method 'local'"):
+        lab.sweep([lab.Run(local, **SMALL)], pool)  # type: ignore[arg-type]
+    module = type(sys)("notebook")  # a module without a file, as __main__ is in a notebook
+    exec(LAW, module.__dict__)
+    monkeypatch.setitem(sys.modules, "notebook", module)
+    with lab.process_pool(1) as pool, pytest.raises(ValueError, match="cannot import position method 'fast'"):
+        lab.sweep([lab.Run(module.fast, **SMALL)], pool)
+
+
+def test_saved_run_asks_for_the_method(tmp_path: Path) -> None:
+    path = lab.save_run(tmp_path / "mine", lab.make_model(root))
+    with pytest.raises(lab.BadRun, match=re.escape("was trained with a method of its own, 'root': call load_run(path")):
+        lab.load_run(path)
+    assert lab.load_run(path, root).model.config.position == "root"
+    with pytest.raises(lab.BadRun, match="was trained with position method 'root', got 'square_root'"):
+        lab.load_run(path, laws.square_root)
+
+    def changed(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -distance.float()
+
+    changed.__name__ = "root"
+    with pytest.raises(lab.BadRun, match=r"has changed since .* was saved with\ndef root"):
+        lab.load_run(path, changed)
+
+
+def test_command_line_takes_a_function_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my_laws.py"
+    file.write_text(LAW)
+    assert main(["race", "alibi", f"{file}:fast", "--steps", "2", "--length", "16"]) == 0
+    output = capsys.readouterr().out
+    assert "alibi" in output and "fast" in output
+    out = str(tmp_path / "results")
+    assert main(["sweep", f"{file}:fast", "--seeds", "1", "--steps", "2", "--length", "16", "--out", out]) == 0
+    assert set(lab.read_results(out)["method"]) == {"fast"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "position must be one of"),
+        ("no_file.py:law", "there is no file no_file.py"),
+        ("math:pi", "not a function"),
+    ],
+)
+def test_command_line_names_a_bad_method(name: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["race", name])
+    assert message in capsys.readouterr().err
