@@ -22,7 +22,10 @@ def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-m sqrt(d): Step-Audio's variant of ALiBi (StepFun 2025; NVIDIA/TensorRT-LLM issue 5392 has its code). One more step costs less, the further away."""
+    """-m sqrt(d): Step-Audio's variant (StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue 5392).
+
+    One more step costs less, the further away.
+    """
     return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
 
