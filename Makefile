@@ -35,7 +35,7 @@ lab: install ## open JupyterLab with a lesson (LESSON=01_slopes.ipynb PORT=8888 
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
 	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
