@@ -121,13 +121,15 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
 }
 
 
-@pytest.mark.parametrize(
-    ("fault", "case"),
-    [(fault, case) for fault, cases in CASES.items() for case in cases],
-    ids=lambda value: str(value)[:40],
-)
-def test_fault_is_the_only_one_named(fault: str, case: tuple[Callable[..., check.Report], Any, dict[str, Any]]) -> None:
-    checker, function, options = case
+EACH = [
+    pytest.param(fault, *case, id=f"{fault}-{case[0].__name__}") for fault, cases in CASES.items() for case in cases
+]
+
+
+@pytest.mark.parametrize(("fault", "checker", "function", "options"), EACH)
+def test_fault_is_the_only_one_named(
+    fault: str, checker: Callable[..., check.Report], function: Callable[..., Any], options: dict[str, Any]
+) -> None:
     assert names(checker(function, **options)) == {fault}
 
 
