@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from ipywidgets import Button, IntText, Layout, Text, ToggleButton, VBox, Widget
+from ipywidgets import Button, Checkbox, IntText, Layout, Text, ToggleButton, VBox, Widget
 
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, own_method
 from alibi_viz.widgets.core.app import FIT
 from alibi_viz.widgets.core.layout import column, labeled, row
 from alibi_viz.widgets.core.traits import BadValue
@@ -31,13 +31,18 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._more = ToggleButton(description="More settings", icon="caret-right", layout=FIT)
         self._more.add_class("s-more").observe(self._on_more, names="value")
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
-        common = row(*app.boxes("methods", COMMON_METHODS), length)
+        self._own = row()
+        self._own_boxes: dict[str, Checkbox] = {}
+        common = row(*app.boxes("methods", COMMON_METHODS), self._own, length)
         self._settings = self._more_settings()
         self._settings.layout.display = "none"
         self._locked = [common, self._settings]
         buttons = row(self._train, self._stop, self._guesses.box, self._more)
         layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
         super().__init__([common, buttons, self._guesses, self._settings], layout=layout)
+
+        self._offer_own()
+        app.observe(self._offer_own, names="methods")
 
     def lock(self, running: bool) -> None:
         """During a race the settings are disabled, so that they show what is being trained."""
@@ -63,8 +68,16 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             labeled("seed", seed),
             labeled("learning rate", rate),
         )
-        others = app.boxes("methods", [name for name in POSITIONS if name not in COMMON_METHODS])
-        return column(row(*others), numbers, self._picker, row(save, self._folder))
+        others = [name for name in POSITIONS if name not in COMMON_METHODS and own_method(name) is None]
+        return column(row(*app.boxes("methods", others)), numbers, self._picker, row(save, self._folder))
+
+    def _offer_own(self, _: Any = None) -> None:
+        """Show a checkbox for each of the user's own methods, also for those that are added later."""
+        new = [name for name in POSITIONS if own_method(name) is not None and name not in self._own_boxes]
+        self._own_boxes |= dict(zip(new, self._app.boxes("methods", new), strict=True))
+        self._own.children = tuple(self._own_boxes.values())
+        self._own.layout.display = None if self._own_boxes else "none"
+        _disable(self._own, self._train.disabled)
 
     def _on_more(self, change: Any) -> None:
         self._settings.layout.display = None if change.new else "none"

@@ -17,12 +17,12 @@ from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, on_one_thread
 from alibi_viz.widgets.core.layout import column, row
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, raising_bad_value
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.controls import RaceControls
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
-from alibi_viz.widgets.race.traits import Guesses, TextSource, check_path
+from alibi_viz.widgets.race.traits import Guesses, Methods, TextSource, check_path
 
 __all__ = ["LengthLab"]
 
@@ -37,7 +37,8 @@ class LengthLab(App):
     the state during a race apply to the next one.
 
     Traits:
-        methods: at most seven position methods.
+        methods: at most seven position methods: names, or your own functions law(distance, head, num_heads) and
+            subclasses of `Position`, which are offered under their names from then on.
         length: bytes in a training window, L, 8 to 128; tests go up to 16 L, and to 32 L for a task.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
@@ -56,7 +57,7 @@ class LengthLab(App):
     ([32, 64, 128, 256, 512], 10, 'alibi')
     """
 
-    methods = Names(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
+    methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
     length = Count(32, 8, 128)
     steps = Count(300, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
@@ -70,13 +71,17 @@ class LengthLab(App):
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS}
-        self.method_names = tuple(POSITIONS)
         self._reports: dict[str, RaceReport] = {}  # {task: the latest race on it}
         self._active: RaceReport | None = None  # the latest race of all
         self._background: Background[Any] | None = None
         self._closed = False
         super().__init__(**state)
         self.observe(lambda _: self._measure(), names="question")
+
+    @property
+    def method_names(self) -> tuple[str, ...]:
+        """The position methods to choose from; your own are added when they are first used."""
+        return tuple(POSITIONS)
 
     # The results of the race that the open question is about.
 
@@ -114,7 +119,7 @@ class LengthLab(App):
 
         Raises:
             RuntimeError: a race is running.
-            BadValue: no method is chosen, or the text is unreadable or too short.
+            BadValue: no method is chosen, a method of your own fails, or the text is unreadable or too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
         if self._background and not self.running:
@@ -126,8 +131,12 @@ class LengthLab(App):
                 step = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
                 raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
             report = self._planned()
-            with raising_bad_value():
+            try:
                 laps = report.start()
+            except (OSError, TypeError, ValueError) as error:
+                raise BadValue(str(error)) from error
+            except Exception as error:  # a class of the user's own may raise anything
+                raise BadValue(f"a position method failed with {type(error).__name__}: {error}") from error
             self._active = self._reports[report.settings.task] = report
             self.say("")
             self._controls.lock(True)

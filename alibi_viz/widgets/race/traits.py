@@ -1,7 +1,7 @@
-"""Traits and checks for texts, files and guesses."""
+"""Traits and checks for methods, texts, files and guesses."""
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,10 @@ from traitlets import HasTraits
 
 from alibi_viz.lab import Text, load_text
 from alibi_viz.lab.questions import main_question
-from alibi_viz.models import POSITIONS
-from alibi_viz.widgets.core.traits import BadValue, State, raising_bad_value, short_repr
+from alibi_viz.models import POSITIONS, method_name
+from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
-__all__ = ["MAX_BITS", "MULTIPLES", "Guesses", "TextSource", "check_path", "read_source"]
+__all__ = ["MAX_BITS", "MULTIPLES", "Guesses", "Methods", "TextSource", "check_path", "read_source"]
 
 MULTIPLES = main_question("text").guess_at  # of the training length, at which the loss may be guessed
 MAX_BITS = 10.0
@@ -41,6 +41,16 @@ def _is_guess(item: tuple[Any, Any]) -> bool:
     multiple, bits = item
     is_number = isinstance(bits, numbers.Real) and not isinstance(bits, bool)
     return multiple in MULTIPLES and is_number and 0 <= bits <= MAX_BITS
+
+
+class Methods(Names):
+    """Names of position methods. Your own functions and classes are registered and replaced by their names."""
+
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            with raising_bad_value():
+                value = [method if isinstance(method, str) else method_name(method) for method in value]
+        return super().validate(obj, value)
 
 
 class TextSource(State):
