@@ -7,7 +7,13 @@ from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
-from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
+from alibi_viz.lab.interventions import (
+    change_rotary_rule,
+    drop_bias,
+    impose_window,
+    interpolate_slopes,
+    multiply_slopes,
+)
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
 from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
@@ -48,6 +54,7 @@ __all__ = [
     "evaluation_lengths",
     "find_question",
     "impose_window",
+    "interpolate_slopes",
     "judge",
     "load_run",
     "load_text",

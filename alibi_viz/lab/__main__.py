@@ -19,6 +19,7 @@ from alibi_viz.lab.claims import judge
 from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.published import published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
 from alibi_viz.lab.race import race
@@ -245,7 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     command(_models)("--out", default="models", help="folder to create the models in (%(default)s)")
     command(_claims, results)
     add = command(_show, question, results)
-    add("--evaluated", default=AS_TRAINED, help="as trained, window, pi or ntk (%(default)s)")
+    add("--evaluated", default=AS_TRAINED, help=f"{AS_TRAINED}, {', '.join(VARIANTS)} (%(default)s)")
     add = command(_evaluate, text)
     add("run", help="the folder of a saved run")
     add("lengths", type=int, nargs="+", help="test lengths")

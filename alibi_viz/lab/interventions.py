@@ -16,12 +16,22 @@ from alibi_viz.distance import right_aligned
 from alibi_viz.models import LanguageModel, Position, SelfAttention
 from alibi_viz.models.positions.rotary import ScaledRotary
 
-__all__ = ["VARIANTS", "change_rotary_rule", "drop_bias", "evaluation_variants", "impose_window", "multiply_slopes"]
+__all__ = [
+    "VARIANTS",
+    "change_rotary_rule",
+    "drop_bias",
+    "evaluation_variants",
+    "impose_window",
+    "interpolate_slopes",
+    "multiply_slopes",
+]
 
 VARIANTS = {  # of a trained model, in `evaluation_variants`: how it is evaluated, for a caption
     "window": "with attention limited to a window of the training length",
     "pi": "with rotary positions interpolated (PI)",
     "ntk": "with rotary frequencies scaled (NTK)",
+    "yarn": "with rotary frequencies scaled by parts (YaRN)",
+    "slopes interpolated": "with ALiBi's slopes multiplied by L/L' on windows of L' > L",
 }
 
 
@@ -56,6 +66,18 @@ class ModifiedPosition(Position):
             bias = torch.zeros(1, *outside.shape, device=device) if bias is None else bias
             bias = bias.masked_fill(outside, -math.inf)
         return bias
+
+
+class InterpolatedSlopes(ModifiedPosition):
+    """A position method whose bias is divided by s when there are s > 1 times as many keys as in training."""
+
+    def __init__(self, original: Position, trained_length: int) -> None:
+        super().__init__(original, None, None)
+        self.trained_length = trained_length
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
+        bias = self.original.bias(query_length, key_length, x)
+        return None if bias is None else bias * min(1.0, self.trained_length / key_length)
 
 
 def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> LanguageModel:
@@ -103,10 +125,28 @@ def impose_window(model: LanguageModel, window: int) -> LanguageModel:
     return _with_position(model, lambda position: ModifiedPosition(position, None, window))
 
 
-def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | None = None) -> LanguageModel:
-    """Scale rotary positions beyond the training length by the rule "plain", "pi" or "ntk" (see `positions.rotary`).
+def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) -> LanguageModel:
+    """Multiply ALiBi's slopes by L / L' on inputs of L' > L tokens, where L is the training length.
 
-    `trained_length` defaults to the model's `max_length`, which `race` and `Run` set to the training length.
+    This is position interpolation for ALiBi (Al-Khateeb et al. 2023, arXiv 2310.13017): the largest penalty is never
+    larger than in training. `trained_length` defaults to the model's `max_length`, which `race` and `Run` set to the
+    training length. Raises ValueError for another position method than ALiBi, and for a length below 1.
+
+    >>> interpolated = lab.interpolate_slopes(lab.make_model("alibi"), trained_length=2)
+    >>> interpolated.transformer.position.bias(1, 4)[0]
+    tensor([[-0.3750, -0.2500, -0.1250,  0.0000]])
+    """
+    if model.config.position != "alibi":
+        raise ValueError(f"only ALiBi has slopes to interpolate, got position method {model.config.position!r}")
+    length = model.config.max_length if trained_length is None else trained_length
+    check_positive_integers(trained_length=length)
+    return _with_position(model, lambda position: InterpolatedSlopes(position, length))
+
+
+def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | None = None) -> LanguageModel:
+    """Scale rotary positions beyond the training length by the rule "plain", "pi", "ntk" or "yarn".
+
+    See `positions.rotary` for the rules. `trained_length` defaults to the model's `max_length`, which `race` and `Run` set to the training length.
     Raises ValueError for another position method and for an unknown rule.
 
     >>> lab.change_rotary_rule(lab.make_model("rotary"), "pi").transformer.position.rule
@@ -133,7 +173,9 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     """
     variants = {"window": impose_window(model, length)} if model.transformer.position.is_relative else {}
     if model.config.position == "rotary":
-        variants |= {rule: change_rotary_rule(model, rule, length) for rule in ("pi", "ntk")}
+        variants |= {rule: change_rotary_rule(model, rule, length) for rule in ("pi", "ntk", "yarn")}
+    if model.config.position == "alibi":
+        variants["slopes interpolated"] = interpolate_slopes(model, length)
     return variants
 
 

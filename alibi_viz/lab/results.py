@@ -20,7 +20,7 @@ COLUMNS = {
     "label": "str",  # name in tables and legends; the method unless a run has special settings
     "seed": "int64",  # of the starting weights and the batches
     "length": "int64",  # training length L
-    "evaluated": "str",  # "as trained", or how the model was changed before evaluation: "window", "pi", "ntk"
+    "evaluated": "str",  # "as trained", or how the model was changed before evaluation, such as "window"
     "question": "str",  # what was measured, see `lab.questions`; or "training loss"
     "x": "int64",  # position on the question's axis: a length, distance, position or step
     "value": "float64",  # the measurement; NaN where a method is not defined

@@ -37,8 +37,8 @@ class ComparisonExplorer(App):
         question: the name of one of `lab.QUESTIONS` that the results answer.
         methods: at most seven labels of the table. Those without an answer are left out.
         evaluated: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
-            as the training length), "pi" or "ntk" (for rotary). Questions that are not asked of changed models are
-            shown as trained.
+            as the training length), "pi", "ntk" or "yarn" (for rotary), or "slopes interpolated" (for ALiBi).
+            Questions that are not asked of changed models are shown as trained.
 
     Raises ValueError if the table answers no question.
 

@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.interventions import change_rotary_rule, drop_bias, impose_window, multiply_slopes
+from alibi_viz.lab.interventions import (
+    VARIANTS,
+    change_rotary_rule,
+    drop_bias,
+    evaluation_variants,
+    impose_window,
+    interpolate_slopes,
+    multiply_slopes,
+)
 from alibi_viz.models import POSITIONS
 from tests.reference import reference_attention
 
@@ -101,12 +109,32 @@ def test_rotary_rule_has_no_effect_within_the_training_length():
         (lambda: drop_bias(lab.make_model("alibi"), 4), "head must be between 0 and 3, got 4"),
         (lambda: impose_window(lab.make_model("alibi"), 0), "window must be an integer of at least 1, got 0"),
         (lambda: change_rotary_rule(lab.make_model("alibi"), "pi"), "only rotary positions have a rule"),
-        (lambda: change_rotary_rule(lab.make_model("rotary"), "yarn"), "must be one of plain, pi, ntk"),
+        (lambda: change_rotary_rule(lab.make_model("rotary"), "linear"), "must be one of plain, pi, ntk, yarn"),
+        (lambda: interpolate_slopes(lab.make_model("rotary")), "only ALiBi has slopes to interpolate, got .* 'rotary'"),
+        (lambda: interpolate_slopes(lab.make_model("alibi"), 0), "trained_length must be an integer of at least 1"),
     ],
 )
 def test_an_intervention_that_does_not_apply_raises(intervene, message):
     with pytest.raises(ValueError, match=message):
         intervene()
+
+
+def test_interpolated_slopes_equal_slopes_multiplied_by_the_ratio_of_lengths():
+    model = lab.make_model("alibi", max_length=10)
+    torch.testing.assert_close(logits(interpolate_slopes(model)), logits(multiply_slopes(model, 10 / 40)))
+    for length in (40, 80):  # no effect up to the training length
+        torch.testing.assert_close(logits(interpolate_slopes(model, length)), logits(model))
+    largest = interpolate_slopes(model).transformer.position.bias(40, 40).nan_to_num(neginf=0).amin((1, 2))
+    torch.testing.assert_close(largest, -model.transformer.position.slopes * 39 * 10 / 40)
+
+
+def test_variants_are_those_that_change_the_method():
+    names = {position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS}
+    assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
+    assert names["alibi"] == ["window", "slopes interpolated"]
+    assert names["sinusoidal"] == []
+    assert all(names[position] == ["window"] for position in ("none", "t5", "forget"))
+    assert {name for variants in names.values() for name in variants} == {*VARIANTS}
 
 
 def test_rule_and_window_give_the_same_model_in_either_order():

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from alibi_viz.lab.evaluation import count_shared_targets, length_losses
+from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions.outcomes import SeedCurves, best_at, join, outcomes, quoted, rises, undefined, values_at
 from alibi_viz.lab.questions.question import Answer, Question
 from alibi_viz.lab.race import evaluation_lengths
@@ -26,7 +27,7 @@ class LongerWindows(Question):
     title = "Loss on longer windows"
     x_title = "length of the test windows, bytes"
     hover = "windows of %{x} bytes"
-    evaluations = (AS_TRAINED, "window", "pi", "ntk")
+    evaluations = (AS_TRAINED, *VARIANTS)
     while_training = True
     guess_at = (2, 4, 16)
 

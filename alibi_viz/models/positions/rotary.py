@@ -4,10 +4,13 @@ At length L', with training length L and s = L' / L:
 
     pi    position interpolation: i -> i / s, so every angle was seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
+    yarn  interpolates slow pairs as pi, keeps fast ones, blends those between, and sharpens attention (Peng et al. 2023)
 
-Position interpolation was designed for use with some fine-tuning at the new length; NTK scaling works without. Neither
-is fine-tuned here.
+Position interpolation was designed for use with some fine-tuning at the new length; NTK scaling works without, and YaRN
+was proposed for both. None is fine-tuned here.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -19,23 +22,31 @@ from alibi_viz.models.positions.base import Position
 
 __all__ = ["ROTARY_RULES", "Rotary", "ScaledRotary"]
 
-ROTARY_RULES = ("plain", "pi", "ntk")
+ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
+BASE = 10000.0
+FAST, SLOW = 32, 1  # YaRN: rotations within the training length from which a pair is kept, and up to which interpolated
 
 
 class Rotary(Position):
     """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al. 2021).
 
     The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in GPT-NeoX
-    and LLaMA. `base` replaces the 10000, and positions are divided by `scaling_factor`.
+    and LLaMA.
+
+    Args:
+        head_dim: number of channels per head.
+        frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of 10000^(-2k / head_dim).
+        scale: multiplies queries and keys.
 
     Raises ValueError when `head_dim` is odd.
     """
 
-    def __init__(self, head_dim: int, *, base: float = 10000.0, scaling_factor: float = 1.0) -> None:
+    def __init__(self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0) -> None:
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions rotate pairs of channels, so head_dim must be even, got {head_dim}")
-        self.head_dim, self.base, self.scaling_factor = head_dim, base, scaling_factor
+        self.head_dim, self.scale = head_dim, scale
+        self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
     @classmethod
@@ -47,7 +58,7 @@ class Rotary(Position):
         cos, sin = self._cos_sin(positions)
         first, second = vectors.float().chunk(2, dim=-1)
         rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-        return rotated.to(vectors.dtype)
+        return (rotated * self.scale).to(vectors.dtype)
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
@@ -58,12 +69,46 @@ class Rotary(Position):
         tables = self._tables.get(positions.device)
         length = int(positions[-1]) + 1 if len(positions) else 1
         if tables is None or len(tables[0]) < length:
-            pair = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
             steps = torch.arange(1 << (length - 1).bit_length(), device=positions.device)
             # float64: angles grow with the position, and float32 would round them
-            angle = steps.double()[:, None] / self.scaling_factor * self.base ** (-pair / self.head_dim)
+            angle = steps.double()[:, None] * self.frequencies.to(positions.device)
             tables = self._tables[positions.device] = angle.cos().float(), angle.sin().float()
         return tables[0][positions], tables[1][positions]
+
+
+def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
+    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim / 2].
+
+    >>> from alibi_viz.models.positions.rotary import rotary_frequencies
+    >>> rotary_frequencies(4)
+    tensor([1.0000, 0.0100], dtype=torch.float64)
+    """
+    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+
+
+def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
+    """The frequencies of YaRN at `s` times the training length: float64 [head_dim / 2].
+
+    Pairs that turn at least 32 times within the training length keep their frequency, pairs that turn at most once are
+    slowed down by s, and a ramp blends the two for those between. The ramp is linear in the index of the pair and the
+    fastest pair is always kept, as in the authors' code and in transformers. In the paper (Peng et al. 2023, arXiv
+    2309.00071) the ramp is linear in the number of turns, which would slow down every pair at short training lengths.
+
+    >>> from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
+    >>> yarn_frequencies(8, trained_length=64, s=4.0) / rotary_frequencies(8)
+    tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
+    """
+    frequencies = rotary_frequencies(head_dim)
+
+    def pair(turns: int) -> float:
+        """The index, not rounded, of the pair that turns so often within the training length."""
+        return head_dim * math.log(trained_length / (turns * 2 * math.pi)) / (2 * math.log(BASE))
+
+    first = max(math.floor(pair(FAST)), 0)
+    last = min(math.ceil(pair(SLOW)), head_dim - 1)
+    index = torch.arange(head_dim // 2, dtype=torch.float64)
+    slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
+    return frequencies * (1 - slowed) + frequencies / s * slowed
 
 
 class ScaledRotary(Rotary):
@@ -72,8 +117,8 @@ class ScaledRotary(Rotary):
     Raises ValueError for an unknown rule or a training length below 1.
 
     >>> rotary = ScaledRotary(8, "pi", trained_length=16)
-    >>> rotary.for_length(16).scaling_factor, rotary.for_length(64).scaling_factor
-    (1.0, 4.0)
+    >>> rotary.for_length(64).frequencies / rotary.for_length(16).frequencies
+    tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
 
     def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
@@ -87,12 +132,15 @@ class ScaledRotary(Rotary):
 
     def for_length(self, length: int) -> Rotary:
         """The rotary positions for this number of keys."""
-        s = max(1.0, length / self.trained_length)
+        s, dim = length / self.trained_length, self.head_dim
+        if s <= 1 or self.rule == "plain":
+            return self
         if self.rule == "pi":
-            return Rotary(self.head_dim, base=self.base, scaling_factor=s)
+            return Rotary(dim, frequencies=self.frequencies / s)
         if self.rule == "ntk":
-            return Rotary(self.head_dim, base=self.base * s ** (self.head_dim / (self.head_dim - 2)))
-        return self
+            return Rotary(dim, frequencies=rotary_frequencies(dim, BASE * s ** (dim / (dim - 2))))
+        # The logits are multiplied by the square, which the paper calls 1 / t.
+        return Rotary(dim, frequencies=yarn_frequencies(dim, self.trained_length, s), scale=0.1 * math.log(s) + 1)
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return Rotary.transform(self.for_length(key.shape[-2]), query, key)
