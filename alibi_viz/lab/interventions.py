@@ -146,8 +146,8 @@ def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) 
 def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | None = None) -> LanguageModel:
     """Scale rotary positions beyond the training length by the rule "plain", "pi", "ntk" or "yarn".
 
-    See `positions.rotary` for the rules. `trained_length` defaults to the model's `max_length`, which `race` and `Run` set to the training length.
-    Raises ValueError for another position method and for an unknown rule.
+    The rules are described in `models.positions.rotary`. `trained_length` defaults to the model's `max_length`, which
+    `race` and `Run` set to the training length. Raises ValueError for another position method and for an unknown rule.
 
     >>> lab.change_rotary_rule(lab.make_model("rotary"), "pi").transformer.position.rule
     'pi'

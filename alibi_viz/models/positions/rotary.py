@@ -4,7 +4,7 @@ At length L', with training length L and s = L' / L:
 
     pi    position interpolation: i -> i / s, so every angle was seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
-    yarn  interpolates slow pairs as pi, keeps fast ones, blends those between, and sharpens attention (Peng et al. 2023)
+    yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention (Peng et al. 2023)
 
 Position interpolation was designed for use with some fine-tuning at the new length; NTK scaling works without, and YaRN
 was proposed for both. None is fine-tuned here.
