@@ -95,9 +95,9 @@ def _listed_runs(path: str) -> list[Run]:
     entries = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(entries, list) or not all(isinstance(settings, dict) for settings in entries):
         raise ValueError(f'{path} must hold a JSON list of settings, such as [{{"position": "alibi"}}]')
-    names = Run.__dataclass_fields__.keys() - {"own"}
+    names = [name for name in Run.__dataclass_fields__ if name != "own"]
     for settings in entries:
-        if "position" not in settings or (unknown := settings.keys() - names):
+        if "position" not in settings or (unknown := settings.keys() - {*names}):
             problem = f"unknown {', '.join(sorted(unknown))}" if "position" in settings else "no position"
             raise ValueError(f"{path}: {problem} in {json.dumps(settings)}; settings are {', '.join(names)}")
     return [Run(**settings) for settings in entries]

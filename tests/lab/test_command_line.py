@@ -53,7 +53,6 @@ def test_claims_judges_the_published_results(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["race", "alibbi"], "got 'alibbi'"),
         (["race", "alibi", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
         (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
