@@ -83,24 +83,17 @@ def pretrained_heads(
     attention, and slopes, float32 [heads]. Raises TypeError for a layer, ids or mask of another type, and ValueError if
     one of them does not fit or the model is of another family or has no ALiBi.
     """
-    config: Any = getattr(model, "config", None)
-    family = str(getattr(config, "model_type", type(model).__name__))
-    if family not in _FAMILIES:
-        raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
-    if family == "falcon" and not config.alibi:
-        raise ValueError("this falcon model was configured without ALiBi")
+    family, layers = attention_layers(model)
     check_tensor("input_ids", input_ids, "integer", "[batch, length]", ndim=2)
     if attention_mask is not None and _token_positions(attention_mask).shape != input_ids.shape:
         shape = list(attention_mask.shape)
         raise ValueError(f"attention_mask must have the shape of input_ids, {list(input_ids.shape)}, got {shape}")
+    check_integer("layer", layer, 0, len(layers) - 1)
+    attention = layers[layer]
     base: Any = getattr(model, "transformer", model)
-    blocks = base.blocks if family == "mpt" else base.h
-    check_integer("layer", layer, 0, len(blocks) - 1)
-    attention = blocks[layer].attn if family == "mpt" else blocks[layer].self_attention
-    projection = attention.Wqkv if family == "mpt" else attention.query_key_value
 
     captured: list[Tensor] = []
-    hook = projection.register_forward_hook(lambda _module, _inputs, output: captured.append(output))
+    hook = fused_projection(attention).register_forward_hook(lambda _module, _inputs, output: captured.append(output))
     modes = {module: module.training for module in base.modules()}
     try:
         base.eval()(input_ids, attention_mask=attention_mask, use_cache=False)
@@ -108,7 +101,7 @@ def pretrained_heads(
         hook.remove()
         for module, training in modes.items():
             module.training = training
-    return _split_projection(family, config.num_attention_heads, attention, captured[0])
+    return split_projection(family, attention, captured[0])
 
 
 def pretrained_trace(
@@ -131,17 +124,46 @@ def _token_positions(attention_mask: Tensor) -> Tensor:
     return (mask.cumsum(-1) - 1) * mask
 
 
-def _split_projection(family: str, heads: int, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the output of the fused projection, and compute the slopes, as this model family does."""
-    slopes = alibi_slopes(heads).to(fused.device)
+def attention_layers(model: nn.Module) -> tuple[str, list[nn.Module]]:
+    """The family of a pretrained model, "bloom", "falcon" or "mpt", and its attention modules, first layer first.
+
+    Raises ValueError for another family, and for a Falcon model without ALiBi.
+    """
+    config: Any = getattr(model, "config", None)
+    family = str(getattr(config, "model_type", type(model).__name__))
+    if family not in _FAMILIES:
+        raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
+    if family == "falcon" and not config.alibi:
+        raise ValueError("this falcon model was configured without ALiBi")
+    base: Any = getattr(model, "transformer", model)
+    if family == "mpt":
+        return family, [block.attn for block in base.blocks]
+    return family, [block.self_attention for block in base.h]
+
+
+def fused_projection(attention: nn.Module) -> nn.Module:
+    """The layer of an attention module that projects to queries, keys and values at once."""
+    projection: Any = getattr(attention, "Wqkv", None) or attention.query_key_value
+    return projection
+
+
+def split_projection(family: str, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and slopes from the output of the fused projection, see `pretrained_heads`."""
+    heads = attention.n_heads if family == "mpt" else attention.num_heads
+    slopes = pretrained_slopes(family, attention).to(fused.device)
     if family == "bloom":
         query, key, _ = fused.unflatten(-1, (heads, 3, -1)).unbind(3)  # [batch, length, heads, head_dim]
     elif family == "mpt":
         fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv) if attention.clip_qkv else fused
         query, key, _ = fused.unflatten(-1, (3, heads, -1)).unbind(2)
-        query = query * (attention.softmax_scale * math.sqrt(query.shape[-1]))
+        query = query * (attention.softmax_scale * math.sqrt(attention.head_dim))
     else:
         query, key, _ = attention._split_heads(fused)
         key = key.expand(-1, -1, heads, -1)  # multi-query attention has one key head
-        slopes = slopes.to(torch.bfloat16).float() / math.sqrt(query.shape[-1])
     return query.transpose(1, 2), key.transpose(1, 2), slopes
+
+
+def pretrained_slopes(family: str, attention: Any) -> Tensor:
+    """The slopes of an attention module, for the usual scale of q . k: float32 [heads], see `pretrained_heads`."""
+    slopes = alibi_slopes(attention.n_heads if family == "mpt" else attention.num_heads)
+    return slopes.to(torch.bfloat16).float() / math.sqrt(attention.head_dim) if family == "falcon" else slopes

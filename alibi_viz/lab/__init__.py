@@ -14,6 +14,7 @@ from alibi_viz.lab.interventions import (
     interpolate_slopes,
     multiply_slopes,
 )
+from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
 from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
@@ -46,6 +47,7 @@ __all__ = [
     "Verdict",
     "accuracy",
     "attention_stats",
+    "change_attention",
     "change_rotary_rule",
     "default_comparison",
     "diverged",

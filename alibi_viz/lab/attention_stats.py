@@ -11,7 +11,7 @@ from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
 
-__all__ = ["AttentionStats", "attention_stats"]
+__all__ = ["AttentionStats", "attention_stats", "weight_stats"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def attention_stats(
     def measure(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         assert isinstance(attention, SelfAttention)
         query, key, _ = attention.heads(inputs[0])
-        layers.append(_stats(attention.position.weights(query[:, :, -queries:], key, x=inputs[0]), trained))
+        layers.append(weight_stats(attention.position.weights(query[:, :, -queries:], key, x=inputs[0]), trained))
 
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
     hooks = [attention.register_forward_pre_hook(measure) for attention in attentions]
@@ -58,7 +58,7 @@ def attention_stats(
     return AttentionStats(*torch.stack(layers, dim=1))
 
 
-def _stats(weights: Tensor, trained: int) -> Tensor:
+def weight_stats(weights: Tensor, trained: int) -> Tensor:
     """[3, heads]: entropy in bits, mean distance and share beyond `trained`, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
