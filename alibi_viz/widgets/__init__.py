@@ -9,7 +9,7 @@ from typing import Any
 _MODULES = {
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
-    "BiasExplorer": "bias_explorer",
+    "BiasExplorer": "bias.explorer",
     "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
     "SlopeExplorer": "slope_explorer",

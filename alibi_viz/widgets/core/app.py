@@ -237,7 +237,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {name: getattr(self, name) for name in self._names()}
 
     def __repr__(self) -> str:
-        state = ", ".join(f"{name}={_short.repr(value)}" for name, value in self._state().items())
+        values = {name: getattr(value, "__name__", None) or _short.repr(value) for name, value in self._state().items()}
+        state = ", ".join(f"{name}={value}" for name, value in values.items())
         return f"{type(self).__name__}({state})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:

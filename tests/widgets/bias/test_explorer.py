@@ -235,5 +235,5 @@ def test_traces_are_created_once():
         app.num_heads, app.length = heads, length
     assert all(new is old for new, old in zip(app.figure.data, traces, strict=True))
     assert repr(app).startswith(
-        "BiasExplorer(num_heads=5, length=256, show='weight', form='relative', causal=True, scheme='official',"
+        "BiasExplorer(num_heads=5, length=256, show='weight', law='linear', form='relative', causal=True,"
     )

@@ -1,0 +1,1 @@
+"""BiasExplorer and its caption."""

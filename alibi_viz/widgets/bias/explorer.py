@@ -1,0 +1,179 @@
+"""BiasExplorer: the bias of every head, query and key, and what the softmax makes of it."""
+
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import torch
+from ipywidgets import Widget
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from torch import Tensor
+from traitlets import observe, validate
+
+from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
+from alibi_viz.figures import bias as bias_plot
+from alibi_viz.lab.law_trace import law_curve
+from alibi_viz.slopes import SCHEMES, alibi_slopes
+from alibi_viz.widgets.bias.caption import describe
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.debounce import Debounce
+from alibi_viz.widgets.core.formatting import format_slope
+from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, open_menu
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+
+__all__ = ["BiasExplorer"]
+
+Floats = NDArray[np.float32]
+
+_HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
+
+
+class BiasExplorer(App):
+    """The bias of each head as a tile of `length` queries x `length` keys, on one color scale for all heads.
+
+    By default a tile shows what the softmax makes of the bias: e^bias, divided by its largest value among the keys that
+    the query may see. This is the weight that distance leaves to a key whose content is as good as that of the most
+    favored key: under a causal mask, the query's own position. Choose show="bias" for the bias itself.
+
+    A click on a head, or the menu, enlarges it. Another click, or "all heads" in the menu, shows all heads again.
+
+    Traits:
+        num_heads: 1 to 32.
+        length: 1 to 256 tokens.
+        show: "weight" or "bias".
+        law: how the bias depends on the distance: "linear" for ALiBi, the name of another law of `alibi_viz.laws`, or
+            your own function law(distance, head, num_heads). `form` and `scheme` belong to ALiBi alone.
+        form: "relative", "key", "end", "symmetric" or "split"; see `alibi_bias`.
+        causal: whether keys after their query are masked.
+        scheme: "official", "geometric" or "halving"; see `alibi_slopes`.
+        scale: the color scale of the bias, "linear" or "logarithmic"; weights are always on a linear scale.
+        head: the enlarged head, 1 to num_heads, or None. Becomes None when `num_heads` falls below it.
+
+    >>> from alibi_viz.widgets import BiasExplorer
+    >>> app = BiasExplorer(num_heads=2, length=4)
+    >>> print(app.caption)  # doctest: +ELLIPSIS
+    2 heads, 4 x 4, ... At distance 3, head 1 leaves 83%, while head 2 still leaves 99%. ... Click a head to enlarge it.
+    >>> app.head = 3
+    Traceback (most recent call last):
+    alibi_viz.widgets.core.traits.BadValue: head must be None or an integer from 1 to num_heads=2, got 3
+    """
+
+    num_heads = Count(8, 1, 32)
+    length = Count(64, 1, 256)
+    show = Choice("weight", bias_plot.SHOWS)
+    law = Law()
+    form = Choice("relative", FORMS)
+    causal = Flag(True)
+    scheme = Choice("official", SCHEMES)
+    scale = Choice("linear", bias_plot.SCALES)
+    head = Count(None, 1, 32, allow_none=True)
+
+    def __init__(self, **state: Any) -> None:
+        self._debounce = Debounce(_HOVER_DELAY)
+        super().__init__(**state)
+        self.add_class("alibi-titles")
+        bias_plot.on_click(self.figure, self._on_click)
+
+    def blank(self) -> go.Figure:
+        return bias_plot.blank()
+
+    def controls(self) -> list[Widget]:
+        shows = {"weight": "weight left, e^bias", "bias": "bias"}
+        self._scale_menu = self.menu("scale", "colors", "s-scale", "A logarithmic scale shows small and large biases")
+        self._alibi_menus = (
+            self.menu("form", "form", "s-form", "How ALiBi's bias is computed; see the caption"),
+            self.menu("scheme", "slopes", "s-scheme", "The rule that gives each head its slope"),
+        )
+        return [
+            self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
+            self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
+            self.menu("show", "show", "s-show", "The weight that the bias leaves to each key, or the bias", shows),
+            law_menu(self),
+            self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
+            *self._alibi_menus,
+            self._scale_menu,
+            open_menu(
+                self,
+                "head",
+                "head",
+                "s-head",
+                "Enlarge one head; a click on it does the same",
+                options=lambda: {_head_name(head): head for head in (None, *range(1, self.num_heads + 1))},
+                text=_head_name,
+                changed_by="num_heads",
+            ),
+        ]
+
+    def draw(self) -> str:
+        if self.law == LINEAR:
+            slopes = alibi_slopes(self.num_heads, self.scheme)
+            bias = _matrices(slopes, self.length, self.form)  # [heads, query, key]
+            is_masked = np.isneginf(bias) if self.form == "split" else np.zeros(bias.shape[1:], dtype=bool)
+        else:
+            slopes = None
+            bias = _law_matrices(law_curve(law_function(self.law), self.num_heads, self.length))
+            is_masked = np.isneginf(bias)
+        masked = np.broadcast_to(is_masked | ~np.tri(self.length, dtype=bool) if self.causal else is_masked, bias.shape)
+        heads = np.arange(self.num_heads) if self.head is None else np.array([self.head - 1])
+        bias, masked = bias[heads[0] : heads[-1] + 1], masked[heads[0] : heads[-1] + 1]
+        add_hover = bias_plot.draw(
+            self.figure,
+            bias,
+            masked,
+            show=self.show,
+            heads=heads + 1,
+            slopes=None if slopes is None else [format_slope(slopes[head]) for head in heads],
+            scale=self.scale,
+            page_width=self.page_width,
+        )
+        self._debounce(lambda: add_hover(self.figure))
+        self._scale_menu.disabled = self.show == "weight"
+        for menu in self._alibi_menus:
+            menu.disabled = self.law != LINEAR
+        return describe(self, bias, masked, None if slopes is None or self.head is None else slopes[self.head - 1])
+
+    def fit(self, width: int) -> None:
+        self.page_width = width
+        self.refresh()
+
+    def snapshot(self) -> go.Figure:
+        self._debounce.flush()
+        return super().snapshot()
+
+    @validate("head")
+    def _check_head(self, proposal: Any) -> int | None:
+        if (proposal.value or 1) > self.num_heads:
+            allowed = f"None or an integer from 1 to num_heads={self.num_heads}"
+            raise BadValue(f"head must be {allowed}, got {proposal.value}")
+        return proposal.value
+
+    @observe("num_heads")
+    def _reset_removed_head(self, change: Any) -> None:
+        if (self.head or 1) > self.num_heads:
+            self.head = None
+
+    def _on_click(self, head: int) -> None:
+        self.head = head if self.head is None else None
+
+
+def _matrices(slopes: Tensor, length: int, form: str) -> Floats:
+    """The values of `alibi_bias(slopes, length, form=form)`, float32 [heads, query, key], as views of a few rows.
+
+    Where the bias depends on i - j alone, every row is the previous one shifted by one key, and a single row of
+    2 * length - 1 values contains them all. Computing two million cells with torch's threads is slow on a busy machine.
+    """
+    if form in ("key", "end"):  # the same for every query
+        return np.broadcast_to(alibi_bias(slopes, length, form=form).numpy(), (len(slopes), length, length))
+    row = bias_from_positions(slopes, torch.tensor([length - 1]), torch.arange(2 * length - 1), form=form)
+    return sliding_window_view(row[:, 0].numpy(), length, axis=1)[:, ::-1]
+
+
+def _law_matrices(curve: Tensor) -> Floats:
+    """float32 [heads, query, key]: the bias of a law, from its values [heads, distance], as views of one row a head."""
+    row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1).numpy()
+    return sliding_window_view(row, curve.shape[1], axis=1)[:, ::-1]
+
+
+def _head_name(head: int | None) -> str:
+    return f"head {head}" if head else "all heads"
