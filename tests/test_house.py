@@ -26,18 +26,18 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
     "models": ("floor 2", {*FLOOR_1}),
     "__init__": ("the public face", {*FLOOR_1, "models"}),
     "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
-    "cli": ("beside", {*FLOOR_1, "check"}),
+    "cli": ("beside", {*FLOOR_1, "check", "lab", "figures"}),
     "panel": ("beside floors 3 to 5", set()),
     "lab": ("floor 3", {*FLOOR_1, "models", "__init__", "panel"}),
     "figures": ("floor 4", {*FLOOR_1, "panel"}),
     "widgets": ("floor 5", {*FLOOR_1, "gallery", "models", "__init__", "panel", "lab", "figures"}),
 }
 LOWER = {"torch", "numpy"}
-FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth"}
+FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
 LIBRARIES = {
     "lab": {*LOWER, "pandas", "regex", "safetensors", "tqdm", "distributed"},  # distributed: only for a scheduler
     "figures": FIGURES,
-    "widgets": {*FIGURES, "ipywidgets", "anywidget", "traitlets", "IPython", "kaleido"},
+    "widgets": {*FIGURES, "ipywidgets", "anywidget", "traitlets", "IPython"},
 }
 MAX_LINES = 260  # of a file; about 250 is the aim
 

@@ -16,8 +16,10 @@ _MODULES = {
     "attention_figure": "attention",  # content + bias = logits -> weights of one head
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
     "comparison_html": "comparison",  # checked attention weights beside the correct ones
+    "MAX_METHODS": "panel",  # how many methods a panel can show
     "panel_figure": "panel",  # one measurement of several methods, such as loss against length
     "race_figure": "race",  # training curves beside a panel
+    "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
     "surgery_figure": "surgery",  # a model with changed slopes
 }

@@ -1,6 +1,6 @@
 """Draw an `alibi_viz.panel.Panel`: the curves of at most seven methods, with annotated axes.
 
-    mean       thick, with markers
+    mean       thick, with markers, and with bars where it has an interval
     seeds      thin, one line each, because a mean alone hides how much seeds differ
     published  thin and dotted: seeds that were trained elsewhere
     guesses    open markers: what the reader expects
@@ -142,7 +142,7 @@ def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
     thin_dots = {"color": color, "width": 1, "dash": "dot"}
     line, marker = {"color": color, "dash": dash, "width": 2}, {"color": color, "symbol": symbol, "size": 8}
     styles: dict[str, dict[str, object]] = {
-        "mean": {"mode": "lines+markers", "line": line, "marker": marker},
+        "mean": {"mode": "lines+markers", "line": line, "marker": marker, "error_y": {"thickness": 1.5, "width": 5}},
         "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
         "published": {"mode": "lines", "line": thin_dots, "opacity": 0.8},
         "guesses": {"mode": "lines+markers", "line": thin_dots, "marker": open_symbol},
@@ -161,7 +161,8 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     if not len(xs):  # plotly leaves a trace without points out of the legend
         xs, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
     legend = {"name": _legend_name(name, curves.mean), "legendgroup": name}
-    mean.update(x=xs, y=values, visible=True, hovertemplate=panel.hover, **legend)
+    bars = {"array": [curves.errors.get(int(x), np.nan) for x in xs], "visible": bool(curves.errors)}
+    mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=panel.hover, **legend)
     kinds = ((curves.seeds, "one seed"), (curves.published, "published"), ([curves.guesses], "guess"))
     for trace, (lines, kind) in zip(others, kinds, strict=True):
         xs, values = _finite(lines)
@@ -234,8 +235,14 @@ def _value_at(points: Points, x: float) -> float:
 
 
 def _all_points(panel: Panel) -> list[Points]:
-    """Every curve that is drawn."""
-    return [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published, c.guesses)]
+    """Every curve that is drawn, with the ends of its intervals."""
+    curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published, c.guesses)]
+    ends = [
+        {x: c.mean.get(x, np.nan) + sign * c.errors[x] for x in c.errors}
+        for c in panel.curves.values()
+        for sign in (-1, 1)
+    ]
+    return curves + ends
 
 
 def _value_range(panel: Panel) -> list[float]:

@@ -4,6 +4,7 @@ from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.lab.attention_stats import AttentionStats, attention_stats
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
+from alibi_viz.lab.compare import Comparison, compare
 from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
@@ -33,6 +34,7 @@ __all__ = [
     "AttentionStats",
     "BadRun",
     "Claim",
+    "Comparison",
     "Lap",
     "PretrainedModel",
     "Question",
@@ -49,6 +51,7 @@ __all__ = [
     "attention_stats",
     "change_attention",
     "change_rotary_rule",
+    "compare",
     "default_comparison",
     "diverged",
     "drop_bias",

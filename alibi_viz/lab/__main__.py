@@ -4,9 +4,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from itertools import product
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from alibi_viz.lab.published import published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
 from alibi_viz.lab.race import race
 from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
-from alibi_viz.lab.sweep import process_pool, sweep
+from alibi_viz.lab.sweep import executor, sweep
 from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
@@ -43,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the process that reads our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, TypeError, OSError, ArithmeticError) as error:
+    except (ValueError, TypeError, OSError, ArithmeticError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except BrokenExecutor:
@@ -85,8 +84,8 @@ def _sweep(options: argparse.Namespace) -> None:
         settings = {**preset(options.device), **given, **common}
         pairs = product(range(options.seeds), options.methods or (*METHODS, "none"))
         runs = [Run(position, seed=seed, **settings) for seed, position in pairs]
-    with _executor(options) as executor:
-        for record in sweep(runs, executor, path=options.out):
+    with executor(options.workers, options.scheduler) as pool:
+        for record in sweep(runs, pool, path=options.out):
             _print_record(record)
 
 
@@ -106,8 +105,8 @@ def _listed_runs(path: str) -> list[Run]:
 def _reproduce(options: argparse.Namespace) -> None:
     """Train the runs of the published comparison and print a verdict on each claim."""
     runs = default_comparison(options.seeds)
-    with _executor(options) as executor:
-        records = list(sweep(runs, executor, path=options.out))
+    with executor(options.workers, options.scheduler) as pool:
+        records = list(sweep(runs, pool, path=options.out))
     print(f"{sum(record['seconds'] for record in records):,.0f} seconds of training and tests in {len(records)} runs")
     print(*(f"- {verdict}" for verdict in judge(record_table(records, options.out))), sep="\n")
     if options.publish:
@@ -161,21 +160,6 @@ def _print_table(table: pd.DataFrame, unit: str) -> None:
     """Print a table with labels as rows."""
     table = table.rename_axis(index=None, columns=unit)
     print(table.to_string(float_format="{:.3f}".format, na_rep="-"), flush=True)
-
-
-@contextmanager
-def _executor(options: argparse.Namespace) -> Iterator[Executor | None]:
-    """Dask's executor, a pool of processes, or None for one run after the other."""
-    if options.scheduler:
-        from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
-
-        with Client(options.scheduler) as client:
-            yield client.get_executor()
-    elif options.workers > 1:
-        with process_pool(options.workers) as pool:
-            yield pool
-    else:
-        yield None
 
 
 def _method(text: str) -> str:

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,7 +25,7 @@ from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.text import load_text
 
-__all__ = ["process_pool", "sweep"]
+__all__ = ["executor", "process_pool", "sweep"]
 
 
 def sweep(
@@ -102,6 +103,24 @@ def _run_on_executor(runs: list[Run], executor: Executor, folder: Path | None) -
     finally:
         for future in futures:
             future.cancel()
+
+
+@contextmanager
+def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executor | None]:
+    """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block."""
+    if scheduler:
+        try:
+            from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
+        except ImportError:
+            raise ImportError("a scheduler needs Dask: pip install distributed") from None
+
+        with Client(scheduler) as client:
+            yield client.get_executor()
+    elif workers > 1:
+        with process_pool(workers) as pool:
+            yield pool
+    else:
+        yield None
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:

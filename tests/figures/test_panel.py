@@ -169,3 +169,16 @@ def test_a_method_that_is_no_longer_in_the_panel_is_hidden() -> None:
 def test_a_figure_of_one_panel_shows_all_its_methods() -> None:
     figure = panel_figure(panel_of("gap", {"a": Curves({10: 0.1}), "b": Curves({10: 0.2})}, 64, [10]))
     assert [(trace.name, trace.y.tolist()) for trace in figure.data if trace.visible] == [("a", [0.1]), ("b", [0.2])]
+
+
+def test_intervals_are_bars_around_the_mean_and_inside_the_axis() -> None:
+    curves = {"a": Curves({64: 2.5, 128: 3.0}, errors={64: 0.1, 128: 1.7}), "b": Curves({64: 2.0, 128: 2.2})}
+    panel = panel_of("longer windows", curves, 64, [64, 128])
+    figure = panel_figure(panel)
+    with_bars, without = (trace for trace in figure.data if trace.visible)
+    assert (list(with_bars.error_y.array), with_bars.error_y.visible) == ([0.1, 1.7], True)
+    assert without.error_y.visible is False
+    low, high = figure.layout.yaxis2.range
+    assert low <= 3.0 - 1.7 and high >= 3.0 + 1.7
+    panels.draw(figure, assign_slots(["a"], ()), panel_of("longer windows", {"a": Curves({64: 2.5})}, 64, [64]))
+    assert figure.data[0].error_y.visible is False, "bars of an earlier panel are hidden"

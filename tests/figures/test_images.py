@@ -1,0 +1,35 @@
+"""Figures as image files."""
+
+from pathlib import Path
+
+import pytest
+from kaleido.errors import ChromeNotFoundError
+
+from alibi_viz.figures import images, save_images, theme
+from tests.browser import chromium
+
+FIGURE = theme.blank(200).add_scatter(y=[1, 2], name="a line")
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> None:
+    save_images({tmp_path / name: FIGURE for name in ("x.svg", "x.pdf", "x.png")})
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    svg = (tmp_path / "x.svg").read_text()
+    assert svg.startswith("<svg") and 'width="900"' in svg
+    assert "rgb(255, 255, 255)" in svg, "the background is white, not transparent"
+
+
+def test_without_a_browser_the_error_names_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_browser(**_: object) -> None:
+        raise ChromeNotFoundError
+
+    monkeypatch.setattr(images, "write_images", no_browser)
+    with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
+        save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
+
+
+def test_unknown_suffix_raises(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
+        save_images({tmp_path / "x.gif": FIGURE})

@@ -1,0 +1,147 @@
+"""`alibi-viz compare`: the files it writes, how it continues, and its one-line errors."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kaleido.errors import ChromeNotFoundError
+
+from alibi_viz import lab
+from alibi_viz.cli import main
+from alibi_viz.figures import images
+from tests.browser import chromium
+
+LAW = """
+def root_law(distance, head, num_heads):
+    return -0.5 * distance.float().sqrt() / head
+"""
+IMAGES = {f"{name}.{suffix}" for name in ("figure", "figure-alibi") for suffix in ("svg", "pdf", "png")}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """The arguments of a tiny comparison of ALiBi and a law of one's own, into tmp_path / "out"."""
+    (tmp_path / "mine.txt").write_bytes(lab.load_text().data.numpy().tobytes()[:30_000])
+    law = tmp_path / f"law_of_{tmp_path.name}.py"  # Python keeps a module by its name
+    law.write_text(LAW)
+    methods = ["--method", "alibi", "--method", f"{law}:root_law"]
+    sizes = ["--seeds", "2", "--length", "16", "--steps", "3", "--longest", "2"]
+    return ["compare", *methods, *sizes, "--text", str(tmp_path / "mine.txt"), "--out", str(tmp_path / "out")]
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+def test_tables_figures_and_verdicts_are_written(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "mean over 2 seeds ± half of the 95% t interval" in shown.out
+    verdicts = (tmp_path / "out" / "verdicts.txt").read_text()
+    assert verdicts in shown.out and "alibi against root_law: undecided at 16" in verdicts
+    written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
+    assert written - {"results.parquet"} == {"results.csv", "results.tex", "verdicts.txt", *IMAGES}
+    assert ("results.parquet" in written) != ("results.parquet is not written" in shown.err)
+    assert (tmp_path / "out" / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "root_law" in (tmp_path / "out" / "figure.svg").read_text()
+
+
+def test_without_a_browser_tables_are_left_and_one_line_says_so(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_browser(**_: object) -> None:
+        raise ChromeNotFoundError
+
+    monkeypatch.setattr(images, "write_images", no_browser)
+    assert main(command) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
+    assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
+    assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_killed_comparison_continues(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real kill -9 of a real command, then the same command once more."""
+    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    command[command.index("3")] = "80"
+    process = subprocess.Popen([sys.executable, "-m", "alibi_viz.cli", *command], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "out").glob("*.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert 1 <= len(before) < 4
+    assert main(command) == 0
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert len(after) == 4
+    assert before.items() <= after.items()
+
+
+def test_workers_import_the_law_from_its_file(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    assert main([*command, "--seeds", "1", "--workers", "2"]) == 0
+    assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give at least one position method"),
+        (["--method", "alibbi"], "got 'alibbi'"),
+        (["--method", "no_file.py:law"], "there is no file no_file.py"),
+        (["--method", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
+        (["--method", "alibi", "--method", "alibi"], "two methods are called 'alibi'"),
+        (["--method", "alibi", "--seeds", "0"], "seeds must be an integer of at least 1, got 0"),
+        (["--method", "alibi", "--workers", "0"], "workers must be an integer of at least 1, got 0"),
+        (["--method", "alibi", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
+        (["--method", "alibi", "--out", __file__], "is a file, and a sweep saves its results in a folder"),
+    ],
+)
+def test_errors_are_one_line_and_exit_with_2(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("alibi-viz: ")
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_with_other_settings_exits_with_2(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "write_images", lambda **_: None)
+        assert main([*command, "--seeds", "1"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--steps", "5"]) == 2
+    error = capsys.readouterr().err
+    assert "has runs with steps=3, not 5: use another results folder" in error
+    assert error.count("\n") == 1
+
+
+def test_failure_and_interruption_are_one_line(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, status, message in ((OSError("no scheduler"), 2, "no scheduler"), (KeyboardInterrupt(), 130, "stopped")):
+
+        def fails(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lab, "compare", fails)
+            assert main(command) == status
+        shown = capsys.readouterr().err
+        assert message in shown
+        assert shown.count("\n") == 1
