@@ -15,6 +15,7 @@ from alibi_viz.lab.interventions import (
     interpolate_slopes,
     multiply_slopes,
 )
+from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
@@ -61,6 +62,7 @@ __all__ = [
     "impose_window",
     "interpolate_slopes",
     "judge",
+    "length_curve",
     "load_run",
     "load_text",
     "loss_by_context",
