@@ -5,6 +5,8 @@ The functions accept and return plain tensors and modules; none of those librari
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -94,13 +96,11 @@ def pretrained_heads(
 
     captured: list[Tensor] = []
     hook = fused_projection(attention).register_forward_hook(lambda _module, _inputs, output: captured.append(output))
-    modes = {module: module.training for module in base.modules()}
     try:
-        base.eval()(input_ids, attention_mask=attention_mask, use_cache=False)
+        with evaluation_mode(base):
+            base(input_ids, attention_mask=attention_mask, use_cache=False)
     finally:
         hook.remove()
-        for module, training in modes.items():
-            module.training = training
     return split_projection(family, attention, captured[0])
 
 
@@ -139,6 +139,18 @@ def attention_layers(model: nn.Module) -> tuple[str, list[nn.Module]]:
     if family == "mpt":
         return family, [block.attn for block in base.blocks]
     return family, [block.self_attention for block in base.h]
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Disable dropout inside a `with` block, and restore the mode of every module afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def fused_projection(attention: nn.Module) -> nn.Module:

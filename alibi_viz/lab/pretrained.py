@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import attention_layers, fused_projection, pretrained_slopes, split_projection
+from alibi_viz.adapters import attention_layers, evaluation_mode, fused_projection, pretrained_slopes, split_projection
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.attention_stats import AttentionStats, weight_stats
 
@@ -157,15 +157,13 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
 
     hooks = [attention.register_forward_hook(measure, with_kwargs=True) for attention in layers]
     hooks += [fused_projection(each).register_forward_hook(lambda _m, _i, out: fused.append(out)) for each in layers]
-    modes = {module: module.training for module in model.modules()}
+    base: Any = getattr(model, "transformer", model)
     try:
-        base: Any = getattr(model, "transformer", model)
-        base.eval()(input_ids, use_cache=False)
+        with evaluation_mode(base):
+            base(input_ids, use_cache=False)
     finally:
         for hook in hooks:
             hook.remove()
-        for module, training in modes.items():
-            module.training = training
     return AttentionStats(*torch.stack(stats, dim=1).cpu())
 
 

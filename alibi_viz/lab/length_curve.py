@@ -1,0 +1,186 @@
+"""Measure a causal language model of transformers with more and more context, in bits per byte.
+
+Bits per byte compare models with different tokenizers: each predicts the tokens of the same bytes, and its loss is
+divided by the number of those bytes.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from alibi_viz.adapters import evaluation_mode
+from alibi_viz.arguments import check_positive_integers
+from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
+from alibi_viz.lab.pretrained import describe_change
+from alibi_viz.lab.results import results_table
+from alibi_viz.lab.text import Text, load_text
+
+__all__ = ["encode", "length_curve", "longest_context", "tested_text"]
+
+_LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
+
+
+def length_curve(
+    model: nn.Module,
+    tokenizer: Any,
+    text: Text | str | bytes | Path | None,
+    lengths: Iterable[int],
+    *,
+    targets: int = 4096,
+    stride: int | None = None,
+    bos: bool = False,
+    trained: int | None = None,
+    label: str | None = None,
+    batch_tokens: int = MAX_BATCH_TOKENS,
+) -> pd.DataFrame:
+    """Mean bits per byte of the end of a text, each token predicted from n tokens before it, for each n in `lengths`.
+
+    The targets are the same at every length: the tokens of the last bytes of the text. Windows slide over them, so
+    longer windows don't gain from having fewer first positions.
+
+    Args:
+        model: a causal language model of transformers, with its head; any family, also from `change_attention`.
+        tokenizer: called as `tokenizer(text, add_special_tokens=False)["input_ids"]`.
+        text: a string, bytes in UTF-8 or a file, of which all is used; or a `Text`, of which the validation part is
+            used, or None for the built-in one.
+        lengths: numbers of tokens in a window. The loss is NaN beyond the positions that the model has, such as
+            GPT-2's table or MPT's `config.max_seq_len`, which you may raise before the call.
+        targets: how many bytes to predict; their tokens are separate from those of the context.
+        stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
+            to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
+        bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
+        trained: the training length, for the column "length"; the shortest of `lengths` by default.
+        label: the name in tables and legends; by default the name that the model was loaded by, or its family.
+        batch_tokens: at most this many tokens go through the model at once; at least one window does.
+
+    Returns a table with the columns of `COLUMNS`, one row per length, for the question "same targets": x is the number
+    of tokens, count the number of bytes predicted. `find_question("same targets").panel(table, length)` lays it out.
+
+    Raises TypeError for a model without token embeddings or a text of another type; ValueError if a number is out of
+    range, the text is empty, not UTF-8 or too short, the tokenizer returns no tokens or tokens that the model doesn't
+    have, there is no such `bos_token_id`, or the model has no language-modeling head or returns NaN.
+
+    For example, with a model and a tokenizer of transformers:
+
+        model = AutoModelForCausalLM.from_pretrained("bigscience/bloom-560m")
+        tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
+        table = lab.length_curve(model, tokenizer, Path("book.txt"), [512, 1024, 2048, 4096])
+    """
+    lengths = list(lengths)
+    if not lengths:
+        raise ValueError("lengths must have at least one number of tokens, got []")
+    for each in lengths:
+        check_positive_integers(lengths=each)
+    stride = max(1, min(lengths) // 8) if stride is None else stride
+    check_positive_integers(targets=targets, stride=stride, batch_tokens=batch_tokens)
+    if stride > min(lengths):
+        raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
+    start = _start_token(tokenizer) if bos else None
+    source, data = tested_text(text)
+    cut = len(data) - targets
+    while 0 < cut < len(data) and data[cut] & 0xC0 == 0x80:  # inside a character
+        cut += 1
+    context, predicted = (encode(model, tokenizer, part) for part in (data[: max(0, cut)], data[max(0, cut) :]))
+    limit = longest_context(model)
+    defined = [each for each in lengths if limit is None or each <= limit]
+    if cut <= 0 or len(context) < max(defined, default=0):
+        raise ValueError(
+            f"the text is too short: windows of {max(defined, default=0):,} tokens are needed before the {targets:,} "
+            f"bytes to predict, and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets"
+        )
+    config: Any = model.config
+    row = {
+        "origin": "live",
+        "task": "text",
+        "method": str(config.model_type),
+        "label": label or getattr(config, "_name_or_path", "") or str(config.model_type),
+        "seed": 0,
+        "length": min(lengths) if trained is None else trained,
+        "evaluated": describe_change(model),
+        "question": "same targets",
+        "unit": "bits per byte",
+        "count": len(data) - cut,
+        "text": source.fingerprint,
+    }
+    tokens = torch.cat((context, predicted))
+    count = math.ceil(len(predicted) / stride)
+    rows = []
+    for each in lengths:
+        value = math.nan
+        if each in defined:
+            windows = tokens[-(count * stride + each - stride + 1) :].unfold(0, each + 1, stride)  # [count, each + 1]
+            bits = _bits(model, windows, stride, start, batch_tokens)
+            value = float(bits[-len(predicted) :].sum()) / (len(data) - cut)  # the first window may predict more
+        rows.append(row | {"x": each, "value": value})
+    return results_table(rows)
+
+
+def tested_text(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
+    """The text, and the bytes to test on: the validation part of a `Text`, and all of anything else."""
+    source = text if isinstance(text, Text) else load_text(text)
+    part = source.validation if text is None or isinstance(text, Text) else source.data
+    return source, part.numpy().tobytes()
+
+
+def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
+    """The tokens of bytes in UTF-8, int64 [tokens], none for no bytes. Raises as `length_curve`."""
+    if not callable(getattr(model, "get_input_embeddings", None)):
+        raise TypeError(f"model must be a causal language model of transformers, got {type(model).__name__}")
+    string = data.decode("utf-8", "ignore")  # the validation part may start inside a character
+    if not string:
+        return torch.empty(0, dtype=torch.long)
+    ids = torch.tensor(list(tokenizer(string, add_special_tokens=False)["input_ids"]), dtype=torch.long)
+    if not len(ids):
+        raise ValueError(f"the tokenizer returned no tokens for {len(data):,} bytes of text: {string[:20]!r}...")
+    embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
+    if int(ids.max()) >= embeddings.num_embeddings:
+        raise ValueError(
+            f"the tokenizer returned token {int(ids.max())}, but the model has {embeddings.num_embeddings} tokens: "
+            "use the tokenizer of this model"
+        )
+    return ids
+
+
+def longest_context(model: nn.Module) -> int | None:
+    """The number of positions that a model of transformers has; None if any length is defined.
+
+    ALiBi and rotary positions are defined at any length, whatever `max_position_embeddings` says.
+    """
+    config: Any = model.config
+    if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
+        return None
+    return next((int(getattr(config, name)) for name in _LIMITS if getattr(config, name, None)), None)
+
+
+def _start_token(tokenizer: Any) -> int:
+    token = getattr(tokenizer, "bos_token_id", None)
+    if token is None:
+        raise ValueError("bos must be False: the tokenizer has no bos_token_id")
+    return int(token)
+
+
+def _bits(model: nn.Module, windows: Tensor, stride: int, start: int | None, batch_tokens: int) -> Tensor:
+    """Bits for the last `stride` tokens of each window, float64 [windows * stride], from those before them."""
+    length = windows.shape[1] - 1
+    device = next(model.parameters()).device
+    losses = []
+    with evaluation_mode(model), torch.inference_mode():
+        for batch in windows.split(max(1, batch_tokens // length)):
+            inputs = batch[:, :-1].clone()
+            if start is not None:
+                inputs[:, 0] = start
+            output = model(input_ids=inputs.to(device), use_cache=False, logits_to_keep=stride)
+            if getattr(output, "logits", None) is None:
+                raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
+            logits = output.logits[:, -stride:].float().transpose(1, 2)  # [windows, vocabulary, stride]
+            losses.append(cross_entropy(logits, batch[:, -stride:].to(logits.device), reduction="none").cpu())
+    bits = torch.cat(losses).flatten().double() / math.log(2)
+    if not bool(bits.isfinite().all()):
+        raise ValueError(f"the model returns NaN or infinite losses in windows of {length:,} tokens")
+    return bits

@@ -1,0 +1,240 @@
+"""The curve equals a loop that predicts one token at a time, for real classes of transformers' models."""
+
+import math
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from alibi_viz import lab
+from alibi_viz.lab.text import Text
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+from transformers import (
+    BloomModel,
+    ByT5Tokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
+
+TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{SNOWMAN} " * 6
+
+
+class PairTokenizer:
+    """One token per two characters, out of 256."""
+
+    bos_token_id = 7
+
+    def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
+        return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
+
+
+def gpt2(positions: int = 16) -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=positions, bos_token_id=0)
+    return GPT2LMHeadModel(config).eval()
+
+
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=256, **sizes, max_position_embeddings=8)).eval()
+
+
+def curve(*arguments: Any, **options: Any) -> dict[int, float]:
+    table = lab.length_curve(*arguments, **options)
+    return dict(zip(table["x"], table["value"], strict=True))
+
+
+def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: list[int], count: int) -> float:
+    """One forward pass per target, which sees as many tokens as `sizes` says."""
+    tokens, total = context + targets, 0.0
+    for at, size in zip(range(len(context), len(tokens)), sizes, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([tokens[at - size : at]])).logits[0, -1].double()
+        total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
+    return total / count
+
+
+@pytest.mark.parametrize("make", [*FAMILIES, gpt2, llama], ids=str)
+@pytest.mark.parametrize("tokenizer", [ByteTokenizer(), PairTokenizer()], ids=["bytes", "pairs"])
+def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: Any) -> None:
+    model = small_model(make) if isinstance(make, str) else make()
+    data = TEXT.encode()
+    table = lab.length_curve(model, tokenizer, TEXT, [5, 16], targets=20, stride=1)
+    assert table["count"].unique().tolist() == [20]
+    context, targets = (tokenizer(part.decode())["input_ids"] for part in (data[:-20], data[-20:]))
+    for n, value in zip(table["x"], table["value"], strict=True):
+        assert value == pytest.approx(bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5)
+
+
+def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text() -> None:
+    model, tokens = small_model("bloom"), list(TEXT.encode())
+    for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
+        sizes = [9 - (12 - at) % stride for at in range(13)]
+        expected = bits_per_byte(model, tokens[:-13], tokens[-13:], sizes, 13)
+        assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
+    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(
+        curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4, batch_tokens=1), abs=1e-6
+    )
+
+
+def test_bos_takes_the_place_of_the_oldest_token() -> None:
+    model, tokenizer = small_model("bloom"), PairTokenizer()
+    context, targets = (tokenizer(part)["input_ids"] for part in (TEXT[:-10], TEXT[-10:]))
+    tokens = context + targets
+    total = 0.0
+    for at in range(len(context), len(tokens)):
+        with torch.no_grad():
+            logits = model(torch.tensor([[7, *tokens[at - 5 : at]]])).logits[0, -1].double()
+        total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
+    count = len(TEXT[-10:].encode())
+    measured = curve(model, tokenizer, TEXT, [6], targets=count, stride=1, bos=True)
+    assert measured == pytest.approx({6: total / count}, abs=1e-5)
+    with pytest.raises(ValueError, match="bos must be False: the tokenizer has no bos_token_id"):
+        lab.length_curve(model, ByteTokenizer(), TEXT, [6], targets=20, bos=True)
+
+
+def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
+    for model, limit in ((gpt2(), 16), (small_model("mpt"), 64)):
+        losses = curve(model, ByteTokenizer(), TEXT, [limit // 2, limit, limit + 1, 5000], targets=20)
+        assert [math.isfinite(loss) for loss in losses.values()] == [True, True, False, False]
+    model.config.max_seq_len = 128
+    assert math.isfinite(curve(model, ByteTokenizer(), TEXT, [100], targets=20)[100])
+    for model in (llama(), small_model("falcon sdpa"), small_model("bloom")):
+        assert math.isfinite(curve(model, ByteTokenizer(), TEXT, [100], targets=20)[100])
+
+
+def test_targets_are_whole_characters_and_the_same_bytes_for_every_tokenizer() -> None:
+    text = "a" * 40 + "\N{SNOWMAN}" * 10  # three bytes each
+    model = small_model("bloom")
+    tables = [lab.length_curve(model, each, text, [4], targets=8) for each in (ByteTokenizer(), PairTokenizer())]
+    assert [table["count"].tolist() for table in tables] == [[6], [6]]
+
+
+def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as_a_whole(tmp_path: Path) -> None:
+    model, text = small_model("bloom"), lab.load_text()
+    validation = bytes(text.validation.tolist())
+    by_text = lab.length_curve(model, ByteTokenizer(), text, [8, 16], targets=50)
+    path = tmp_path / "part.txt"
+    path.write_bytes(validation)
+    for same in (None, validation, validation.decode("utf-8", "ignore"), path):
+        other = lab.length_curve(model, ByteTokenizer(), same, [8, 16], targets=50)
+        assert other["value"].tolist() == by_text["value"].tolist()
+    assert by_text["text"].unique().tolist() == [text.fingerprint]
+    inside_a_character = Text("your text", torch.tensor(list("äöü".encode() * 40), dtype=torch.uint8))
+    assert lab.length_curve(model, ByteTokenizer(), inside_a_character, [3], targets=4)["count"].item() in (3, 4)
+
+
+def test_the_table_is_one_of_the_lab() -> None:
+    model = small_model("bloom").train()
+    as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=8)
+    assert model.training
+    changed = lab.length_curve(
+        lab.change_attention(model, 0.5), ByteTokenizer(), TEXT, [8, 16, 32], targets=40, label="halved"
+    )
+    assert as_trained.columns.tolist() == list(lab.COLUMNS)
+    assert as_trained.dtypes.equals(lab.results_table([]).dtypes)
+    first = as_trained.iloc[0]
+    assert (first["method"], first["label"], first["length"], first["evaluated"]) == ("bloom", "bloom", 8, "as trained")
+    assert set(changed["evaluated"]) == {"slopes times 0.5"}
+    question = lab.find_question(first["question"])
+    panel = question.panel(lab.results_table([*as_trained.to_dict("records"), *changed.to_dict("records")]), 8)
+    assert list(panel.curves) == ["bloom", "halved"]
+    assert panel.curves["halved"].mean[32] == changed["value"].iloc[2]
+    assert question.findings(as_trained, 8)
+
+
+def test_a_real_tokenizer_adds_no_end_of_text() -> None:
+    model = small_model("bloom", vocabulary=400)
+    expected = ByT5Tokenizer()(TEXT, add_special_tokens=False)["input_ids"]
+    assert expected[-1] != ByT5Tokenizer().eos_token_id
+    value = curve(model, ByT5Tokenizer(), TEXT, [6], targets=10, stride=1)[6]
+    assert value == pytest.approx(bits_per_byte(model, expected[:-10], expected[-10:], [6] * 10, 10), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "your text is empty"),
+        ("grün".encode() + "grün".encode("latin-1"), {}, "your text is not UTF-8 text: byte 0xfc at position 7"),
+        (
+            "short",
+            {},
+            "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict",
+        ),
+        ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
+        (TEXT, {"lengths": []}, r"lengths must have at least one number of tokens, got \[\]"),
+        (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
+        (TEXT, {"lengths": [8.0]}, "lengths must be an integer of at least 1, got 8.0"),
+        (TEXT, {"targets": 0}, "targets must be an integer of at least 1, got 0"),
+        (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens for"),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
+        (
+            TEXT,
+            {"model": BloomModel(small_model("bloom").config)},
+            "have a language-modeling head, got BloomModel",
+        ),
+    ],
+)
+def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:
+    given = {"model": small_model("bloom"), "tokenizer": ByteTokenizer(), "lengths": [8, 16], "targets": 20} | options
+    with pytest.raises(ValueError, match=message):
+        lab.length_curve(text=text, **given)
+
+
+def test_other_objects_raise_type_errors_and_nan_is_named() -> None:
+    with pytest.raises(TypeError, match="model must be a causal language model of transformers, got LanguageModel"):
+        lab.length_curve(lab.make_model(), ByteTokenizer(), TEXT, [8], targets=20)
+    with pytest.raises(TypeError, match=r"a text must be a str, bytes or a pathlib\.Path, got int"):
+        lab.length_curve(small_model("bloom"), ByteTokenizer(), 3, [8], targets=20)
+    broken = small_model("bloom")
+    broken.lm_head.weight.data[0, 0] = math.nan
+    with pytest.raises(ValueError, match="the model returns NaN or infinite losses in windows of 8 tokens"):
+        lab.length_curve(broken, ByteTokenizer(), TEXT, [8], targets=20)
+
+
+def test_transformers_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+
+    class Uniform(torch.nn.Embedding):
+        config = SimpleNamespace(model_type="uniform")
+
+        def get_input_embeddings(self) -> torch.nn.Embedding:
+            return self
+
+        def forward(self, input_ids: Any, use_cache: bool, logits_to_keep: int) -> SimpleNamespace:
+            return SimpleNamespace(logits=torch.zeros(len(input_ids), logits_to_keep, 256))
+
+    assert curve(Uniform(256, 1), ByteTokenizer(), TEXT, [8], targets=20) == pytest.approx({8: 8.0})
+
+
+def test_a_trained_bloom_holds_on_longer_windows_with_its_bias_and_fails_without(trained_bloom: Any) -> None:
+    """Multiplied slopes cost bits in both directions; dropping the bias costs more, the longer the window."""
+    options = {"targets": 2048, "stride": 16, "trained": 32}
+
+    def losses(*change: Any, **window: int) -> dict[int, float]:
+        model = lab.change_attention(trained_bloom, *change, **window)
+        return curve(model, ByteTokenizer(), lab.load_text(), [32, 128], **options)
+
+    plain, dropped, flatter, steeper, one = (losses(factor) for factor in (1.0, 0.0, 0.25, 4.0, [0, 1, 1, 1]))
+    assert 1 < plain[32] < 3.5, "about 8 without training"
+    assert plain[128] - plain[32] < 0.1
+    assert dropped[128] - dropped[32] > 0.2
+    assert dropped[128] - plain[128] > 0.5
+    assert one[128] > plain[128] + 0.1
+    assert dropped[128] > flatter[128] > plain[128] + 0.1
+    assert steeper[128] > plain[128] + 0.1
+    assert steeper[128] - steeper[32] < 0.1, "steeper slopes hold as well"
+    assert abs(losses(window=32)[128] - plain[32]) < 0.1
