@@ -101,7 +101,7 @@ def load_function(name: str) -> Callable[..., Any]:
             raise ImportError(f"another module is called {file.stem}; rename the file")
         for attribute in path.split("."):
             value = getattr(value, attribute)
-    except Exception as error:  # whatever the file does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the file does when it is imported
         raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
     if not callable(value):
         raise ValueError(f"{name} is not a function but {type(value).__name__}")

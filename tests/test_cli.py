@@ -44,6 +44,9 @@ def test_vectors_can_be_written_and_checked(tmp_path: Path, capsys: pytest.Captu
         (["check", "math:pi"], "math:pi is not a function but float"),
         (["check", "--vectors", "no_such_file.json"], "no_such_file.json"),
         (["check", "math:sin", "--layout", "xyz"], "layout must contain"),
+        (["check", "math:sin", "--seconds", "nan"], "--seconds must be positive and at most 86,400, got nan"),
+        (["check", "math:sin", "--head-dim", "0"], "head_dim must be at least 1, got 0"),
+        (["check", "math:sin", "--vectors", "golden.json"], "not both"),
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
     ],
 )
@@ -54,8 +57,17 @@ def test_what_cannot_be_checked_exits_with_2(
     assert message in capsys.readouterr().err
 
 
+def test_file_that_exits_when_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "leaves.py"
+    file.write_text("import sys\nsys.exit(0)\n")
+    assert main(["check", f"{file}:f"]) == 2
+    assert "SystemExit" in capsys.readouterr().err
+
+
 def test_installed_command_exits_although_the_function_hangs(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("import time\ndef slopes(heads):\n    time.sleep(600)\n")
+    (tmp_path / "slow.py").write_text(
+        "import torch\ndef slopes(heads):\n    x = torch.rand(300, 300)\n    while True:\n        x = (x @ x).sin()\n"
+    )
     command = [str(Path(sys.executable).parent / "alibi-viz"), "check", "slow:slopes", "--kind", "slopes"]
     command += ["--seconds", "0.2"]
     done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)

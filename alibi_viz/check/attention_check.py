@@ -8,7 +8,7 @@ import torch
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.call import Unusable, check_repeatable, try_each
-from alibi_viz.check.diagnosis import Expectation, diagnose, observe_all
+from alibi_viz.check.diagnosis import Diagnosis, Expectation, diagnose, observe_all
 from alibi_viz.check.observation import SHORT, Probe
 from alibi_viz.check.report import Finding, Report
 
@@ -30,42 +30,42 @@ def check_reader(
 
     `key_heads` is 1 if all heads share keys and values; by default each has its own.
     """
-    if random := check_repeatable(reader.weights, probes[:1]):
+    if random := check_repeatable(reader.output, probes[0], tolerance=1e-5):
         return Report(subject, random)  # everything else would differ from call to call
     results, findings = observe_all(reader.observe, probes)
-    short = [probe for probe in results if probe.query_length == probe.key_length <= SHORT]
-    contents, unreadable = try_each(reader.content_factor, short)
-    content = {probe.num_heads: factor for probe, factor in contents.items()}
-    findings += unreadable + _name_content(content, reader)
-    expected = replace(expected, head_dim=reader.head_dim, content=content)
+    small = [probe for probe in results if probe.key_length <= SHORT]
+    factors, unreadable = try_each(reader.content_factor, small)
+    square = {probe.num_heads: factor for probe, factor in factors.items() if probe.query_length == probe.key_length}
+    expected = replace(expected, head_dim=reader.head_dim, content=square)
     diagnosis = diagnose(list(results.values()), expected)
-    findings += diagnosis.findings
-    if padding and short:
-        findings += _check_padding(reader, short[0], expected)
+    findings += (unreadable or _name_content(factors, reader, diagnosis)) + diagnosis.findings
+    if padding and small and not findings:
+        findings += _check_padding(reader, small[0], expected)
     if not findings:
-        findings += try_each(lambda probe: _check_output(reader, probe, expected, key_heads), short)[1]
+        findings += try_each(lambda probe: _check_output(reader, probe, expected, key_heads), results)[1]
     return Report(subject, findings, comparison=diagnosis.comparison)
 
 
-def _name_content(content: Mapping[int, float], reader: AttentionReader) -> list[Finding]:
-    """Name the factor of q . k that was measured for each head count."""
-    tolerance = 8 * reader.precision.absolute
+def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, diagnosis: Diagnosis) -> list[Finding]:
+    """Name the factors of q . k that were measured in each call."""
+    tolerance = max(4 * reader.precision.absolute, 4e-3)
+    wrong = {probe: factor for probe, factor in factors.items() if abs(factor - 1) > tolerance}
+    if not wrong:
+        return []
 
-    def equals(factors: Mapping[int, float]) -> bool:
-        return all(abs(factor - factors[heads]) <= tolerance * factors[heads] for heads, factor in content.items())
+    def all_equal(expected: Mapping[Probe, float]) -> bool:
+        return all(abs(factor - expected[probe]) <= tolerance * expected[probe] for probe, factor in wrong.items())
 
-    names = {
-        "": dict.fromkeys(content, 1.0),
-        "content too weak": {heads: heads**-0.5 for heads in content},
-        "content not scaled": dict.fromkeys(content, reader.head_dim**0.5),
-        "content multiplied": content,
-    }
-    name = next(name for name, factors in names.items() if equals(factors))
-    heads = next(iter(content), 0)
-    evidence = (
-        f"with {heads} heads of size {reader.head_dim}, q . k counts {content.get(heads, 1):.4g} times as expected"
-    )
-    return [Finding(name, evidence)] if name else []
+    name = "content multiplied"
+    if all_equal({probe: probe.num_heads**-0.5 for probe in wrong}):
+        name = "content too weak"
+    elif all_equal(dict.fromkeys(wrong, reader.head_dim**0.5)):
+        name = "content not scaled"
+    elif diagnosis.comparison and not diagnosis.findings:  # the bias has the same factor
+        name = "logits multiplied"
+    probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
+    place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
+    return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
 
 
 def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> list[Finding]:
@@ -76,26 +76,28 @@ def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation)
     except Unusable as error:
         return [Finding(error.fault, f"with padding: {error}")]
     tolerance = 8 * reader.precision.absolute
-    findings = []
     for sequence, padding in enumerate(_PADDING):
         real = weights[sequence, :, padding:]
-        length = probe.key_length - padding
-        correct = expected.bias(Probe(probe.num_heads, length, length)).softmax(-1)
         place = f"{probe}, {padding} of them padding"
+        if bool(real.isnan().any()):
+            return [Finding("returns NaN", f"{place}: weights of real tokens are NaN")]
         if padding and float(real[..., :padding].max()) > tolerance:
             evidence = f"{place}: padding gets a weight of up to {float(real[..., :padding].max()):.3g}"
-            findings.append(Finding("padding not masked", evidence))
-        elif not (difference := float((real[..., padding:] - correct).abs().max())) <= tolerance:  # also if NaN
-            findings.append(Finding("padding changes the bias", f"{place}: a weight is off by {difference:.3g}"))
-    return findings[:1]
+            return [Finding("padding not masked", evidence)]
+        length = probe.key_length - padding
+        correct = expected.bias(Probe(probe.num_heads, length, length)).softmax(-1)
+        difference = float((real[..., padding:] - correct).abs().max())
+        if difference > tolerance:
+            return [Finding("padding changes the bias", f"{place}: a weight is off by {difference:.3g}")]
+    return []
 
 
 def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, key_heads: int | None) -> None:
     """Raise Unusable if the output for random inputs is wrong."""
     heads, query_length, key_length = probe
     generator = torch.Generator().manual_seed(0)
-    query = torch.randn(2, heads, query_length, reader.head_dim, generator=generator)
-    key, value = torch.randn(2, 2, key_heads or heads, key_length, reader.head_dim, generator=generator)
+    query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
+    key, value = torch.randn(2, 3, key_heads or heads, key_length, reader.head_dim, generator=generator)
     key, value = (tensor.expand(-1, heads, -1, -1) for tensor in (key, value))
     got = reader(query, key, value)
     query, key, value = (

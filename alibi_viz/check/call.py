@@ -1,7 +1,9 @@
 """Call somebody else's function with a time limit, and turn whatever it returns into a tensor."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,10 +12,13 @@ from torch import Tensor
 
 from alibi_viz.check.report import Finding
 
-__all__ = ["Unusable", "call", "check_repeatable", "to_tensor", "try_each"]
+__all__ = ["Unusable", "call", "check_repeatable", "is_running", "on_cpu", "to_tensor", "try_each"]
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+_THREAD = "alibi_viz.check"
+_CALLER: ContextVar[tuple[torch.device, list[tuple[str, torch.dtype]]]] = ContextVar("_CALLER")
+_SHOWN = 300  # characters of an error message
 
 
 class Unusable(Exception):
@@ -27,30 +32,56 @@ class Unusable(Exception):
         self.fault = fault
 
 
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Compute on the CPU in full precision, and remember the caller's default device and autocast for `call`."""
+    autocast = [
+        (device, torch.get_autocast_dtype(device)) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)
+    ]
+    token = _CALLER.set((torch.get_default_device(), autocast))
+    try:
+        with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        _CALLER.reset(token)
+
+
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:
-    """Return `function(*arguments)`, computed without gradients.
+    """Return `function(*arguments)`, on the default device and with the autocast that the caller of the check has set.
 
     Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop a running function, so one that
     hangs continues in a daemon thread until the process exits.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
+    device, autocast = _CALLER.get((torch.get_default_device(), []))
 
     def run() -> None:
         try:
-            with torch.no_grad():  # the grad mode belongs to a thread
+            with ExitStack() as stack:  # both belong to a thread
+                if device.type != "cpu":
+                    stack.enter_context(device)
+                for kind, dtype in autocast:
+                    stack.enter_context(torch.autocast(kind, dtype=dtype))
                 results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=run, daemon=True, name=_THREAD)
     thread.start()
     thread.join(seconds)
+    if errors and isinstance(errors[0], Unusable):
+        raise Unusable(errors[0].fault, f"{description}: {errors[0]}")
     if errors:
-        raise Unusable("raises an error", f"{description}: {type(errors[0]).__name__}: {errors[0]}") from errors[0]
+        raise Unusable("raises an error", f"{description}: {_message(errors[0])}") from errors[0]
     if not results:
         raise Unusable("does not finish", f"{description}: no result after {seconds:g} seconds")
     return results[0]
+
+
+def is_running() -> bool:
+    """Whether a function that took too long is still running."""
+    return any(thread.name == _THREAD and thread.is_alive() for thread in threading.enumerate())
 
 
 def try_each(
@@ -73,37 +104,56 @@ def try_each(
     return results, findings
 
 
-def check_repeatable(read: Callable[[Argument], Tensor], arguments: Iterable[Argument]) -> list[Finding]:
-    """Call `read` twice with each argument, and compare. Calls that are unusable are left to `try_each`."""
-    for argument in arguments:
-        try:
-            difference = float((read(argument) - read(argument)).abs().max())
-        except Unusable:
-            continue
-        if difference > 0:
-            return [Finding("not deterministic", f"{argument}: two equal calls differ by up to {difference:.3g}")]
-    return []
+def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument, tolerance: float) -> list[Finding]:
+    """Call `read` twice, and compare. A first call that is unusable is left to `try_each`, unless it hangs."""
+    try:
+        first = read(argument)
+    except Unusable as error:
+        return [Finding(error.fault, str(error))] if error.fault == "does not finish" else []
+    try:
+        difference = float((read(argument) - first).abs().nan_to_num(0.0).max())
+    except Unusable as error:
+        return [Finding("not deterministic", f"{error}, but only in the second of two equal calls")]
+    if difference <= tolerance:
+        return []
+    return [Finding("not deterministic", f"{argument}: two equal calls differ by up to {difference:.3g}")]
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
-    """Convert a tensor, an array or nested lists to float64 on the CPU; also return the dtype that it had.
+    """Convert a tensor, an array or nested lists to float64 on the CPU; also return its floating-point dtype.
 
-    Raises Unusable if it is not an array of numbers, or contains NaN; `nan` allows it.
+    Raises Unusable if it is not an array of real numbers, or contains NaN; `nan` allows it.
     """
-    if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
-        raise Unusable("wrong type", f"{description}: expected an array, got a tuple of {len(value)}")
-    if isinstance(value, Tensor):
-        tensor = value.detach().cpu()
-    else:
-        try:
-            array = np.asarray(value)
-            is_bfloat16 = array.dtype.name == "bfloat16"  # JAX's type, which torch cannot convert
-            tensor = torch.from_numpy(np.array(array, dtype=np.float32) if is_bfloat16 else np.array(array))
-            tensor = tensor.bfloat16() if is_bfloat16 else tensor
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise Unusable("wrong type", f"{description}: expected an array, got {type(value).__name__}") from error
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise Unusable("wrong type", f"{description}: expected real numbers, got {tensor.dtype}")
-    if not nan and bool(tensor.isnan().any()):
-        raise Unusable("returns NaN", f"{description}: {int(tensor.isnan().sum())} of {tensor.numel()} values are NaN")
-    return tensor.double(), tensor.dtype
+    try:
+        if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
+            raise TypeError("expected an array, got a tuple of arrays")
+        tensor = value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
+        if tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError(f"expected real numbers, got {tensor.dtype}")
+        numbers = tensor.double()
+        missing = int(numbers.isnan().sum())
+    except (Exception, SystemExit) as error:
+        message = f"{description}: a result of type {type(value).__name__} is no array of real numbers"
+        raise Unusable("wrong type", f"{message} ({_message(error)})") from error
+    if missing and not nan:
+        raise Unusable("returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN")
+    return numbers, tensor.dtype if tensor.is_floating_point() else torch.float64
+
+
+def _from_array(value: Any) -> Tensor:
+    array = np.asarray(value)
+    if array.dtype.name == "bfloat16":  # JAX's type, which torch cannot convert
+        return torch.from_numpy(array.astype(np.float32)).bfloat16()
+    try:
+        return torch.from_numpy(np.array(array))
+    except (TypeError, ValueError):  # such as extended precision, another byte order, or Python's Decimal
+        return torch.from_numpy(array.astype(np.float64))
+
+
+def _message(error: BaseException) -> str:
+    """The type and the text of an error, shortened, whatever it contains."""
+    try:
+        text = str(error).encode("utf-8", "replace").decode()
+    except Exception:
+        text = "(its text cannot be read)"
+    return f"{type(error).__name__}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"

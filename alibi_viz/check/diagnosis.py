@@ -6,7 +6,7 @@ observations; then the fitted slopes are named.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -62,8 +62,9 @@ def observe_all(
     results, findings = try_each(read, probes)
     failed = [probe for probe in probes if probe not in results]
     longest = max(probe.key_length for probe in probes)
-    if results and findings and all(probe.key_length == longest > SHORT for probe in failed):
-        findings = [Finding("length cap", finding.evidence) for finding in findings]
+    if results and all(probe.key_length == longest > SHORT for probe in failed):
+        capped = ("raises an error", "wrong shape")
+        findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
     return results, findings
 
 
@@ -81,14 +82,16 @@ def diagnose(observations: Sequence[Observation], expected: Expectation) -> Diag
     for observation in observations:
         found = _explain([observation], expected)
         if found is None:
-            found = [Finding("unknown fault", str(_worst([observation], expected)))]
+            is_long = observation.probe.key_length > SHORT
+            fault = "length cap" if is_long and not places else "unknown fault"
+            found = [Finding(fault, str(_worst([observation], expected)))]
         for finding in found:
             places.setdefault(finding.name, []).append(observation.probe)
             evidence.setdefault(finding.name, finding.evidence)
-    findings = [
-        Finding(_name_in_branch(name, probes), f"{evidence[name]} (only with {'; '.join(map(str, probes))})")
-        for name, probes in places.items()
-    ]
+    findings = []
+    for name, probes in places.items():
+        only = f" (only with {'; '.join(map(str, probes))})" if len(probes) < len(observations) else ""
+        findings.append(Finding(_name_in_branch(name, probes) if only else name, evidence[name] + only))
     return Diagnosis(findings, comparison)
 
 
@@ -99,7 +102,8 @@ def _explain(observations: Sequence[Observation], expected: Expectation) -> list
     evidence = str(_worst(observations, expected))
     cap = _cap(observations)
     explanations = []
-    for candidates in zip(*(rules(o.probe, expected.causal, cap) for o in observations), strict=True):
+    window = _window(observations)
+    for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
         slopes = _fit(
             observations,
             [rule.bias(torch.ones(o.probe.num_heads)) for o, rule in zip(observations, candidates, strict=True)],
@@ -111,9 +115,23 @@ def _explain(observations: Sequence[Observation], expected: Expectation) -> list
             explanations.append(expected.name(slopes, observations[0].dtype) + faults)
             if len(explanations[-1]) == 1:
                 break
-    return min(filter(None, explanations), key=len, default=None) or _explain_by_rounding(
-        observations, expected, evidence
-    )
+    if not _has_content_factor(expected):
+        explanations = [findings for findings in explanations if findings]  # nothing would explain nothing
+    if explanations:
+        return min(explanations, key=len)
+    if all(_agrees_in_half_precision(observation, expected) for observation in observations):
+        return [Finding("rounded to half precision", evidence)]
+    return _explain_by_rounding(observations, expected, evidence)
+
+
+def _has_content_factor(expected: Expectation) -> bool:
+    """Whether q . k has a wrong factor, which may apply to the bias too."""
+    return any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
+
+
+def _agrees_in_half_precision(observation: Observation, expected: Expectation) -> bool:
+    coarse = Observation(observation.probe, observation.logits, torch.bfloat16, precision(torch.bfloat16).floor)
+    return coarse.agrees(expected.bias(observation.probe))
 
 
 def _explain_by_rounding(
@@ -152,6 +170,13 @@ def _cap(observations: Sequence[Observation]) -> int | None:
     moving = (step > precision(longest.dtype).absolute / 10).nonzero()
     cap = int(moving.max()) + 1 if len(moving) else 0
     return cap if 0 < cap < longest.probe.key_length - 1 else None
+
+
+def _window(observations: Sequence[Observation]) -> int | None:
+    """The number of keys that the last query sees in the longest call, if it is not all of them."""
+    longest = max(observations, key=lambda o: o.probe.key_length)
+    window = int((longest.log_weights[:, -1] > longest.floor).sum(-1).max())
+    return window if window < longest.probe.key_length else None
 
 
 def _worst(observations: Sequence[Observation], expected: Expectation) -> Comparison:

@@ -37,7 +37,7 @@ _FAULTS = [
     ),
     Fault(
         "imprecise slopes",
-        "the slopes differ from the official ones by a rounding, as if computed in half precision",
+        "the slopes are the official ones rounded to half precision",
         "compute the slopes in float64 or float32 and round once, at the end",
     ),
     Fault(
@@ -65,7 +65,7 @@ _FAULTS = [
     ),
     Fault(
         "no bias while decoding",
-        "a single query with a cache gets no bias",
+        "queries with a cache get no bias",
         "build the bias from the number of keys, including cached ones, not from the number of queries",
     ),
     Fault("added twice", "the bias has twice its size, as if it were added twice", "add it once: the mask may hold it"),
@@ -75,6 +75,11 @@ _FAULTS = [
         "scale q . k first, then add the bias",
     ),
     Fault("bias multiplied", "the bias is multiplied by a constant", "add the bias without a factor"),
+    Fault(
+        "logits multiplied",
+        "q . k and the bias are multiplied by the same constant, as by a softmax temperature",
+        "remove the factor, or multiply only q . k by it",
+    ),
     # the dependence on positions
     Fault(
         "wrong corner of the cache",
@@ -102,8 +107,13 @@ _FAULTS = [
         "multiply the slope by the distance itself",
     ),
     Fault(
+        "rounded to half precision",
+        "the weights are right within half precision only, although the function takes and returns float32",
+        "if this is intended, pass the checker `dtype=torch.bfloat16`; otherwise compute the softmax in float32",
+    ),
+    Fault(
         "length cap",
-        "the bias doesn't grow beyond a certain distance or length",
+        "the bias is right up to a certain distance or length only",
         "compute the bias for the current length, or let the table grow",
     ),
     # the other direction
@@ -113,6 +123,9 @@ _FAULTS = [
         "for an encoder use -m |i - j|; for a decoder add the causal mask",
     ),
     Fault("future not masked", "keys after the query have weight although `causal=True`", "add the causal mask"),
+    Fault("query can't see itself", "the causal mask hides the query's own position", "let query i see keys up to i"),
+    Fault("one key ahead", "the causal mask shows one key after the query", "let query i see keys up to i"),
+    Fault("window", "keys beyond a certain distance are masked", "remove the window, which is not a part of ALiBi"),
     Fault("only earlier keys", "keys after the query are masked although `causal=False`", "remove the causal mask"),
     # content, batches and padding
     Fault(
@@ -126,6 +139,11 @@ _FAULTS = [
         "content depends on position",
         "the same query and key score differently at other positions, as with rotary embeddings",
         "use ALiBi alone, or check the bias by itself with `check.bias`",
+    ),
+    Fault(
+        "content depends on the head",
+        "q . k is multiplied by a factor that differs between heads",
+        "apply slopes to distances only, and the same scale to all heads",
     ),
     Fault(
         "batch rows mixed", "sequences of a batch get different biases", "repeat the bias per sequence: row b * H + h"
@@ -142,6 +160,7 @@ _FAULTS = [
     Fault("returns NaN", "the result contains NaN", "check rows that are fully masked"),
     Fault("wrong type", "the result is not an array of numbers", "return the output only, as an array"),
     Fault("wrong shape", "the result has the wrong shape", "compare the shape with `layout`"),
+    Fault("missing case", "the file lacks a case", "keep all cases of a list, with their inputs"),
     Fault(
         "not deterministic", "two equal calls give different results", "switch off dropout, for example with `eval()`"
     ),

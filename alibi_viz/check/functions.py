@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.bias_check import check_bias
-from alibi_viz.check.call import Unusable, call, check_repeatable, to_tensor, try_each
+from alibi_viz.check.call import Unusable, call, check_repeatable, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.naming import Tolerance, name_slopes, reference_slopes
 from alibi_viz.check.observation import probes
@@ -41,7 +42,7 @@ def slopes(
     >>> report.ok, [finding.name for finding in report.findings]
     (False, ['first slope is 1'])
     """
-    reference = reference_slopes(slopes)
+    reference, num_heads = reference_slopes(slopes), _check_arguments(function, num_heads)
 
     def read(heads: int) -> tuple[Tensor, torch.dtype]:
         value, dtype = to_tensor(
@@ -51,15 +52,15 @@ def slopes(
             raise Unusable("wrong shape", f"{heads} heads: returned {list(value.shape)}, expected [{heads}]")
         return value.flatten(), dtype
 
-    results, findings = try_each(read, num_heads)
-    got = {heads: value for heads, (value, _) in results.items()}
-    dtypes = {dtype for _, dtype in results.values()}
-    if random := check_repeatable(lambda heads: read(heads)[0], num_heads[:1]):
-        return Report(_name(function), random)
-    rtol = max((torch.finfo(dtype).eps for dtype in dtypes if dtype.itemsize == 2), default=2e-6)
-    if not all(torch.allclose(value, reference(heads), rtol=rtol, atol=0) for heads, value in got.items()):
-        findings += name_slopes(got, reference, tolerance=Tolerance(rtol))
-    return Report(_name(function), findings)
+    with on_cpu():
+        if random := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
+            return Report(_name(function), random)
+        results, findings = try_each(read, num_heads)
+        got = {heads: value for heads, (value, _) in results.items()}
+        tolerance = Tolerance(max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6]))
+        if not all(tolerance.close(value, reference(heads)) for heads, value in got.items()):
+            findings += name_slopes(got, reference, tolerance=tolerance)
+        return Report(_name(function), findings)
 
 
 def bias(
@@ -92,8 +93,9 @@ def bias(
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
     True
     """
-    expected = Expectation(reference_slopes(slopes), causal)
-    return check_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
+    expected, num_heads = Expectation(reference_slopes(slopes), causal), _check_arguments(function, num_heads, length)
+    with on_cpu():
+        return check_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
 
 
 def attention(
@@ -107,7 +109,7 @@ def attention(
     padding: bool = False,
     slopes: str | Callable[[int], Any] = "official",
     dtype: torch.dtype = torch.float32,
-    convert: Callable[[Tensor], Any] = Tensor.clone,
+    convert: Callable[[Tensor], Any] = Tensor.detach,
     length: int = 300,
     seconds: float = 60.0,
 ) -> Report:
@@ -139,14 +141,26 @@ def attention(
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """
+    num_heads = _check_arguments(function, num_heads, length)
+    check_integer("head_dim", head_dim, 1)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
-    return check_reader(
-        reader,
-        _name(function),
-        probes(num_heads, decoding, length),
-        Expectation(reference_slopes(slopes), causal),
-        padding=padding,
-    )
+    calls, expected = probes(num_heads, decoding, length), Expectation(reference_slopes(slopes), causal)
+    with on_cpu():
+        return check_reader(reader, _name(function), calls, expected, padding=padding)
+
+
+def _check_arguments(function: Any, num_heads: Any, length: int = 1) -> list[int]:
+    """The head counts as a list. Raises TypeError or ValueError for invalid arguments."""
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {function!r}")
+    heads = [num_heads] if isinstance(num_heads, int) else list(num_heads)
+    if not heads:
+        raise ValueError("num_heads must contain at least one head count")
+    for count in heads:
+        check_positive_integers(num_heads=count, length=length)
+    return heads
 
 
 def _name(function: Callable[..., Any]) -> str:

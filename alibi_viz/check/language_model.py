@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.call import on_cpu
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.observation import SHORT, probes
 from alibi_viz.check.report import Report
@@ -43,8 +44,10 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         length: the longest length to try; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises ValueError if the model's attention layers are not found, or there is no such layer.
+    Raises TypeError if it is not a module, and ValueError if it has no known attention layer or not this one.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch module, got {type(model).__name__}")
     layers = _find_layers(model)
     if not 0 <= layer < len(layers):
         raise ValueError(f"layer must be between 0 and {len(layers) - 1}, got {layer}")
@@ -68,13 +71,15 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     if family == "falcon":
         divisor, length, reader.rounding = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
         note = " Falcon divides its bias by sqrt(head_dim) and rounds it to bfloat16; so were its checkpoints trained."
-    report = check_reader(
-        reader,
-        f"{type(model).__name__}, layer {layer}",
-        probes([heads], True, length),
-        Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor, causal=True),
-        key_heads=None if attention.has_all_key_heads else 1,
-    )
+    with on_cpu():
+        report = check_reader(
+            reader,
+            f"{type(model).__name__}, layer {layer}",
+            probes([heads], True, length),
+            Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor, causal=True),
+            padding=True,
+            key_heads=None if attention.has_all_key_heads else 1,
+        )
     is_off = any(finding.name == "no bias" for finding in report.findings)
     state = "off: the layer adds no bias" if is_off else "on" + (", with the official slopes" if report.ok else "")
     report.notes.append(f"ALiBi is {state} ({family}, {heads} heads of size {attention.head_dim}).{note}")
@@ -114,17 +119,20 @@ class _Layer:
             self.key_heads = _width(projections.inputs[1], "out") // self.head_dim
         self.has_all_key_heads = self.key_heads == heads
 
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    @torch.no_grad()
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
         before = key.shape[2] - query.shape[2]
         cache = None
         with _evaluation(self.model):
             if before:  # the first keys go into the cache; their queries don't matter
                 first = torch.zeros_like(key[:, :, :before])
-                cache = self._run((first, key[:, :, :before], value[:, :, :before]), None)[0].past_key_values
-            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache)
+                cache = self._run((first, key[:, :, :before], value[:, :, :before]))[0].past_key_values
+            _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache, mask)
         return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
 
-    def _run(self, inputs: tuple[Tensor, Tensor, Tensor], cache: Any) -> tuple[Any, Tensor]:
+    def _run(
+        self, inputs: tuple[Tensor, Tensor, Tensor], cache: Any = None, mask: Tensor | None = None
+    ) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
         packed = self._pack(inputs)
@@ -135,7 +143,8 @@ class _Layer:
         hooks.append(self.projections.output.register_forward_pre_hook(lambda _module, args: captured.append(args[0])))
         ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=packed[0].device)
         try:
-            output = self.model(input_ids=ids, past_key_values=cache, use_cache=True)
+            attention_mask = None if mask is None else mask.long()
+            output = self.model(input_ids=ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
         finally:
             for hook in hooks:
                 hook.remove()

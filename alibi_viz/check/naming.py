@@ -1,8 +1,9 @@
 """Name slopes: which scheme computes them, and by which factor they are multiplied."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,15 +32,25 @@ class Tolerance(NamedTuple):
 _HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
 
 
-def reference_slopes(slopes: str | Callable[[int], object]) -> Slopes:
-    """The slopes to compare with: those of a scheme, or of the caller's function."""
+def reference_slopes(slopes: str | Callable[[int], Any]) -> Slopes:
+    """The slopes to compare with: those of a scheme, or of the caller's function.
+
+    Raises TypeError or ValueError if it is neither, or if the function doesn't return one number per head.
+    """
     if isinstance(slopes, str):
         if slopes not in SCHEMES:
             raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
         return lambda num_heads: alibi_slopes(num_heads, slopes).double()
     if not callable(slopes):
         raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
-    return lambda num_heads: torch.as_tensor(slopes(num_heads)).detach().double()
+
+    def reference(num_heads: int) -> Tensor:
+        value = torch.as_tensor(slopes(num_heads)).detach().double().cpu()
+        if value.shape != (num_heads,):
+            raise ValueError(f"slopes({num_heads}) must return [{num_heads}], got shape {list(value.shape)}")
+        return value
+
+    return reference
 
 
 def name_slopes(
@@ -59,6 +70,11 @@ def name_slopes(
     if all(tolerance.close(got, 0 * got) for got in slopes.values()):
         is_expected = all(float(want.abs().max()) == 0 for want in wanted.values())
         return [] if is_expected else [Finding("no bias", evidence)]
+    pairs = [(got, wanted[heads]) for heads, got in slopes.items()]
+    for dtype in (torch.float16, torch.bfloat16):
+        is_rounded = all(Tolerance(2e-6).close(got, want.to(dtype).double()) for got, want in pairs)
+        if is_rounded and not all(tolerance.close(got, want) for got, want in pairs):
+            return [Finding("imprecise slopes", evidence)]
     # A wrong factor of the content may also apply to the bias.
     divided = {heads: got / content[heads] for heads, got in slopes.items()} if content else slopes
     explanations = [
@@ -67,32 +83,30 @@ def name_slopes(
         for scheme, rule in _schemes(candidate, reference)
         for factor in _factors(candidate, rule, tolerance, head_dim)
     ]
+    if not explanations:  # each head by itself, with one of the known factors
+        for factor, names in _known_factors(head_dim):
+            name = _name_head_by_head([(got / factor, want) for got, want in pairs], tolerance)
+            explanations += [[name, *names]] if name else []
     if explanations:
         best = min(explanations, key=len)
         others = [" and ".join(names) for names in explanations if len(names) == len(best) and names != best]
         if others:
             evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
         return [Finding(name, evidence) for name in best]
-    name = _name_head_by_head(slopes, wanted, tolerance)
-    if name != "other slopes" or len(slopes) == 1:
-        return [Finding(name, evidence)]
     # No rule explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: got for heads, got in slopes.items() if not tolerance.close(got, wanted[heads])}
     if len(wrong) == len(slopes):
-        return [Finding(name, evidence)]
+        return [Finding("other slopes", evidence)]
     return name_slopes(wrong, reference, tolerance=tolerance, head_dim=head_dim, content=content)
 
 
-def _name_head_by_head(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor], tolerance: Tolerance) -> str:
-    """The fault of slopes that no rule explains."""
-    pairs = [(got, wanted[heads]) for heads, got in slopes.items()]
+def _name_head_by_head(pairs: Sequence[tuple[Tensor, Tensor]], tolerance: Tolerance) -> str:
+    """The fault of slopes whose heads are right one by one, given as (got, wanted); empty if there is none."""
     if all(tolerance.close(got.sort().values, want.sort().values) for got, want in pairs):
         return "heads in another order"
     if all(tolerance.close(got.where(got != 0, want), want) for got, want in pairs):
         return "heads without a bias"
-    if all(torch.allclose(got, want, rtol=2**-6, atol=0) for got, want in pairs):
-        return "imprecise slopes"
-    return "other slopes"
+    return ""
 
 
 def _schemes(slopes: Mapping[int, Tensor], reference: Slopes) -> Iterator[tuple[list[str], Slopes]]:
@@ -103,26 +117,40 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes) -> Iterator[tuple[
     yield ["first slope is 1"], lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):
-            yield ["slopes of a head slice"], lambda heads, n=devices: reference(heads // n).repeat(n)  # type: ignore[misc]
+            yield ["slopes of a head slice"], partial(_local_slopes, reference, devices)
+            yield ["slopes of a head slice"], partial(_first_slice, reference, devices)
+
+
+def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device computes the slopes for its own number of heads."""
+    return reference(num_heads // devices).repeat(devices)
+
+
+def _first_slice(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device uses the slopes of the first device's heads."""
+    return reference(num_heads)[: num_heads // devices].repeat(devices)
 
 
 def _factors(
     slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance, head_dim: int | None
 ) -> Iterator[list[str]]:
     """The factors, by name, that turn the slopes of `rule` into `slopes`."""
-    before = [1 / math.sqrt(dim) for dim in ([head_dim] if head_dim else _HEAD_DIMS)]
-    known: list[tuple[float, list[str]]] = [(1.0, []), *((factor, ["bias before scaling"]) for factor in before)]
-    known += [(2 * factor, ["added twice", *names]) for factor, names in known]
-    known += [(-factor, ["sign reversed", *names]) for factor, names in known]
     unknown = _constant_factor(slopes, rule, tolerance)
     if unknown is None:
         return
-    for factor, names in known:
+    for factor, names in _known_factors(head_dim):
         if math.isclose(unknown, factor, rel_tol=max(tolerance.relative, 1e-5)):
             yield names
             return
-    if abs(unknown - 1) > 2**-6:  # otherwise it is a rounding
-        yield ["bias multiplied"] if unknown > 0 else ["sign reversed", "bias multiplied"]
+    yield ["bias multiplied"] if unknown > 0 else ["sign reversed", "bias multiplied"]
+
+
+def _known_factors(head_dim: int | None) -> list[tuple[float, list[str]]]:
+    """Factors of the bias that have a name, with the names; the first is 1, without any."""
+    before = [1 / math.sqrt(dim) for dim in ([head_dim] if head_dim else _HEAD_DIMS)]
+    known: list[tuple[float, list[str]]] = [(1.0, []), *((factor, ["bias before scaling"]) for factor in before)]
+    known += [(2 * factor, ["added twice", *names]) for factor, names in known]
+    return known + [(-factor, ["sign reversed", *names]) for factor, names in known]
 
 
 def _constant_factor(slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance) -> float | None:

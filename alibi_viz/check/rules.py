@@ -34,8 +34,11 @@ def correct_bias(probe: Probe, reference: Slopes, causal: bool) -> Tensor:
     return next(rules(probe, causal)).bias(reference(probe.num_heads))
 
 
-def rules(probe: Probe, causal: bool, cap: int | None = None) -> Iterator[Rule]:
-    """All rules, those with the fewest faults first; `cap` is a distance beyond which the bias may be constant."""
+def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None = None) -> Iterator[Rule]:
+    """All rules, those with the fewest faults first.
+
+    `cap` is a distance beyond which the bias may be constant, `window` one beyond which keys may be masked.
+    """
     row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
     key = torch.arange(probe.key_length, dtype=torch.float64)
     query = row + probe.key_length - probe.query_length
@@ -50,15 +53,17 @@ def rules(probe: Probe, causal: bool, cap: int | None = None) -> Iterator[Rule]:
         distances["length cap"] = offset.clamp(-cap, cap)
     everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
     # which keys are visible, and whether the distance to later ones counts as positive or negative
-    futures: dict[str, tuple[Tensor, Callable[[Tensor], Tensor]]] = {
-        "": (past if causal else everything, torch.abs),
-        "rewarded future": (everything, torch.clone),
-    }
+    futures: dict[str, tuple[Tensor, Callable[[Tensor], Tensor]]] = {"": (past if causal else everything, torch.abs)}
     if causal:
         futures["future not masked"] = (everything, torch.abs)
         futures["causal mask in the wrong corner"] = (key <= row, torch.abs)
+        futures["query can't see itself"] = (key < query, torch.abs)
+        futures["one key ahead"] = (key <= query + 1, torch.abs)
     else:
         futures["only earlier keys"] = (past, torch.abs)
+    futures["rewarded future"] = (everything, torch.clone)
+    if window is not None:
+        futures["window"] = (futures[""][0] & (offset.abs() < window), torch.abs)
     combinations = [
         Rule(tuple(filter(None, (name, future))), sign(distance), visible)
         for (name, distance), (future, (visible, sign)) in itertools.product(distances.items(), futures.items())

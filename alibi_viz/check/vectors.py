@@ -27,6 +27,7 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.bias_check import check_bias
+from alibi_viz.check.call import Unusable, on_cpu
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.functions import slopes as check_slopes
 from alibi_viz.check.observation import Probe
@@ -70,6 +71,11 @@ def check_vectors(path: str | Path) -> Report:
     JSON, has another format or version, or lacks a key.
     """
     document = _load(path)
+    with on_cpu():
+        return _judge(document, str(path))
+
+
+def _judge(document: dict[str, Any], subject: str) -> Report:
     reports = []
     if "slopes" in document:
         table = {case["num_heads"]: case["result"] for case in _cases(document, "slopes", ("num_heads",))}
@@ -96,7 +102,7 @@ def check_vectors(path: str | Path) -> Report:
             reports.append(check_reader(reader, "attention", _ATTENTION_CALLS, expected))
     findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
     comparison = next((report.comparison for report in reports if report.comparison), None)
-    return Report(str(path), list(findings.values()), comparison=comparison)
+    return Report(subject, list(findings.values()), comparison=comparison)
 
 
 def _record_attention(causal: bool) -> list[dict[str, Any]]:
@@ -131,7 +137,7 @@ def _key(*tensors: Tensor) -> bytes:
 def _look_up(table: dict[Any, Any]) -> Callable[[Any], Any]:
     def result(key: Any) -> Any:
         if key not in table:
-            raise LookupError("the file has no such case")
+            raise Unusable("missing case", "the file has no such case")
         return table[key]
 
     return result
@@ -149,7 +155,10 @@ def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     def fill(value: Any) -> Any:
         return [fill(part) for part in value] if isinstance(value, list) else -float("inf") if value is None else value
 
-    return torch.tensor(fill(values), dtype=dtype)
+    try:
+        return torch.tensor(fill(values), dtype=dtype)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"a case holds something else than nested lists of numbers: {error}") from error
 
 
 def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -166,12 +175,14 @@ def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[d
 def _load(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ValueError(f'{path} must be a JSON object with "format": "{_FORMAT}"')
     if document.get("version") != _VERSION:
         raise ValueError(f"{path} has version {document.get('version')!r}, expected {_VERSION}")
-    if document.setdefault("dtype", "float32") not in _DTYPES:
+    if not {"slopes", "bias", "attention"} & document.keys():
+        raise ValueError(f"{path} has none of the lists slopes, bias and attention")
+    if document.setdefault("dtype", "float32") not in list(_DTYPES):
         raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {document['dtype']!r}")
     return document

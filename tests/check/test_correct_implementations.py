@@ -32,6 +32,11 @@ CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
     "further heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k),
+    "masked heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k).masked_fill(
+        ~causal_mask(q, k), -1e9
+    ),
+    "extended precision": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy().astype(np.longdouble),
+    "sparse": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).to_sparse(),
     "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],
     "numpy": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy(),
     "lists": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).tolist(),
@@ -110,6 +115,54 @@ def test_padding(causal: bool) -> None:
         return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
 
     check.attention(attention, causal=causal, padding=True).raise_for_faults()
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_half_precision_arguments_and_float32_output(dtype: torch.dtype) -> None:
+    check.attention(lambda q, k, v: attend(q, k, v).float(), dtype=dtype).raise_for_faults()
+
+
+def test_function_that_changes_its_arguments() -> None:
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query *= query.shape[-1] ** -0.5
+        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), scale=1.0)
+
+    check.attention(attention).raise_for_faults()
+
+
+def test_function_that_leaves_out_weights_below_float32() -> None:
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+        logits = (query @ key.mT / query.shape[-1] ** 0.5 + bias).masked_fill((bias < -20) | (bias > 0), -torch.inf)
+        return logits.softmax(-1) @ value
+
+    check.attention(attention).raise_for_faults()
+
+
+def test_function_that_differentiates_inside() -> None:
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        query = query.clone().requires_grad_()
+        torch.autograd.grad((query @ key.mT).sum(), query)
+        return attend(query, key, value)
+
+    check.attention(attention).raise_for_faults()
+
+
+def test_autocast_and_default_device_of_the_caller_reach_the_function() -> None:
+    seen: list[tuple[bool, torch.device]] = []
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        seen.append((torch.is_autocast_enabled("cpu"), torch.empty(0).device))
+        with torch.autocast("cpu", enabled=False), torch.device("cpu"):
+            return attend(query, key, value)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.device("meta"):
+        check.attention(attention, num_heads=[4], length=16).raise_for_faults()
+    assert set(seen) == {(True, torch.device("meta"))}
 
 
 def test_head_dim_smaller_than_the_number_of_keys() -> None:

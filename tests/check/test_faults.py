@@ -71,6 +71,40 @@ def ignores_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | No
     return attend(query, key, value)
 
 
+def shifted_mask(diagonal: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """ALiBi with a causal mask that is off by `diagonal` keys."""
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+        visible = torch.ones(bias.shape[1:], dtype=torch.bool).tril(key.shape[2] - query.shape[2] + diagonal)
+        logits = (query @ key.mT / query.shape[-1] ** 0.5 - bias.abs()).masked_fill(~visible, -1e9)
+        return logits.softmax(-1) @ value
+
+    return attention
+
+
+def windowed(size: int) -> Callable[[int, int, int], Tensor]:
+    return lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(
+        causal_mask(q, k).tril(k - q - size), -math.inf
+    )
+
+
+def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16()
+    return alibi_attention(query, key, value, alibi_slopes(query.shape[1])).float()
+
+
+def first_slice(heads: int) -> Tensor:
+    return alibi_slopes(heads)[: heads // 2].repeat(2)
+
+
+def wrapped(heads: int, queries: int, keys: int) -> Tensor:
+    """A table of 128 positions whose index wraps around."""
+    positions = torch.arange(keys) % 128
+    distance = positions[keys - queries :, None] - positions
+    return -alibi_slopes(heads)[:, None, None] * distance
+
+
 def raises(*_: object) -> None:
     raise KeyError("no such head")
 
@@ -95,28 +129,51 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
             {},
         )
     ],
-    "length cap": [(check.bias, capped, {})],
+    "length cap": [(check.bias, capped, {}), (check.bias, wrapped, {})],
+    "window": [(check.bias, windowed(64), {}), (check.bias, windowed(4), {"causal": True})],
+    "query can't see itself": [(check.attention, shifted_mask(-1), {})],
+    "one key ahead": [(check.attention, shifted_mask(1), {"decoding": False})],
+    "rounded to half precision": [(check.attention, in_half_precision, {})],
+    "slopes of a head slice": [(check.slopes, first_slice, {"num_heads": [8, 12]})],
+    "bias multiplied": [
+        (check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {}),
+        (check.attention, lambda q, k, v: attend(q, k, v, factor=0.4), {}),
+    ],
+    "logits multiplied": [(check.attention, lambda q, k, v: attend(q, k, v, factor=0.5, content=0.5 / 8), {})],
+    "content depends on the head": [
+        (check.attention, lambda q, k, v: attend(q * torch.arange(1, q.shape[1] + 1)[:, None, None], k, v), {})
+    ],
     "causal mask in the wrong corner": [(check.attention, aligned_with_the_first_keys, {})],
     "future not masked": [(check.attention, not_masked, {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
     "content not scaled": [(check.attention, lambda q, k, v: attend(q, k, v, content=1.0), {})],
-    "content multiplied": [(check.attention, lambda q, k, v: attend(q, k, v, content=0.05), {})],
+    "content multiplied": [
+        (check.attention, lambda q, k, v: attend(q, k, v, content=0.05), {}),
+        (check.attention, lambda q, k, v: attend(-q, k, v), {}),
+        (check.attention, lambda q, k, v: attend(5 * q if q.shape[2] < k.shape[2] else q, k, v), {}),
+    ],
     "padding not masked": [(check.attention, ignores_padding, {"padding": True})],
     "padding changes the bias": [(check.attention, padded, {"padding": True, "causal": False})],
     "raises an error": [(check.attention, raises, {}), (check.bias, raises, {}), (check.slopes, raises, {})],
     "does not finish": [(check.slopes, lambda heads: time.sleep(2), {"seconds": 0.05})],
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
+    "missing case": [],  # see test_vectors.py
     "wrong type": [(check.slopes, lambda heads: Nothing(), {}), (check.attention, lambda q, k, v: (q, k), {})],
     "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
     "not deterministic": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.rand(k), {}),
         (check.attention, lambda q, k, v: attend(torch.rand_like(q), k, v), {}),
         (check.slopes, torch.rand, {}),
+        (check.attention, lambda q, k, v: torch.dropout(attend(q, k, v), 0.1, True), {}),
     ],
     "not a weighted average": [(check.attention, lambda q, k, v: 2 * attend(q, k, v), {})],
     "unknown fault": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
-        (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),  # visible with random inputs only
+        # visible with random inputs only
+        (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),
+        (check.attention, lambda q, k, v: attend(q, k.roll(1, 1) if q.shape[2] < k.shape[2] else k, v), {}),
+        (check.attention, lambda q, k, v: attend(8 * q if k.shape[2] > 100 else q, k, v), {}),
+        (check.attention, lambda q, k, v: attend(q, k, v.roll(1, 0) if k.shape[2] > 100 else v), {}),
     ],
 }
 
@@ -149,6 +206,7 @@ def test_content_that_depends_on_position() -> None:
         (lambda q, k, v: attend(q, k, v, factor=-1 / 8), {"sign reversed", "bias before scaling"}),
         (lambda q, k, v: attend(q, k, v, factor=2, content=1.0), {"added twice", "content not scaled"}),
         (lambda q, k, v: attend(q, k, v, factor=2, causal=False), {"added twice", "rewarded future"}),
+        (lambda q, k, v: attend(q, k, v, factor=0, causal=False), {"no bias", "future not masked"}),
         (
             # (q . k + bias) / sqrt(d_model)
             lambda q, k, v: attend(q, k, v, factor=(64 * q.shape[1]) ** -0.5, content=(64 * q.shape[1]) ** -0.5),
@@ -175,6 +233,14 @@ def test_geometric_slopes_with_the_wrong_corner() -> None:
 
     report = check.bias(bias, num_heads=[12])
     assert names(report) == {"geometric slopes", "wrong corner of the cache"}
+
+
+def test_heads_in_another_order_with_a_factor() -> None:
+    assert names(check.slopes(lambda heads: -2 * alibi_slopes(heads).flip(0), num_heads=[8, 12])) == {
+        "heads in another order",
+        "sign reversed",
+        "added twice",
+    }
 
 
 def test_slopes_that_are_wrong_for_some_head_counts_only() -> None:
@@ -228,17 +294,72 @@ def test_system_exit_is_a_finding() -> None:
     assert names(check.slopes(leave)) == {"raises an error"}
 
 
+class Evil:
+    """Raises whatever is asked of it."""
+
+    def __array__(self) -> None:
+        raise SystemExit(1)
+
+
+class Unprintable(Exception):
+    """Raises when it is printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raises_unprintable(heads: int) -> None:
+    raise Unprintable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Evil(),
+        torch.zeros(8, device="meta"),
+        torch.nested.nested_tensor([torch.zeros(8)]),
+        "text",
+        {"a": 1},
+        [[1], [1, 2]],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_results_that_are_no_array_are_findings(value: object) -> None:
+    assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
+
+
+def test_error_that_cannot_be_printed_is_a_finding() -> None:
+    report = check.slopes(raises_unprintable)
+    assert names(report) == {"raises an error"}
+    assert "Unprintable: (its text cannot be read)" in str(report)
+
+
+def test_call_that_fails_the_second_time_is_a_finding() -> None:
+    calls: list[int] = []
+
+    def slopes(heads: int) -> Tensor:
+        calls.append(heads)
+        if len(calls) == 2:
+            raise RuntimeError("used up")
+        return alibi_slopes(heads)
+
+    assert names(check.slopes(slopes, num_heads=[8])) == {"not deterministic"}
+
+
 def test_invalid_arguments_of_the_checker_raise() -> None:
+    with pytest.raises(TypeError, match="function must be callable, got 5"):
+        check.attention(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_heads must contain at least one head count"):
+        check.slopes(alibi_slopes, num_heads=[])
+    with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
+        check.bias(bias_of(alibi_slopes), num_heads=[0])
+    with pytest.raises(TypeError, match="dtype must be a floating-point"):
+        check.attention(attend, dtype="float16")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):
+        check.bias(bias_of(alibi_slopes), slopes=lambda heads: [1.0])
     with pytest.raises(ValueError, match="layout must contain each of b, h, l and d once"):
         check.attention(attend, "bhl")
     with pytest.raises(ValueError, match="slopes must be one of official, geometric, halving"):
         check.bias(bias_of(alibi_slopes), slopes="other")
     with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
         check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]
-
-
-def test_mask_hiding_the_past_is_not_taken_for_alibi() -> None:
-    window = lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(  # noqa: E731
-        causal_mask(q, k).tril(k - q - 4), -math.inf
-    )
-    assert not check.bias(window).ok
