@@ -3,7 +3,8 @@
     content   + bias      query: one row of weights
     = logits  -> weights  the same query in every head
 
-The columns have the same keys on their x axes. Matrices are square unless the page is very wide or very narrow.
+The matrices in the first two columns have the same keys on their x axes, and the panels in the third all keys of the
+text. Matrices are square unless the page is very wide or very narrow.
 """
 
 import plotly.graph_objects as go
@@ -82,10 +83,11 @@ def _add_axes(
     x_axis = {"domain": x, "anchor": name("y", panel), "tickangle": -90, "showticklabels": key_labels, **common}
     y_axis = {"domain": y, "anchor": name("x", panel), "showticklabels": side_labels, **common}
     figure.update_layout({name("xaxis", panel): x_axis, name("yaxis", panel): y_axis})
-    background = {"xref": f"{name('x', panel)} domain", "x0": 0, "x1": 1, "yref": f"{name('y', panel)} domain"}
+    background = {"type": "rect", "xref": f"{name('x', panel)} domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
     if panel == BARS:
-        background |= {"xref": name("x", panel), "x1": 0}  # depends on the query
-    figure.add_shape(type="rect", y0=0, y1=1, **background, layer="below", fillcolor=theme.MASKED, line_width=0)
+        background = {"type": "path", "xref": name("x", panel), "path": "M0,0Z"}  # depends on the query
+    style = {"yref": f"{name('y', panel)} domain", "layer": "below", "fillcolor": theme.MASKED, "line_width": 0}
+    figure.add_shape(**background, **style)
     place = {"x": x[0], "y": y[1], "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
     figure.add_annotation(text="", font={"size": 12}, showarrow=False, align="left", **place)
 

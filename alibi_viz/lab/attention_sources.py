@@ -1,16 +1,19 @@
 """Sources of queries and keys for `AttentionExplorer`: made up from words, or computed by a model from a text."""
 
+import importlib
 import math
+import os
 import random
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import regex
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import pretrained_heads
+from alibi_viz.adapters import attention_layers, pretrained_heads
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.models import Alibi, LanguageModel
 from alibi_viz.slopes import alibi_slopes
@@ -124,29 +127,53 @@ class ByteModel:
 class PretrainedModel:
     """The tokens of a text, and the queries and keys of one layer of a BLOOM, MPT or Falcon model.
 
-        model = BloomModel.from_pretrained("bigscience/bloom-560m")
-        tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
+    For `widgets.AttentionExplorer`, give the name of a model, or a model and a tokenizer that you have loaded:
+
+        widgets.AttentionExplorer(source="bigscience/bloom-560m")
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
 
     The result equals what the model computes, with two exceptions for Falcon (see `adapters.pretrained_heads`). Raises
-    ValueError for another family of models.
+    ValueError for another family of models, or one without ALiBi.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
+        _, layers = attention_layers(model)
         config: Any = model.config
-        self.contents = _layers(config.num_hidden_layers)
+        self.model, self.tokenizer, self.contents = model, tokenizer, _layers(len(layers))
         self.num_heads: int | None = config.num_attention_heads
-        self._heads([0], 0)  # raises for other families
+
+    @classmethod
+    def from_pretrained(cls, name: str) -> "PretrainedModel":
+        """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
+
+        Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
+        machine, cannot be loaded, belongs to another family or has no ALiBi.
+        """
+        try:
+            transformers: Any = importlib.import_module("transformers")
+        except ImportError as error:
+            raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
+            model = transformers.AutoModel.from_pretrained(name, local_files_only=True)
+        except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            if os.path.isdir(name):  # pathlib raises for a long name
+                raise ValueError(f"cannot load a model from the folder {name!r}: {error}") from error
+            raise ValueError(
+                f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "
+                f"network, download it once: hf download {name}"
+            ) from error
+        return cls(model, tokenizer)
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         _check(self, content, num_heads)
         ids = list(self.tokenizer(text)["input_ids"])
         if not ids:
-            raise ValueError(f"text must have at least one token, got {text[:20]!r}")
+            raise ValueError(f"the tokenizer of the model returned no tokens for the text {text[:20]!r}")
         layer = self.contents.index(content)
         query, key, slopes = (part.float().cpu() for part in self._heads(ids[:longest], layer))
-        tokens = [str(token) for token in self.tokenizer.convert_ids_to_tokens(ids[:longest])]
+        raw = self.tokenizer.convert_ids_to_tokens(ids[:longest])
+        tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(ids, raw, strict=False)]
         note = f"Content comes from layer {layer + 1} of {len(self.contents)} of a pretrained model."
         return Reading(tokens, query, key, slopes, len(ids), note)
 
@@ -165,6 +192,7 @@ def words(text: str) -> list[str]:
     return [match.group() for match in TOKEN.finditer(text)]
 
 
+@lru_cache(8192)
 def _vector(word: str) -> list[float]:
     """A random vector v with v . v / sqrt(head_dim) = 2, seeded by the word, so the same on every machine."""
     generator = random.Random(unicodedata.normalize("NFC", word).casefold())
@@ -176,6 +204,12 @@ def _vector(word: str) -> list[float]:
 def _byte(value: int) -> str:
     """A byte as its ASCII character, or in hexadecimal."""
     return VISIBLE_BYTES.get(value) or (chr(value) if 0x20 < value < 0x7F else f"{value:02x}")
+
+
+def _decoded(tokenizer: Any, token: int) -> str:
+    """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
+    text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
+    return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
 
 
 def _layers(count: int) -> tuple[str, ...]:

@@ -44,11 +44,14 @@ def trace_queries(query: Tensor, key: Tensor, curve: Tensor | None, queries: ran
     >>> trace_queries(q, k, -torch.arange(4.0)[None], range(2, 3), causal=True).weights
     tensor([[[[0.0900, 0.2447, 0.6652, 0.0000]]]])
     """
-    rows = torch.arange(queries.start, queries.stop)[:, None]  # [query, 1]
-    keys = torch.arange(key.shape[2])
+    length = key.shape[2]
     content = (query[:, :, queries.start : queries.stop] / query.shape[-1] ** 0.5) @ key.transpose(-2, -1)
-    bias = torch.zeros_like(content) if curve is None else curve[:, (rows - keys).abs()][None].to(content.dtype)
+    bias = content.new_zeros(1).expand_as(content)
+    if curve is not None:  # the bias of a query is a slice of one row of distances length - 1, ..., 0, ..., length - 1
+        row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1).to(content.dtype)
+        bias = row.unfold(1, length, 1)[None, :, length - queries.stop : length - queries.start].flip(2)
     logits = content + bias
     if causal:
-        logits = logits.masked_fill(keys > rows, float("-inf"))
+        after = torch.arange(length) > torch.arange(queries.start, queries.stop)[:, None]  # [query, key]
+        logits.masked_fill_(after, float("-inf"))
     return AttentionTrace(content, bias, logits, logits.softmax(-1))

@@ -80,7 +80,7 @@ def test_selection_is_framed_and_masked_keys_are_gray() -> None:
     frames = figure.layout.shapes[len(PANELS) :]
     assert [(frame.y0, frame.y1) for frame in frames] == [(3.5, 4.5)] * 4 + [(2.5, 3.5)]  # heads count from 1
     background = figure.layout.shapes[BARS]
-    assert (background.x0, background.x1) == (4.5, 6.5)
+    assert background.path == "M4.5,0H6.5V1H4.5Z"
     assert all(shape.layer == "below" for shape in figure.layout.shapes[: len(PANELS)])
 
 

@@ -1,46 +1,54 @@
 """The caption of the attention figure: which tokens the selected query attends to, and how the bias changes that."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from alibi_viz.attention import AttentionTrace
+from alibi_viz.figures.attention_row import Bins
 from alibi_viz.figures.tokens import quoted
-from alibi_viz.lab.attention_sources import Reading
-from alibi_viz.widgets.core.formatting import format_percent, format_slope
+from alibi_viz.widgets.core.formatting import format_percent
 
-__all__ = ["describe"]
+__all__ = ["describe", "describe_part"]
 
 NEAR = 3  # tokens at most this far away count as the nearest
 
 
-def describe(
-    reading: Reading, trace: AttentionTrace, other: AttentionTrace, *, head: int, query: int, biased: bool
-) -> str:
-    """Describe one query in one head, both counted from 0.
+def describe(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, *, switched: str) -> str:
+    """Describe the weights of one query.
 
-    `biased` says whether `trace`, which the figure shows, has the bias; `other` is the same text without it or with it.
+    Args:
+        tokens: [key].
+        query: its position.
+        visible: bool [key], the keys that it sees.
+        shares: [2, key], its weights as shown, and in the comparison.
+        switched: names the comparison, such as "without the bias".
 
-    >>> from alibi_viz.lab.attention_sources import Words
-    >>> reading = Words().read("a b c a", "equal", num_heads=1, longest=4)
-    >>> on, off = (attention_trace(reading.query, reading.key, slopes) for slopes in (torch.ones(1), None))
-    >>> describe(reading, on, off, head=0, query=3, biased=True)
-    'Head 1 of 1, slope 1/256, bias on. Query 3 “a” gives 64% of its weight to itself; without the bias 25%. The ...'
+    >>> shares = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]])
+    >>> describe(list("abca"), 3, torch.ones(4).bool(), shares, switched="without the bias")  # doctest: +ELLIPSIS
+    'Query 3 “a” gives 40% of its weight to itself; without the bias 25%. The farthest other “a”, 3 away, gets 10%; ...'
     """
-    name = f"Head {head + 1} of {len(reading.slopes)}, slope {format_slope(reading.slopes[head])}"
-    visible = trace.logits[0, head, query].isfinite()  # [key]
-    shares = torch.stack([trace.weights[0, head, query], other.weights[0, head, query]])  # [2, key]
-    switched = "without the bias" if biased else "with the bias"
-    sentences = [f"{name}, bias {'on' if biased else 'off'}."]
     if int(visible.sum()) == 1:
-        token = quoted(reading.tokens[query])
-        sentences.append(f"Query {query} {token} sees only itself and gives itself all its weight.")
-    else:
-        sentences.append(_nearest(reading.tokens, query, visible, shares, switched))
-        sentences += _equal_token(reading.tokens, query, visible, shares, switched)
-    return " ".join([*sentences, reading.note])
+        return f"Query {query:,} {quoted(tokens[query])} sees only itself and gives itself all its weight."
+    nearest = _nearest(tokens, query, visible, shares, switched)
+    return " ".join([nearest, *_equal_token(tokens, query, visible, shares, switched)])
 
 
-def _nearest(tokens: list[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> str:
+def describe_part(rows: range, length: int) -> list[str]:
+    """Say which part of a long text the matrices show, and that the right column shows all of it.
+
+    >>> describe_part(range(10, 58), 4096)[0]
+    'The matrices show tokens 10 to 57 of 4,096, around the query; the right column shows all keys, 64 in each bar.'
+    """
+    if len(rows) == length:
+        return []
+    size = Bins(length).size
+    bars = f", {size} in each bar" * (size > 1)
+    part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
+    return [f"The matrices show {part}; the right column shows all keys{bars}."]
+
+
+def _nearest(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> str:
     """The weight of the nearest tokens, or of the query itself if it sees no others."""
     distance = (torch.arange(len(tokens)) - query).abs()
     near = visible & (distance <= NEAR)
@@ -49,14 +57,14 @@ def _nearest(tokens: list[str], query: int, visible: Tensor, shares: Tensor, swi
     neighbors = int(near.sum()) - 1
     receivers = f"itself and the {neighbors} nearest tokens" if neighbors else "itself"
     here, there = (format_percent(share[near].sum()) for share in shares)
-    return f"Query {query} {quoted(tokens[query])} gives {here} of its weight to {receivers}; {switched} {there}."
+    return f"Query {query:,} {quoted(tokens[query])} gives {here} of its weight to {receivers}; {switched} {there}."
 
 
-def _equal_token(tokens: list[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> list[str]:
+def _equal_token(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> list[str]:
     """The weight of the farthest token that equals the query's, if there is one."""
     equal = [key for key, token in enumerate(tokens) if visible[key] and key != query and token == tokens[query]]
     if not equal:
         return []
     far = max(equal, key=lambda key: abs(key - query))
     here, there = (format_percent(share[far]) for share in shares)
-    return [f"The farthest other {quoted(tokens[far])}, {abs(far - query)} away, gets {here}; {switched} {there}."]
+    return [f"The farthest other {quoted(tokens[far])}, {abs(far - query):,} away, gets {here}; {switched} {there}."]

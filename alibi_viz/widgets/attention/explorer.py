@@ -1,26 +1,33 @@
-"""AttentionExplorer: attention on your own text, step by step, with the bias switched on and off."""
+"""AttentionExplorer: attention on your own text, step by step, with ALiBi, without it, or with another bias."""
 
+import os
 from typing import Any
 
 import plotly.graph_objects as go
+import torch
 from ipywidgets import IntSlider, Label, Layout, Textarea, VBox, Widget
+from torch import Tensor
 from traitlets import HasTraits, validate
 
-from alibi_viz.attention import attention_trace
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.attention_layout import HEADS, MATRICES
-from alibi_viz.lab.attention_sources import AttentionSource, ByteModel, Words
+from alibi_viz.figures.tokens import label
+from alibi_viz.lab.attention_sources import AttentionSource, ByteModel, PretrainedModel, Reading, Words
+from alibi_viz.lab.law_trace import law_curve, trace_queries
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.caption import describe
+from alibi_viz.widgets.attention.caption import describe, describe_part
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_slope
+from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
 from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, State, short_repr
 
 __all__ = ["AttentionExplorer"]
 
-MAX_TOKENS = 48  # more would be too small to read, and slow to send
-MAX_CHARACTERS = 10_000
+MAX_TOKENS = 4096
+MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
+MAX_CHARACTERS = 50_000
+_SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
 
 
@@ -45,17 +52,22 @@ class AttentionExplorer(App):
 
     Args:
         source: where queries and keys come from. The default, `lab.attention_sources.Words`, makes them up from the
-            words. A `LanguageModel` with ALiBi reads the bytes of the text. Any other
+            words. A `LanguageModel` with ALiBi reads the bytes of the text. A string is the name or the folder of a
+            BLOOM, MPT or Falcon model, see `lab.PretrainedModel.from_pretrained`; for a model and a tokenizer that are
+            loaded already, give `lab.PretrainedModel(model, tokenizer)`. Any other
             `lab.attention_sources.AttentionSource` is used as it is. Raises TypeError for anything else, and ValueError
-            for a model without ALiBi.
+            for a model that cannot be loaded or has no ALiBi.
 
     Traits:
-        text: at most 10,000 characters; its first 48 tokens are shown.
+        text: at most 50,000 characters, of which the first 4,096 tokens are read. The matrices show at most 48 tokens:
+            those around the query. The right column always shows all keys of the query.
         num_heads: 1 to 32; fixed for a model.
         head: the head shown, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
         content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
-        bias: whether ALiBi's bias is added.
+        law: how the bias depends on the distance: "linear" for ALiBi, the name of another law of `alibi_viz.laws`, or
+            your own function law(distance, head, num_heads). ALiBi is then shown for comparison.
+        bias: whether the bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i - j|.
 
     >>> from alibi_viz.widgets import AttentionExplorer
@@ -68,16 +80,13 @@ class AttentionExplorer(App):
     head = Count(3, 1, 32)
     query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
     content = Choice("", "contents")
+    law = Law()
     bias = Flag(True)
     causal = Flag(True)
     redraw_to_fit = True  # the height and the number of labels depend on the width
 
-    def __init__(self, source: AttentionSource | LanguageModel | None = None, **state: Any) -> None:
-        source = Words() if source is None else source
-        self.source: AttentionSource = ByteModel(source) if isinstance(source, LanguageModel) else source
-        if not hasattr(self.source, "read"):
-            expected = "a LanguageModel or a lab.attention_sources.AttentionSource"
-            raise TypeError(f"source must be {expected}, got {short_repr(source)}; see text=")
+    def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
+        self.source = _as_source(source)
         self.contents = self.source.contents
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
@@ -100,6 +109,7 @@ class AttentionExplorer(App):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
+        self._latest: tuple[Any, Reading] | None = None
         self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
         heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
@@ -108,7 +118,8 @@ class AttentionExplorer(App):
         self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
         return [
             self._text_box(),
-            self.checkbox("bias", "add the bias", "s-bias", "Add ALiBi's bias to the logits"),
+            self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits"),
+            law_menu(self),
             head,
             labeled("query", query),
             *([heads] if self.source.num_heads is None else []),
@@ -117,37 +128,69 @@ class AttentionExplorer(App):
         ]
 
     def draw(self) -> str:
-        reading = self.source.read(self.text, self.content, self.num_heads, MAX_TOKENS)
-        length = len(reading.tokens)
+        reading = self._read()
+        length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
-        selected = {"head": self.head - 1, "query": length - 1 if self.query is None else self.query}
-        trace, other = (
-            attention_trace(reading.query, reading.key, reading.slopes if biased else None, causal=self.causal)
-            for biased in (self.bias, not self.bias)
-        )
+        query = length - 1 if self.query is None else self.query
+        start = max(0, min(query - MAX_ROWS // 2, length - MAX_ROWS))
+        rows = range(start, min(start + MAX_ROWS, length))
+        (name, curve), (other_name, other_curve) = self._curves(reading)
+        vectors = reading.query, reading.key
+        trace = trace_queries(*vectors, curve, rows, causal=self.causal)
+        other = trace_queries(*vectors, other_curve, range(query, query + 1), causal=self.causal)
+        slope = float(reading.slopes[head])
         attention_plot.draw(
             self.figure,
             reading.tokens,
             trace,
             other,
-            **selected,
-            names=("bias on", "bias off") if self.bias else ("bias off", "bias on"),
-            bias_name=self._formula(float(reading.slopes[self.head - 1])),
+            head=head,
+            query=query,
+            start=start,
+            names=(name, other_name),
+            bias_name=self._formula(slope),
             page_width=self.page_width,
         )
         self._length, self._query_slider.max, self._head_slider.max = length, length - 1, self.num_heads
-        self._query_slider.value = selected["query"]
-        self._note.value = f"only the first {length} of {reading.total:,} tokens are used"
+        self._query_slider.value = query
+        self._note.value = f"only the first {length:,} of {reading.total:,} tokens are used"
         self._note.layout.display = None if reading.total > length else "none"
-        return describe(reading, trace, other, **selected, biased=self.bias)
+        law = f"slope {format_slope(slope)}" if self.law == LINEAR else f"law {law_name(self.law)}"
+        shown = f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."
+        switched = _SWITCHED.get(other_name, f"with {other_name}")
+        weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
+        visible = trace.logits[0, head, query - start].isfinite()
+        described = describe(reading.tokens, query, visible, weights, switched=switched)
+        return " ".join([shown, described, *describe_part(rows, length), reading.note])
+
+    def _read(self) -> Reading:
+        """The tokens of the text, read again only if something that they depend on has changed."""
+        asked = (self.text, self.content, self.num_heads)
+        if self._latest is None or self._latest[0] != asked:
+            self._latest = (asked, self.source.read(*asked, MAX_TOKENS))
+        return self._latest[1]
+
+    def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
+        """The bias shown and the one it is compared with, each with its name; None for no bias."""
+        length = len(reading.tokens)
+        alibi = -reading.slopes[:, None] * torch.arange(length)  # [heads, distance]
+        if self.law == LINEAR:
+            biases = [("bias on", alibi), ("bias off", None)]
+            return biases if self.bias else biases[::-1]
+        law = label(law_name(self.law), 16), law_curve(law_function(self.law), self.num_heads, length)
+        return [law, ("ALiBi", alibi)] if self.bias else [("bias off", None), law]
 
     def _formula(self, slope: float) -> str:
         """The title of the bias panel."""
         if not self.bias:
             return "bias, switched off"
-        formula = "-m (i - j)" if self.causal else "-m |i - j|"
-        return f"bias, m = {format_slope(slope)}<br>{formula}".replace("-", "\N{MINUS SIGN}")
+        distance = "i - j" if self.causal else "|i - j|"
+        if self.law != LINEAR:
+            formula = f"bias<br>{label(law_name(self.law), 20)}({distance})"
+        else:
+            formula = f"bias, m = {format_slope(slope)}<br>-m {f'({distance})' if self.causal else distance}"
+        return formula.replace("-", "\N{MINUS SIGN}")
 
     def _keep_in_range(self, change: Any) -> None:
         """Select the last token of a new text, and the last head if the selected one is removed."""
@@ -183,3 +226,20 @@ class AttentionExplorer(App):
         self.observe(lambda change: setattr(box, "value", change.new), names="text")
         self._note = Label().add_class("s-note")
         return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
+
+
+def _as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
+    """The source that the argument `source` of the app stands for."""
+    if source is None:
+        return Words()
+    if isinstance(source, LanguageModel):
+        return ByteModel(source)
+    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
+    if isinstance(source, str):
+        if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
+            raise TypeError(f"source must be {expected}, got {short_repr(source)}; see text=")
+        return PretrainedModel.from_pretrained(source)
+    if not hasattr(source, "read"):
+        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
+        raise TypeError(f"source must be {expected}, got {short_repr(source)}{hint * hasattr(source, 'config')}")
+    return source

@@ -28,15 +28,6 @@ def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
     return attention_trace(reading.query, reading.key, slopes, causal=app.causal).weights[0, app.head - 1]
 
 
-def test_long_text_is_cut_with_a_note_at_the_text_box() -> None:
-    app = AttentionExplorer(text="word " * 120)
-    note = control(app, "s-note")
-    assert (note.value, note.layout.display) == ("only the first 48 of 120 tokens are used", None)
-    assert app.figure.data[0].z.shape == (48, 48)
-    app.text = "short"
-    assert note.layout.display == "none"
-
-
 @pytest.mark.parametrize("width", [700, 880, 1100])
 def test_matrices_are_nearly_square_and_the_figure_leaves_room_for_the_caption(width: int) -> None:
     app = AttentionExplorer(text=TEXT)
@@ -59,7 +50,7 @@ def test_default_app_has_a_readable_repr_and_caption() -> None:
     app = AttentionExplorer()
     assert repr(app) == (
         "AttentionExplorer(text='The cat sat on the mat. The...e door and looked at the cat', num_heads=8, head=3, "
-        "query=None, content='same word', bias=True, causal=True)"
+        "query=None, content='same word', law='linear', bias=True, causal=True)"
     )
     assert app.caption.startswith("Head 3 of 8, slope 1/8, bias on. Query 17 “cat” gives 63% of its weight to itself")
     assert "made up" in app.caption, "says where the content comes from"
@@ -106,12 +97,12 @@ def test_equal_content_shows_only_the_bias() -> None:
         ("text", "", "text must have at least one word, got ''"),
         ("text", " \n ", "text must have at least one word"),
         ("text", 7, "text must be a string, got 7"),
-        ("text", "a" * 10_001, "text must have at most 10,000 characters, got 10,001"),
+        ("text", "a" * 50_001, "text must have at most 50,000 characters, got 50,001"),
         ("num_heads", 0, "num_heads must be an integer from 1 to 32, got 0"),
         ("num_heads", 2.5, "got 2.5"),
         ("head", 9, "head must be an integer from 1 to num_heads=8, got 9"),
         ("query", 11, "query must be a position from 0 to 10 in this text, got 11"),
-        ("query", -1, "query must be an integer from 0 to 47 or None, got -1"),
+        ("query", -1, "query must be an integer from 0 to 4095 or None, got -1"),
         ("content", "nonsense", "content must be one of same word, equal, got 'nonsense'"),
         ("bias", 1, "bias must be True or False, got 1"),
     ],
@@ -235,8 +226,10 @@ def test_custom_source_is_used() -> None:
 
 
 def test_text_given_as_source_raises_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"source must be a LanguageModel or .*, got 'to be'; see text="):
-        AttentionExplorer("to be")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; see text="):
+        AttentionExplorer("to be")
+    with pytest.raises(TypeError, match="source must be a LanguageModel, the name of a pretrained model"):
+        AttentionExplorer(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
 def test_wider_page_shows_more_labels() -> None:
