@@ -76,15 +76,16 @@ def _compare(options: argparse.Namespace) -> None:
     names = ("seeds", "text", "out", "length", "steps", "longest", "workers", "scheduler")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     comparison, folder = lab.compare(methods, **given), Path(options.out)
-    panels = {"figure": comparison.panel(comparison.methods[: figures.MAX_METHODS])}
+    first = comparison.methods[: figures.MAX_METHODS]
+    panels = {"figure": comparison.panel(first)}
     for method, variants in comparison.variants.items():
         if len(variants) > 1:  # not only a window
             panels[f"figure-{method}"] = comparison.panel([method, *(f"{method}, {name}" for name in variants)])
-    drawn = {name: figures.panel_figure(panel) for name, panel in panels.items()}
+    drawn = {name: figures.panel_figure(panel, fixed=first) for name, panel in panels.items()}
     images = {folder / f"{name}{suffix}": figure for name, figure in drawn.items() for suffix in _IMAGES}
     print(comparison.caption, *comparison.verdicts, sep="\n")
-    if len(comparison.methods) > figures.MAX_METHODS:
-        _complain(f"the figure shows the first {figures.MAX_METHODS} methods")
+    if len(comparison.methods) > len(first):
+        _complain(f"the figure shows the first {len(first)} methods")
     for write in (lambda: comparison.save(folder), lambda: figures.save_images(images)):
         try:
             write()

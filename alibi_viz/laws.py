@@ -1,7 +1,8 @@
 """Laws to start from: how the bias of a head may depend on the distance.
 
 Each is a function law(distance, head, num_heads) -> bias, where distance is int64 [n], head counts from 1, and the bias
-is floating point [n]. Copy one, change it, and use it wherever a position method is asked for.
+is floating point [n]. Copy one, change it, and use it wherever a position method is asked for. What depends on more
+than the distance is a class, such as `alibi_viz.models.WindowWithSinks`.
 
 >>> from alibi_viz import laws
 >>> laws.square_root(torch.tensor([1, 4, 9]), head=1, num_heads=8)
@@ -35,7 +36,10 @@ def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-m d^p with p = h/H: KERPLE's power law without learning (Chi et al. 2022)."""
+    """-m d^p with p = h/H: KERPLE's power law (Chi et al. 2022) without learning.
+
+    BAM learns m and p per head (Bianchessi et al. 2025, arXiv 2505.22842).
+    """
     return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
 
 

@@ -317,7 +317,6 @@ def raises_unprintable(heads: int) -> None:
     [
         Evil(),
         torch.zeros(8, device="meta"),
-        torch.nested.nested_tensor([torch.zeros(8)]),
         "text",
         {"a": 1},
         [[1], [1, 2]],

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
-from alibi_viz.models import POSITIONS, Position, method_name, own_method, provenance
+from alibi_viz.models import POSITIONS, Position, WindowWithSinks, method_name, own_method, provenance
 from alibi_viz.models.positions import own
 from alibi_viz.models.positions.own import evaluate_law
 
@@ -94,6 +94,17 @@ def test_position_class_is_used_like_a_law() -> None:
     before = model.transformer.position.slopes.detach().clone()  # type: ignore[union-attr, operator]
     list(lab.train(model, lab.load_text(), steps=3))
     assert not torch.equal(model.transformer.position.slopes, before)  # type: ignore[arg-type]
+
+
+def test_window_with_sinks_sees_the_first_and_the_last_tokens() -> None:
+    model = lab.make_model(WindowWithSinks, max_length=8)
+    bias = model.transformer.position.bias(2, 20)  # type: ignore[operator]
+    for i, row in enumerate(bias[0]):
+        assert [j for j in range(20) if row[j] == 0] == [0, 1, 2, 3, *range(i + 11, 20)]
+    hidden = torch.randint(256, (1, 40), generator=torch.Generator().manual_seed(0))
+    changed = hidden.clone()
+    changed[0, 6] = (changed[0, 6] + 1) % 256  # two layers of windows reach back 14 tokens at most
+    assert torch.equal(model(hidden)[0, -1], model(changed)[0, -1])
 
 
 def test_paired_weights() -> None:

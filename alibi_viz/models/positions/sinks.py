@@ -1,0 +1,34 @@
+"""A window with attention sinks. It depends on absolute positions, so it is a class, not a law of the distance."""
+
+import torch
+from torch import Tensor
+
+from alibi_viz.distance import right_aligned
+from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.positions.base import Position
+
+__all__ = ["WindowWithSinks"]
+
+
+class WindowWithSinks(Position):
+    """Attend to the last `window` tokens and to the first `sinks` (StreamingLLM, Xiao et al. 2024).
+
+    Trained models put much weight on their first tokens, whatever these are, and fail when a window hides them. The
+    window is the training length by default.
+
+    >>> WindowWithSinks(2, sinks=1).bias(1, 5)
+    tensor([[[0., -inf, -inf, 0., 0.]]])
+    """
+
+    def __init__(self, window: int, sinks: int = 4) -> None:
+        super().__init__()
+        self.window, self.sinks = window, sinks
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "WindowWithSinks":
+        return cls(config.max_length)
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        queries, keys = right_aligned(query_length, key_length, device=None if x is None else x.device)
+        visible = (queries[:, None] - keys < self.window) | (keys < self.sinks)
+        return torch.zeros(1, *visible.shape, device=visible.device).masked_fill(~visible, -torch.inf)
