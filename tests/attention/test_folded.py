@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, choose_backend
+from alibi_viz import alibi_attention, alibi_slopes, bias_from_positions, causal_mask, choose_backend
 from alibi_viz.attention.folded import FLOAT16_MAX, coordinates, fold
 from alibi_viz.attention.inputs import AttentionInputs
 
@@ -34,13 +34,15 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
     query, key = coordinates(slopes, torch.arange(length), dtype, scale)
     assert query.shape == (12, length, key.shape[-1])
     assert query.dtype == key.dtype == dtype
-    product = (query.double() @ key.double().mT) * scale
-    expected = alibi_bias(slopes, length, dtype=torch.float64)
+    rows = torch.arange(0, length, 13)  # all rows would take gigabytes
+    product = (query[:, rows].double() @ key.double().mT) * scale
+    expected = bias_from_positions(slopes, rows, torch.arange(length), dtype=torch.float64)
     # The diagonal is the constant that differs per row and cancels in the softmax.
-    difference = (product - product.diagonal(dim1=1, dim2=2)[:, :, None]) - expected
+    diagonal = product[:, torch.arange(len(rows)), rows][..., None]
+    difference = product - diagonal - expected
     tolerance = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.05}[dtype]
     assert float(difference.abs().max()) < tolerance  # for biases up to 2,100
-    assert float((product.diagonal(dim1=1, dim2=2)).abs().max()) < 10  # the constant is small
+    assert float(diagonal.abs().max()) < 10  # the constant is small
 
 
 def test_positions_are_exact_in_half_precision() -> None:
