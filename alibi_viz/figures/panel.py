@@ -36,8 +36,10 @@ _TOP, _LEGEND_ROW = 66, 19  # pixels above a panel with one row of legend, and f
 _CHANCE_HEIGHT, _MARK_HEIGHT = 0.07, 0.22  # shares of the plot's height that the labels of chance and of a mark take
 
 
-def panel_figure(panel: Panel) -> go.Figure:
+def panel_figure(panel: Panel, fixed: Sequence[str] = ()) -> go.Figure:
     """One panel as a plain plotly figure. Raises ValueError for more than seven methods.
+
+    Give several figures the same `fixed` methods, at most seven, and each of these has the same color in all of them.
 
     >>> question = lab.find_question("longer windows")
     >>> results = lab.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
@@ -46,7 +48,7 @@ def panel_figure(panel: Panel) -> go.Figure:
     ['alibi', 'rotary']
     """
     figure = blank(430)
-    draw(figure, assign_slots(tuple(panel.curves), ()), panel)
+    draw(figure, assign_slots(tuple(panel.curves), fixed), panel)
     return figure
 
 

@@ -27,6 +27,12 @@ __all__ = ["Comparison", "compare"]
 class Comparison:
     """The results of `compare`.
 
+        comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text="mine.txt", out="results")
+        comparison.summary                               # a table of means and intervals
+        comparison.verdicts                              # a list of sentences: what is decided over the seeds
+        figures.panel_figure(comparison.panel()).show()  # with intervals, and every seed
+        comparison.save("results")                       # CSV, Parquet, LaTeX and the verdicts
+
     A curve is named after its method, such as "rotary", or after the method and how the trained model was changed
     before it was evaluated, such as "rotary, yarn".
 

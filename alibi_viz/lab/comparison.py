@@ -8,7 +8,7 @@ from functools import partial
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.experiment import Run
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, own_method
 
 __all__ = ["COMPARISON_LENGTH", "default_comparison"]
 
@@ -32,7 +32,7 @@ def _runs(seed: int, length: int) -> list[Run]:
     needle = partial(text, task="needle", steps=300, learning_rate=4e-3, longest=32)
     copy = partial(text, task="copy", steps=1500, learning_rate=4e-3)
     return [
-        *map(text, POSITIONS),
+        *(text(name) for name in POSITIONS if own_method(name) is None),
         text("alibi", model={"learned_slopes": True}, label="alibi, learned slopes"),
         # Longer windows in smaller batches, so that all runs see the same number of tokens per step. The second run
         # is an upper bound: it is trained at the length of the longest test.

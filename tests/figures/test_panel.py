@@ -171,6 +171,17 @@ def test_a_figure_of_one_panel_shows_all_its_methods() -> None:
     assert [(trace.name, trace.y.tolist()) for trace in figure.data if trace.visible] == [("a", [0.1]), ("b", [0.2])]
 
 
+def test_fixed_methods_have_the_same_color_in_several_figures() -> None:
+    def colors(*names: str) -> dict[str, str]:
+        panel = panel_of("gap", {name: Curves({10: 0.1}) for name in names}, 64, [10])
+        figure = panel_figure(panel, fixed=["alibi", "rotary"])
+        return {trace.name: trace.line.color for trace in figure.data if trace.visible}
+
+    together, alone = colors("alibi", "rotary"), colors("rotary", "rotary, pi", "rotary, ntk")
+    assert alone["rotary"] == together["rotary"]
+    assert len(set(alone.values())) == 3
+
+
 def test_intervals_are_bars_around_the_mean_and_inside_the_axis() -> None:
     curves = {"a": Curves({64: 2.5, 128: 3.0}, errors={64: 0.1, 128: 1.7}), "b": Curves({64: 2.0, 128: 2.2})}
     panel = panel_of("longer windows", curves, 64, [64, 128])

@@ -1,8 +1,8 @@
 """A comparison over seeds: its table, verdicts, LaTeX and panels, what it resumes, and what it refuses."""
 
-import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,34 +10,11 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab, laws
-from alibi_viz.arguments import load_function
 from alibi_viz.figures import panel_figure
 from alibi_viz.lab.compare import Comparison
+from tests.lab.comparison_settings import TINY
 
 compare_module = sys.modules["alibi_viz.lab.compare"]  # lab.compare is the function
-TINY = {"length": 16, "steps": 3, "longest": 2, "progress": False}
-LAW = """
-def root(distance, head, num_heads):
-    return -{factor} * distance.float().sqrt() / head
-"""
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short text, because every test of a model takes time."""
-    path = tmp_path_factory.mktemp("text") / "my text.txt"
-    path.write_bytes(lab.load_text().data.numpy().tobytes()[:30_000])
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results") / "deep" / "results"
-
-
-@pytest.fixture(scope="module")
-def comparison(text: Path, folder: Path) -> Comparison:
-    return lab.compare(["alibi", "rotary", laws.square_root], seeds=3, text=text, out=folder, **TINY)
 
 
 def longer_windows(comparison: Comparison, label: str, evaluated: str = "as trained") -> pd.DataFrame:
@@ -151,11 +128,10 @@ def test_parquet_holds_the_same_table(comparison: Comparison, tmp_path: Path) ->
     pd.testing.assert_frame_equal(read, comparison.table.reset_index(drop=True))
 
 
+@pytest.mark.skipif(find_spec("pyarrow") is not None, reason="pyarrow is installed")
 def test_without_a_library_for_parquet_the_rest_is_written_and_the_error_says_what_to_install(
-    comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    comparison: Comparison, tmp_path: Path
 ) -> None:
-    for name in ("pyarrow", "fastparquet"):
-        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"results\.parquet is not written, .* pip install 'alibi-viz\[parquet\]'"):
         comparison.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "results.tex", "verdicts.txt"}
@@ -201,72 +177,3 @@ def test_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pytes
     assert "\nalibi & -- & -- \\\\\n" in failed.latex()
     legend = [trace.name for trace in panel_figure(failed.panel()).data if trace.visible and trace.showlegend]
     assert legend == ["alibi", "none"]
-
-
-@pytest.mark.parametrize(
-    ("methods", "settings", "message"),
-    [
-        ([], {}, "give at least one position method"),
-        (["alibi", "alibbi"], {}, "position must be one of .* got 'alibbi'"),
-        (["alibi", "alibi"], {}, "two methods are called 'alibi'"),
-        (["alibi"], {"seeds": 0}, "seeds must be an integer of at least 1, got 0"),
-        (["alibi"], {"seeds": 1.5}, "seeds must be an integer of at least 1, got 1.5"),
-        (["alibi"], {"workers": 0}, "workers must be an integer of at least 1, got 0"),
-        (["alibi"], {"length": 0}, "length must be an integer of at least 1, got 0"),
-        (["alibi"], {"longest": 4096}, "is too short for tests up to 4096 times 16"),
-    ],
-)
-def test_bad_arguments_raise_before_anything_is_written(
-    methods: list[str], settings: dict[str, object], message: str, text: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        lab.compare(methods, text=text, out=tmp_path / "out", **{**TINY, **settings})  # type: ignore[arg-type]
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"too short", r"mine\.txt is too short for tests"),
-        ("Käse und Brot. ".encode("latin-1") * 999, r"mine\.txt is not UTF-8 text: byte 0xe4"),
-        (b"", r"mine\.txt is empty"),
-    ],
-)
-def test_bad_text_raises(content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        lab.compare(["alibi"], text=tmp_path / "mine.txt", out=tmp_path / "out", **TINY)
-    assert not (tmp_path / "out").exists()
-
-
-def test_folder_with_other_settings_raises(comparison: Comparison, folder: Path, text: Path) -> None:
-    with pytest.raises(ValueError, match=r"has runs with steps=3, not 4: use another results folder"):
-        lab.compare(["none"], text=text, out=folder, **{**TINY, "steps": 4})
-    with pytest.raises(ValueError, match=r"has runs with path='.*my text\.txt', not None"):
-        lab.compare(["alibi"], out=folder, **TINY)
-    assert len(list(folder.glob("*.json"))) == 9
-
-
-def test_folder_of_another_version_raises(comparison: Comparison, folder: Path, text: Path, tmp_path: Path) -> None:
-    """Models of versions before were not evaluated with YaRN."""
-    path = next(folder.glob("*rotary-seed-0*"))
-    record = json.loads(path.read_text())
-    record["answers"] = [answer for answer in record["answers"] if answer[0] != "yarn"]
-    (tmp_path / path.name).write_text(json.dumps(record))
-    with pytest.raises(ValueError, match="by a version of alibi_viz without the evaluation yarn: use another results"):
-        lab.compare(["rotary"], text=text, out=tmp_path, **TINY)
-    lab.compare(["none"], text=text, out=tmp_path, seeds=1, **TINY)  # doesn't need that run
-    (tmp_path / path.name).write_text(json.dumps({"format": 99}))
-    with pytest.raises(ValueError, match=r"is not a result of this version or of version 0\.1"):
-        lab.compare(["none"], text=text, out=tmp_path, **TINY)
-
-
-def test_folder_with_another_law_of_the_same_name_raises(text: Path, tmp_path: Path) -> None:
-    for factor in (0.5, 0.7):
-        (tmp_path / f"laws_{factor * 10:.0f}.py").write_text(LAW.format(factor=factor))
-    one, other = (load_function(f"{tmp_path}/laws_{name}.py:root") for name in (5, 7))
-    lab.compare([one], seeds=1, text=text, out=tmp_path / "out", **TINY)
-    with pytest.raises(ValueError, match=r"'root' has changed since runs in .* were made: use another results folder"):
-        lab.compare([other], seeds=1, text=text, out=tmp_path / "out", **TINY)
-    with pytest.raises(ValueError, match="two methods are called 'root'"):
-        lab.compare([one, other], seeds=1, text=text, **TINY)
