@@ -21,7 +21,7 @@ from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.results import results_table
 from alibi_viz.lab.text import Text, load_text
 
-__all__ = ["encode", "length_curve", "longest_context", "tested_text"]
+__all__ = ["encode", "evaluated_bytes", "length_curve", "longest_context"]
 
 _LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
 
@@ -82,7 +82,7 @@ def length_curve(
     if stride > min(lengths):
         raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
     start = _start_token(tokenizer) if bos else None
-    source, data = tested_text(text)
+    source, data = evaluated_bytes(text)
     cut = len(data) - targets
     while 0 < cut < len(data) and data[cut] & 0xC0 == 0x80:  # inside a character
         cut += 1
@@ -121,7 +121,7 @@ def length_curve(
     return results_table(rows)
 
 
-def tested_text(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
+def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
     """The text, and the bytes to test on: the validation part of a `Text`, and all of anything else."""
     source = text if isinstance(text, Text) else load_text(text)
     part = source.validation if text is None or isinstance(text, Text) else source.data

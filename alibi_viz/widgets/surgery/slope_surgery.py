@@ -1,52 +1,63 @@
 """SlopeSurgery: change a trained model without training it again, and see what that does at every length."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
 from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
+from torch import nn
 
 from alibi_viz import lab
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab import PUBLISHED_MODELS
-from alibi_viz.lab.questions import main_question
 from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.panel import Curves
 from alibi_viz.widgets.core.app import FIT, App
 from alibi_viz.widgets.core.layout import column, labeled, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 from alibi_viz.widgets.race.traits import check_path, read_source
-from alibi_viz.widgets.surgery.intervention import Evaluation, Intervention, evaluate
+from alibi_viz.widgets.surgery.intervention import Intervention
+from alibi_viz.widgets.surgery.subject import Evaluation, Pretrained, Subject, TrainedHere
 
 __all__ = ["SlopeSurgery"]
 
 YOURS = "yours"
-MAX_HEADS = 16  # heads whose bias can be dropped one by one
+MAX_HEADS = 32  # heads whose bias can be dropped one by one
+LENGTHS = ("seq_length", "max_seq_len", "max_position_embeddings")  # the training length in configs of transformers
 WINDOWS = tuple(2**power for power in range(2, 12))
 
 
 class SlopeSurgery(App):
     """Change a trained model: multiply its slopes, drop biases, impose a window, or replace rotary's rule.
 
+        widgets.SlopeSurgery(lab.make_model("alibi"), length=64)           # your own model
+        widgets.SlopeSurgery(bloom, tokenizer=tokenizer, length=2048, lengths=[512, 1024, 2048, 4096])
+
     Nothing is trained. A change makes a copy that shares every weight with the model, and evaluates it. A change that
     doesn't apply to the model, such as slopes to a rotary one, is left out, and the caption says so.
 
     Args:
-        model: your own trained model; then `subject` is "yours".
-        length: the training length of that model; its `max_length` by default.
-        text: the text to test on, as `load_text` takes it; the built-in text by default.
+        model: your own trained model, or a BLOOM, MPT or Falcon model of transformers; then `subject` is "yours".
+        tokenizer: that of a model of transformers.
+        length: the training length of that model, in its tokens; by default what its configuration says.
+        lengths: of the windows to test that model on; L to 16 L by default.
+        text: the text to test on, as `load_text` takes it; the built-in text by default. Models of this lab are tested
+            on its validation part, those of transformers as in `lab.length_curve`.
 
     Traits:
         subject: the model, "alibi", "rotary" or "sinusoidal" (they come with the package) or "yours".
         factor: multiplies the slopes, 1/16 to 16.
         dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
         window: how many keys a query sees, including itself; None for all.
-        rule: "plain", "pi" or "ntk", for rotary.
+        sinks: how many tokens at the start stay visible beside the window, in a model of transformers.
+        rule: "plain", "pi", "ntk" or "yarn", for rotary.
 
     >>> from alibi_viz.widgets import SlopeSurgery
     >>> app = SlopeSurgery(window=64)
     >>> app
-    SlopeSurgery(subject='alibi', factor=1.0, dropped='none', window=64, rule='plain')
+    SlopeSurgery(subject='alibi', factor=1.0, dropped='none', window=64, sinks=0, rule='plain')
     >>> abs(app.after[1024] - app.before[1024]) < 0.05  # keys more than 64 back hardly matter
     True
     """
@@ -55,22 +66,30 @@ class SlopeSurgery(App):
     factor = Number(1.0, 1 / 16, 16.0)
     dropped = Choice("none", ("none", "all", *map(str, range(1, MAX_HEADS + 1))))
     window = Count(None, 1, 4096, allow_none=True)
-    rule = Choice("plain", ("plain", "pi", "ntk"))
+    sinks = Count(0, 0, 64)
+    rule = Choice("plain", ROTARY_RULES)
 
     def __init__(
         self,
-        model: LanguageModel | None = None,
+        model: LanguageModel | nn.Module | None = None,
         *,
+        tokenizer: Any = None,
         length: int | None = None,
+        lengths: Sequence[int] | None = None,
         text: str | Path | bytes | None = None,
         **state: Any,
     ) -> None:
         self._text = read_source(text)
         self._as_trained: dict[str, Evaluation] = {}
-        self._models: dict[str, tuple[LanguageModel, int]] = {}
+        self._models: dict[str, Subject] = {}
         if model is not None:
-            self._models[YOURS] = model, _check_length(model.config.max_length if length is None else length)
+            with raising_bad_value():
+                self._models[YOURS] = _your_model(
+                    model, self._text, tokenizer=tokenizer, length=length, lengths=lengths, source=text
+                )
             state.setdefault("subject", YOURS)
+        elif tokenizer is not None or lengths is not None:
+            raise BadValue("tokenizer and lengths belong to a model of yours: pass the model too")
         super().__init__(**state)
 
     # Results.
@@ -94,7 +113,7 @@ class SlopeSurgery(App):
                 raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
             length = _check_length(saved.settings.get("length", saved.model.config.max_length))
             previous = self._models, self._as_trained
-            self._models = self._models | {YOURS: (saved.model, length)}
+            self._models = self._models | {YOURS: TrainedHere(saved.model, length, self._text)}
             self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
             try:
                 if self.subject == YOURS:
@@ -121,34 +140,37 @@ class SlopeSurgery(App):
         self._factor_field = self.field("factor", "s-factor-field", "60px", "What the slopes are multiplied by")
         self._window = Dropdown(layout=FIT, options=_windows(None)).add_class("s-window")
         self.link(self._window, "window", lambda size: size or None, self._show_window)
+        self._sinks = self.field("sinks", "s-sinks", "44px", "How many tokens at the start stay visible")
         folder = Text(placeholder="the folder of a saved run", continuous_update=False, layout=Layout(width="280px"))
         folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
-        return [column(first, row(labeled("window", self._window), self._rule, labeled("open", folder)))]
+        window = labeled("window", self._window), labeled("sinks", self._sinks)
+        return [column(first, row(*window, self._rule, labeled("open", folder)))]
 
     def draw(self) -> str:
-        model, length = self._model()
-        intervention = Intervention(model, length, self.factor, self.dropped, self.window, self.rule)
+        subject = self._subject()
+        intervention = Intervention(subject, self.factor, self.dropped, self.window, self.sinks, self.rule)
         if self.subject not in self._as_trained:
-            self._as_trained[self.subject] = evaluate(model, self._text, length)
+            self._as_trained[self.subject] = subject.evaluate()
         before = after = self._as_trained[self.subject]
         curves, changed_distance = {picture.BEFORE: Curves(before.losses)}, None
         if intervention.changes():
-            after = evaluate(intervention.apply(), self._text, length)
+            after = subject.evaluate(intervention.apply())
             curves[picture.AFTER], changed_distance = Curves(after.losses), after.distance
         self._before, self._after = before, after
-        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not intervention.has_bias
-        self._rule.disabled = not intervention.is_rotary
-        panel = main_question("text").layout(curves, length, sorted(before.losses), {})
+        self._factor.disabled = self._factor_field.disabled = self._dropped.disabled = not subject.has_bias
+        self._rule.disabled = not subject.is_rotary
+        self._sinks.disabled = not subject.has_sinks
+        panel = subject.panel(curves, sorted(before.losses))
         picture.draw(self.figure, panel, before.distance, changed_distance)
-        return intervention.caption(before, after, self._text.name)
+        return intervention.caption(before, after)
 
-    def _model(self) -> tuple[LanguageModel, int]:
+    def _subject(self) -> Subject:
         if self.subject not in self._models:
             if self.subject == YOURS:
                 raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
             saved = lab.published_model(self.subject)
-            self._models[self.subject] = saved.model, saved.settings["length"]
+            self._models[self.subject] = TrainedHere(saved.model, saved.settings["length"], self._text)
         return self._models[self.subject]
 
     def _on_folder(self, change: Any) -> None:
@@ -160,6 +182,18 @@ class SlopeSurgery(App):
         if (window or 0) not in dict(self._window.options).values():
             self._window.options = _windows(window)
         return window or 0
+
+
+def _your_model(model: nn.Module, text: lab.Text, *, tokenizer: Any, length: Any, lengths: Any, source: Any) -> Subject:
+    """The model that was passed to the app. Raises TypeError or ValueError if it can't be used."""
+    if isinstance(model, LanguageModel):
+        return TrainedHere(model, _check_length(model.config.max_length if length is None else length), text, lengths)
+    if tokenizer is None:
+        raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
+    config: Any = getattr(model, "config", None)
+    known = (getattr(config, name) for name in LENGTHS if isinstance(getattr(config, name, None), int))
+    length = _check_length(next(known, None) if length is None else length)
+    return Pretrained(model, tokenizer, length, source, lengths)
 
 
 def _check_length(length: Any) -> int:

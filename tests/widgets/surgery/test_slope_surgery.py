@@ -9,7 +9,8 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.surgery.intervention import TARGETS, Intervention
+from alibi_viz.widgets.surgery.intervention import Intervention
+from alibi_viz.widgets.surgery.subject import TARGETS, TrainedHere
 from tests.widgets.race.small_race import control
 
 
@@ -21,7 +22,8 @@ def app() -> SlopeSurgery:
 @pytest.fixture(autouse=True)
 def as_new(app: SlopeSurgery) -> None:
     with app.hold_trait_notifications():
-        app.subject, app.factor, app.dropped, app.window, app.rule = "alibi", 1.0, "none", None, "plain"
+        app.subject, app.factor, app.dropped, app.window = "alibi", 1.0, "none", None
+        app.sinks, app.rule = 0, "plain"
 
 
 def losses(model: lab.SavedRun | object) -> dict[int, float]:
@@ -75,7 +77,7 @@ def test_the_caption_compares_with_the_model_as_trained(app: SlopeSurgery) -> No
 def test_rotary_has_a_rule_to_change_and_no_bias_to_multiply(app: SlopeSurgery) -> None:
     app.subject = "rotary"
     plain = app.before
-    for rule in ("pi", "ntk"):
+    for rule in ("pi", "ntk", "yarn"):
         app.rule = rule
         model = lab.change_rotary_rule(lab.published_model("rotary").model, rule)
         assert app.after == pytest.approx(losses(model))
@@ -120,7 +122,8 @@ def test_the_caption_says_where_learned_positions_end() -> None:
         ("dropped", 1, "dropped must be one of none, all, 1"),
         ("window", 0, "window must be an integer from 1 to 4096 or None, got 0"),
         ("window", 1.5, "window must be an integer"),
-        ("rule", "yarn", "rule must be one of plain, pi, ntk, got 'yarn'"),
+        ("rule", "linear", "rule must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ("sinks", -1, "sinks must be an integer from 0 to 64, got -1"),
         ("subject", "yours", "there is no model of yours yet"),
         ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, yours, got 't5'"),
     ],
@@ -191,7 +194,8 @@ def test_controls_and_traits_agree(app: SlopeSurgery) -> None:
 
 def test_a_changed_model_shares_its_weights() -> None:
     model = lab.published_model("alibi").model
-    changed = Intervention(model, 64, 2.0, "1", 32, "plain").apply()
+    subject = TrainedHere(model, 64, lab.load_text(), [64])
+    changed = Intervention(subject, 2.0, "1", 32, 0, "plain").apply()
     assert changed.head.weight is model.head.weight
 
 
