@@ -82,10 +82,9 @@ def draw(
         _draw_matrices(figure, _pairs(tokens, shown), square[:, head], head=head, query=query, start=start)
         draw_row(figure, tokens, bins, row, query=query, head=head, other_name=names[1])
         word = f"query {query:,} {quoted(tokens[query], 16)}"
-        part = f"tokens {start:,} to {shown.stop - 1:,}" if queries < len(tokens) else ""
         every = "in every head" if heads > 1 else "in the only head"
-        every += f", sums over {bins.size} keys" * (bins.size > 1)
-        titles = _titles(word, names, bias_name, every, masked=bool(masked.any()), part=part)
+        every += f"<br>each cell: the sum of {bins.size} keys" * (bins.size > 1)
+        titles = _titles(word, names, bias_name, every, masked=bool(masked.any()))
         for annotation, title in zip(figure.layout.annotations, titles, strict=True):
             update_changed(annotation, text=title)
 
@@ -111,11 +110,11 @@ def _draw_axes(
         x, y = figure.layout[name("xaxis", panel)], figure.layout[name("yaxis", panel)]
         update_changed(x, range=ends, tickvals=across, ticktext=[label(tokens[at]) for at in across])
         update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
-    every = _spread(range(len(tokens)), room_across if bins.size == 1 else 5)
-    words = [label(tokens[at]) if bins.size == 1 else f"{at:,}" for at in every]
+    every = _spread(range(len(tokens)), room_across) if bins.size == 1 else None
+    ticks = {"tickvals": every, "ticktext": every and [label(tokens[at]) for at in every]}
     for panel in (BARS, HEADS):
         x = figure.layout[name("xaxis", panel)]
-        update_changed(x, range=[-0.5, len(tokens) - 0.5], tickvals=every, ticktext=words)
+        update_changed(x, range=[-0.5, len(tokens) - 0.5], tickmode="array" if every else "auto", **ticks)
     rows = [at + 1 for at in _spread(range(heads), 8)]
     update_changed(figure.layout[name("yaxis", HEADS)], range=[heads + 0.5, 0.5], tickvals=rows)
 
@@ -142,12 +141,11 @@ def _draw_matrices(
         figure.layout.shapes[layout.FRAMES + panel].update(y0=query - 0.5, y1=query + 0.5)
 
 
-def _titles(query: str, names: tuple[str, str], bias_name: str, every: str, *, masked: bool, part: str) -> list[str]:
+def _titles(query: str, names: tuple[str, str], bias_name: str, every: str, *, masked: bool) -> list[str]:
     """The title of each panel."""
     signs = zip((*theme.COLORS[:2], theme.MASKED), "■◇■", strict=True)
     bars, diamonds, gray = (f'<span style="color:{color}">{sign}</span>' for color, sign in signs)
-    notes = " &nbsp; ".join([f"{gray} masked"] * masked + [part] * bool(part))
-    content = f"content, q · k / √d{'<br>' * bool(notes)}{notes}"
+    content = f"content, q · k / √d{f'<br>{gray} masked' if masked else ''}"
     selected = f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}"
     return [content, f"+  {bias_name}", "=  logits", "→  softmax: weights", every, selected]
 

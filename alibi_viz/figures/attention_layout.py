@@ -81,6 +81,7 @@ def _add_axes(
     # ticklabeloverflow="allow" skips a search for labels outside the figure, which takes a third of the drawing time
     common = {"showgrid": False, "tickfont": {"size": 10}, "ticklen": 2, "ticklabeloverflow": "allow"}
     x_axis = {"domain": x, "anchor": name("y", panel), "tickangle": -90, "showticklabels": key_labels, **common}
+    x_axis |= {"nticks": 6, "tickformat": ",d"}  # for positions, where `draw` sets no tokens
     y_axis = {"domain": y, "anchor": name("x", panel), "showticklabels": side_labels, **common}
     figure.update_layout({name("xaxis", panel): x_axis, name("yaxis", panel): y_axis})
     background = {"type": "rect", "xref": f"{name('x', panel)} domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1}

@@ -93,6 +93,7 @@ def draw_row(
     figure.data[BARS].update(x=bins.centers, y=z[head], **bars)
     visible = np.where(hidden[head] & (others[head] == 0), np.nan, others[head])  # the other bias may mask fewer keys
     figure.data[OTHER].update(x=bins.centers, y=visible, hovertext=text)
+    update_changed(figure.data[OTHER].marker, size=8 if bins.size == 1 else 5)
     hover = f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
     update_changed(figure.data[OTHER], hovertemplate=hover)
     highest = max(weights.max(), others.max())  # of all heads, for a steady axis

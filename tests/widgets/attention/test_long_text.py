@@ -48,10 +48,14 @@ def test_hover_texts_and_axes_give_positions_in_the_text() -> None:
     assert app.figure.data[BARS].hovertext[0] == "query 70 “w70”<br>keys 0 to 3<br>distance 67 to 70"
     assert app.figure.data[BARS].hovertext[17] == "query 70 “w70”<br>keys 68 to 71<br>distance 0 to 2"
     assert app.figure.data[BARS].x[0] == 1.5
-    assert list(app.figure.layout.xaxis5.ticktext) == ["0", "40", "80", "120", "160"]
+    axis = app.figure.layout.xaxis5
+    assert (axis.tickmode, axis.ticktext, axis.range) == ("auto", None, (-0.5, 199.5))
     assert "<b>w70</b>" in app.figure.layout.yaxis.ticktext
     titles = [annotation.text for annotation in app.figure.layout.annotations]
-    assert "tokens 46 to 93" in titles[0] and "sums over 4 keys" in titles[4]
+    assert "each cell: the sum of 4 keys" in titles[4]
+    app.text = "short again"
+    axis = app.figure.layout.xaxis5
+    assert (axis.tickmode, axis.ticktext) == ("array", ("short", "again"))
 
 
 def test_text_of_48_tokens_is_shown_whole() -> None:
