@@ -163,7 +163,8 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     if not len(xs):  # plotly leaves a trace without points out of the legend
         xs, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
     legend = {"name": _legend_name(name, curves.mean), "legendgroup": name}
-    bars = {"array": [curves.errors.get(int(x), np.nan) for x in xs], "visible": bool(curves.errors)}
+    errors = np.array([curves.errors.get(int(x), np.nan) for x in xs])  # an array, because JSON has no NaN
+    bars = {"array": errors, "visible": bool(curves.errors)}
     mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=panel.hover, **legend)
     kinds = ((curves.seeds, "one seed"), (curves.published, "published"), ([curves.guesses], "guess"))
     for trace, (lines, kind) in zip(others, kinds, strict=True):
