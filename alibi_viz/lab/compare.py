@@ -183,7 +183,7 @@ def compare(
         length, steps: of training.
         longest: tests go to this many times the training length.
         workers: processes, with one thread each.
-        scheduler: the address of a Dask scheduler, instead of `workers`.
+        scheduler: the address of a Dask scheduler, instead of `workers`. Its workers must be able to read the text.
         progress: show a progress bar on standard error.
 
     Raises, before any training:

@@ -86,10 +86,16 @@ def differences_in_words(table: pd.DataFrame) -> list[str]:
         }
         clauses = [f"{words} {join(kinds[kind])}" for kind, words in CLAUSES.items() if kinds[kind]]
         sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
+    return [*sentences, _how_many_are_decided(table)] if len(table) else []
+
+
+def _how_many_are_decided(table: pd.DataFrame) -> str:
+    tested = int((table["seeds"] >= SEEDS).sum())
+    if not tested:
+        return f"With fewer than {SEEDS} seeds, every difference is undecided."
     decided = int((table["verdict"] != UNDECIDED).sum())
-    verb = "is" if decided == 1 else "are"
-    by_chance = f"{(1 - LEVEL) * len(table):.1f} would be by chance alone, if there were none"
-    return [*sentences, f"{decided} of {len(table)} differences {verb} decided; {by_chance}."] if len(table) else []
+    by_chance = f"{(1 - LEVEL) * tested:.1f} would be by chance alone, if there were none"
+    return f"{decided} of {len(table)} differences {'is' if decided == 1 else 'are'} decided; {by_chance}."
 
 
 def t_quantile(freedom: int) -> float:

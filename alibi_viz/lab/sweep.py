@@ -24,6 +24,7 @@ from tqdm import tqdm
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.text import load_text
+from alibi_viz.models import POSITIONS, own_method
 
 __all__ = ["executor", "process_pool", "sweep"]
 
@@ -107,7 +108,10 @@ def _run_on_executor(runs: list[Run], executor: Executor, folder: Path | None) -
 
 @contextmanager
 def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executor | None]:
-    """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block."""
+    """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block.
+
+    Files with your own position methods are sent to Dask's workers, which may be on other machines.
+    """
     if scheduler:
         try:
             from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
@@ -115,6 +119,8 @@ def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executo
             raise ImportError("a scheduler needs Dask: pip install distributed") from None
 
         with Client(scheduler) as client:
+            for file in _files_of_own_methods():
+                client.upload_file(file)
             yield client.get_executor()
     elif workers > 1:
         with process_pool(workers) as pool:
@@ -143,6 +149,13 @@ def _exit_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _files_of_own_methods() -> set[str]:
+    """The files of own position methods, except those in packages, which a worker has to have installed."""
+    names = {method.__module__ for method in map(own_method, POSITIONS) if method is not None}
+    files = [getattr(sys.modules[name], "__file__", None) for name in names if name != "__main__" and "." not in name]
+    return {file for file in files if file}
 
 
 def _check_importable(runs: Iterable[Run]) -> None:

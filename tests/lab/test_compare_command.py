@@ -90,6 +90,18 @@ def test_workers_import_the_law_from_its_file(
     assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
 
 
+def test_dask_workers_get_the_file_of_the_law(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker in a process of its own, which doesn't have the folder of the law in its search path."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    settings = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
+        assert main([*command, "--seeds", "1", "--scheduler", cluster.scheduler_address]) == 0
+    assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

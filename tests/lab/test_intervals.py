@@ -84,4 +84,7 @@ def test_differences_in_words_name_every_length_once() -> None:
 def test_one_seed_has_no_interval() -> None:
     assert math.isnan(over_seeds(table({"a": {64: [1.0]}}))["half_width"].iloc[0])
     words = differences_in_words(differences(table({"a": {64: [1.0]}, "a, b": {64: [2.0]}}), [("a, b", "a")]))
-    assert words[0] == '"a, b" against a: undecided at 64 (+1.000).'
+    assert words == [
+        '"a, b" against a: undecided at 64 (+1.000).',
+        "With fewer than 3 seeds, every difference is undecided.",
+    ]
