@@ -18,7 +18,7 @@ from alibi_viz.adapters import evaluation_mode
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
-from alibi_viz.lab.results import results_table
+from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text
 
 __all__ = ["encode", "evaluated_bytes", "length_curve", "longest_context"]
@@ -56,7 +56,8 @@ def length_curve(
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
         bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
         trained: the training length, for the column "length"; the shortest of `lengths` by default.
-        label: the name in tables and legends; by default the name that the model was loaded by, or its family.
+        label: the name in tables and legends; by default the name that the model was loaded by, or its family, and what
+            `change_attention` changed.
         batch_tokens: at most this many tokens go through the model at once; at least one window does.
 
     Returns a table with the columns of `COLUMNS`, one row per length, for the question "same targets": x is the number
@@ -99,10 +100,10 @@ def length_curve(
         "origin": "live",
         "task": "text",
         "method": str(config.model_type),
-        "label": label or getattr(config, "_name_or_path", "") or str(config.model_type),
+        "label": _label(model) if label is None else label,
         "seed": 0,
         "length": min(lengths) if trained is None else trained,
-        "evaluated": describe_change(model),
+        "evaluated": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
         "question": "same targets",
         "unit": "bits per byte",
         "count": len(data) - cut,
@@ -156,6 +157,12 @@ def longest_context(model: nn.Module) -> int | None:
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
         return None
     return next((int(getattr(config, name)) for name in _LIMITS if getattr(config, name, None)), None)
+
+
+def _label(model: nn.Module) -> str:
+    config: Any = model.config
+    name = getattr(config, "_name_or_path", "") or str(config.model_type)
+    return ", ".join(filter(None, (name, describe_change(model))))
 
 
 def _start_token(tokenizer: Any) -> int:

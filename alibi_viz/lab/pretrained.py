@@ -71,9 +71,9 @@ def change_attention(
 
 
 def describe_change(model: nn.Module) -> str:
-    """How `change_attention` changed a model, such as "slopes times 0.5, window of 64"; "as trained" if it didn't."""
+    """How `change_attention` changed a model, such as "slopes times 0.5, window of 64"; empty if it didn't."""
     hooks = [hook for module in model.modules() for hook in _hooks(module)]
-    return str(hooks[0]) if hooks else "as trained"
+    return str(hooks[0]) if hooks else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class _Change:
             changes.append(f"window of {self.window}")
         if self.sinks:
             changes.append(f"sinks of {self.sinks}")
-        return ", ".join(changes) or "as trained"
+        return ", ".join(changes)
 
 
 @torch.inference_mode()

@@ -140,18 +140,19 @@ def test_the_table_is_one_of_the_lab() -> None:
     model = small_model("bloom").train()
     as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=8)
     assert model.training
-    changed = lab.length_curve(
-        lab.change_attention(model, 0.5), ByteTokenizer(), TEXT, [8, 16, 32], targets=40, label="halved"
-    )
+    half = lab.change_attention(model, 0.5, window=9)
+    changed = lab.length_curve(half, ByteTokenizer(), TEXT, [8, 16, 32], targets=40)
     assert as_trained.columns.tolist() == list(lab.COLUMNS)
     assert as_trained.dtypes.equals(lab.results_table([]).dtypes)
     first = as_trained.iloc[0]
     assert (first["method"], first["label"], first["length"], first["evaluated"]) == ("bloom", "bloom", 8, "as trained")
-    assert set(changed["evaluated"]) == {"slopes times 0.5"}
     question = lab.find_question(first["question"])
-    panel = question.panel(lab.results_table([*as_trained.to_dict("records"), *changed.to_dict("records")]), 8)
-    assert list(panel.curves) == ["bloom", "halved"]
-    assert panel.curves["halved"].mean[32] == changed["value"].iloc[2]
+    both = lab.results_table([*as_trained.to_dict("records"), *changed.to_dict("records")])
+    panel = question.panel(both, 8)
+    assert list(panel.curves) == ["bloom", "bloom, slopes times 0.5, window of 9"]
+    assert panel.curves["bloom, slopes times 0.5, window of 9"].mean[32] == changed["value"].iloc[2]
+    named = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40, label="mine")
+    assert named["label"].tolist() == ["mine"]
     assert question.findings(as_trained, 8)
 
 

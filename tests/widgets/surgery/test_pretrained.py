@@ -4,12 +4,13 @@ import os
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.lab.pretrained import pretrained_stats
-from alibi_viz.widgets import SlopeSurgery
+from alibi_viz.widgets import ComparisonExplorer, SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import control
 
@@ -124,3 +125,11 @@ def test_unusable_models_tokenizers_and_texts_are_named() -> None:
         SlopeSurgery(small_model("mpt"), tokenizer=ByteTokenizer(), text=TEXT, lengths=[128])
     with pytest.raises(ValueError, match="lengths must be an integer of at least 1, got 0"):
         SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=8, text=TEXT, lengths=[0])
+
+
+def test_curves_of_models_are_compared_in_comparison_explorer(trained_bloom: Any) -> None:
+    models = [trained_bloom, lab.change_attention(trained_bloom, 0)]
+    table = pd.concat([lab.length_curve(model, ByteTokenizer(), TEXT, [32, 64], targets=200) for model in models])
+    app = ComparisonExplorer(table)
+    assert (app.question, app.methods) == ("same targets", ("bloom", "bloom, bias dropped"))
+    assert "bloom, bias dropped" in app.caption
