@@ -101,16 +101,12 @@ def _explain(observations: Sequence[Observation], expected: Expectation) -> list
         return []
     evidence = str(_worst(observations, expected))
     cap = _cap(observations)
-    explanations = []
     window = _window(observations)
+    explanations = []
     for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
-        slopes = _fit(
-            observations,
-            [rule.bias(torch.ones(o.probe.num_heads)) for o, rule in zip(observations, candidates, strict=True)],
-        )
-        if all(
-            o.agrees(rule.bias(slopes[o.probe.num_heads])) for o, rule in zip(observations, candidates, strict=True)
-        ):
+        calls = list(zip(observations, candidates, strict=True))
+        slopes = _fit([(o, rule.bias(torch.ones(o.probe.num_heads))) for o, rule in calls])
+        if all(o.agrees(rule.bias(slopes[o.probe.num_heads])) for o, rule in calls):
             faults = [Finding(fault, evidence) for fault in candidates[0].faults]
             explanations.append(expected.name(slopes, observations[0].dtype) + faults)
             if len(explanations[-1]) == 1:
@@ -139,19 +135,19 @@ def _explain_by_rounding(
 ) -> list[Finding] | None:
     """The same for positions, or slopes times positions, that were rounded to half precision."""
     for dtype, form in ROUNDINGS:
-        biases = [rounded_bias(o.probe, expected.slopes, expected.causal, dtype, form) for o in observations]
-        factors = {heads: factor.mean() for heads, factor in _fit(observations, biases).items()}
-        if all(o.agrees(bias * factors[o.probe.num_heads]) for o, bias in zip(observations, biases, strict=True)):
+        calls = [(o, rounded_bias(o.probe, expected.slopes, expected.causal, dtype, form)) for o in observations]
+        factors = {heads: factor.mean() for heads, factor in _fit(calls).items()}
+        if all(o.agrees(bias * factors[o.probe.num_heads]) for o, bias in calls):
             slopes = {heads: factor * expected.slopes(heads) for heads, factor in factors.items()}
             return [*expected.name(slopes, dtype), Finding("colliding positions", evidence)]
     return None
 
 
-def _fit(observations: Sequence[Observation], biases: Sequence[Tensor]) -> dict[int, Tensor]:
+def _fit(calls: Sequence[tuple[Observation, Tensor]]) -> dict[int, Tensor]:
     """For every head count, the factors [heads] of the biases that fit the last query best, by least squares."""
     numerators: dict[int, Tensor] = {}
     denominators: dict[int, Tensor] = {}
-    for observation, bias in zip(observations, biases, strict=True):
+    for observation, bias in calls:
         y, x = observation.log_weights[:, -1], bias[:, -1]  # [heads, key]
         readable = (y > observation.floor) & x.isfinite()
         count = readable.sum(-1, keepdim=True).clamp(min=1)
