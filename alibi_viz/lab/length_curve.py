@@ -51,7 +51,8 @@ def length_curve(
             used, or None for the built-in one.
         lengths: numbers of tokens in a window. The loss is NaN beyond the positions that the model has, such as
             GPT-2's table or MPT's `config.max_seq_len`, which you may raise before the call.
-        targets: how many bytes to predict; their tokens are separate from those of the context.
+        targets: how many bytes to predict, up to 3 more to start with a whole character. Their tokens are separate from
+            those of the context.
         stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
         bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
@@ -85,8 +86,8 @@ def length_curve(
     start = _start_token(tokenizer) if bos else None
     source, data = evaluated_bytes(text)
     cut = len(data) - targets
-    while 0 < cut < len(data) and data[cut] & 0xC0 == 0x80:  # inside a character
-        cut += 1
+    while cut > 0 and data[cut] & 0xC0 == 0x80:  # inside a character
+        cut -= 1
     context, predicted = (encode(model, tokenizer, part) for part in (data[: max(0, cut)], data[max(0, cut) :]))
     limit = longest_context(model)
     defined = [each for each in lengths if limit is None or each <= limit]
