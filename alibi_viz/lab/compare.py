@@ -83,7 +83,8 @@ class Comparison:
     def verdicts(self) -> list[str]:
         """What can be said over the seeds, in sentences.
 
-        A difference whose interval contains zero is undecided, and so are all with fewer than three seeds. Each
+        A difference whose interval contains zero is undecided, and so are all with fewer than three seeds. Differences
+        are paired by seed, so one may be decided although the intervals of the two means overlap. Each
         interval is about one difference: of many differences that are zero, one in twenty is called lower or higher by
         chance. With the length and the number of steps of the published comparison, published claims about these
         methods are judged too.
@@ -98,8 +99,9 @@ class Comparison:
         """What the table and the panels show, and how the intervals are made."""
         over = f"mean over {self.seeds} seeds ± half of the {LEVEL:.0%} t interval over seeds"
         return (
-            f"Bits per byte on windows of {self.text}, always on the same target bytes, after {self.run.steps:,} steps "
-            f"of training on windows of L = {self.run.length:,} bytes: {over if self.seeds > 1 else 'one seed'}."
+            f"Bits per byte on windows of several lengths, always on the same target bytes, after {self.run.steps:,} "
+            f"steps of training on windows of L = {self.run.length:,} bytes ({self.text}): "
+            f"{over if self.seeds > 1 else 'one seed'}."
         )
 
     def latex(self) -> str:
