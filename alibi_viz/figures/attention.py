@@ -82,9 +82,9 @@ def draw(
         _draw_matrices(figure, _pairs(tokens, shown), square[:, head], head=head, query=query, start=start)
         draw_row(figure, tokens, bins, row, query=query, head=head, other_name=names[1])
         word = f"query {query:,} {quoted(tokens[query], 16)}"
-        every = "in every head" if heads > 1 else "in the only head"
-        every += f"<br>each cell: the sum of {bins.size} keys" * (bins.size > 1)
-        titles = _titles(word, names, bias_name, every, masked=bool(masked.any()))
+        every, narrow = "every head" if heads > 1 else "the only head", layout.is_narrow(page_width)
+        every = f"in {every}" if bins.size == 1 or narrow else f"{every}, {bins.size} keys per cell"
+        titles = _titles(word, names, bias_name, every, masked=bool(masked.any()), narrow=narrow)
         for annotation, title in zip(figure.layout.annotations, titles, strict=True):
             update_changed(annotation, text=title)
 
@@ -141,13 +141,15 @@ def _draw_matrices(
         figure.layout.shapes[layout.FRAMES + panel].update(y0=query - 0.5, y1=query + 0.5)
 
 
-def _titles(query: str, names: tuple[str, str], bias_name: str, every: str, *, masked: bool) -> list[str]:
-    """The title of each panel."""
+def _titles(query: str, names: tuple[str, str], bias_name: str, every: str, *, masked: bool, narrow: bool) -> list[str]:
+    """The title of each panel, shortened on a narrow page."""
     signs = zip((*theme.COLORS[:2], theme.MASKED), "■◇■", strict=True)
     bars, diamonds, gray = (f'<span style="color:{color}">{sign}</span>' for color, sign in signs)
-    content = f"content, q · k / √d{f'<br>{gray} masked' if masked else ''}"
+    content = "content" if narrow else "content, q · k / √d"
+    content += f"<br>{gray} masked" * masked
+    weights = "→  weights" if narrow else "→  softmax: weights"
     selected = f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}"
-    return [content, f"+  {bias_name}", "=  logits", "→  softmax: weights", every, selected]
+    return [content, f"+  {bias_name}", "=  logits", weights, every, selected]
 
 
 def _pairs(tokens: Sequence[str], shown: range) -> NDArray[np.object_]:

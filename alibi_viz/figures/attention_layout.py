@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from alibi_viz.figures import theme
 
-__all__ = ["FRAMES", "MATRICES", "PAIR", "PANELS", "blank", "height", "max_labels", "name"]
+__all__ = ["FRAMES", "MATRICES", "PAIR", "PANELS", "blank", "height", "is_narrow", "max_labels", "name"]
 
 CONTENT, BIAS, LOGITS, WEIGHTS, HEADS, BARS, OTHER = range(7)  # the traces; BARS and OTHER share a panel
 MATRICES = (CONTENT, BIAS, LOGITS, WEIGHTS)
@@ -59,6 +59,11 @@ def height(page_width: int) -> int:
 def max_labels(page_width: int) -> tuple[int, int]:
     """How many labels fit below a matrix and beside it, on a page of this width in pixels."""
     return max(1, int(_column_width(page_width) / _LABEL)), int(_side(page_width) / _LABEL)
+
+
+def is_narrow(page_width: int) -> bool:
+    """Whether long titles of two panels would overlap on a page of this width, in pixels."""
+    return _column_width(page_width) < 140
 
 
 def name(axis: str, panel: int) -> str:

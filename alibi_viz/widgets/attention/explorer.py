@@ -187,7 +187,7 @@ class AttentionExplorer(App):
             return "bias, switched off"
         distance = "i - j" if self.causal else "|i - j|"
         if self.law != LINEAR:
-            formula = f"bias<br>{label(law_name(self.law), 20)}({distance})"
+            formula = f"bias<br>{label(law_name(self.law), 14)}({distance})"
         else:
             formula = f"bias, m = {format_slope(slope)}<br>-m {f'({distance})' if self.causal else distance}"
         return formula.replace("-", "\N{MINUS SIGN}")

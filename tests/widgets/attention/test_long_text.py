@@ -52,7 +52,10 @@ def test_hover_texts_and_axes_give_positions_in_the_text() -> None:
     assert (axis.tickmode, axis.ticktext, axis.range) == ("auto", None, (-0.5, 199.5))
     assert "<b>w70</b>" in app.figure.layout.yaxis.ticktext
     titles = [annotation.text for annotation in app.figure.layout.annotations]
-    assert "each cell: the sum of 4 keys" in titles[4]
+    assert titles[4] == "every head, 4 keys per cell"
+    app.fit(480)
+    titles = [annotation.text.partition("<br>")[0] for annotation in app.figure.layout.annotations]
+    assert titles[:5:2] == ["content", "=  logits", "in every head"] and titles[3] == "→  weights"
     app.text = "short again"
     axis = app.figure.layout.xaxis5
     assert (axis.tickmode, axis.ticktext) == ("array", ("short", "again"))
