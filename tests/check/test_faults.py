@@ -9,109 +9,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check, gallery
-from alibi_viz.bias import mask_future
-
-
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, factor: float = 1.0, content: float | None = None, causal: bool = True
-) -> Tensor:
-    """Attention with a factor of the bias, and another factor of q . k."""
-    bias = factor * alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key")
-    logits = query @ key.mT * (query.shape[-1] ** -0.5 if content is None else content) + bias
-    return (mask_future(logits) if causal else logits).softmax(-1).to(value.dtype) @ value
-
-
-def names(report: check.Report) -> set[str]:
-    return {finding.name for finding in report.findings}
-
-
-def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor]:
-    return lambda heads, queries, keys: alibi_bias(slopes(heads), queries, keys)
-
-
-def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
-    bias = alibi_bias(alibi_slopes(heads), queries, keys)
-    return bias if queries == keys else -bias
-
-
-def capped(heads: int, queries: int, keys: int) -> Tensor:
-    slopes = alibi_slopes(heads)[:, None, None]
-    return slopes * (alibi_bias(torch.ones(heads), queries, keys)).clamp(min=-100)
-
-
-def aligned_with_the_first_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
-    logits = query @ key.mT / query.shape[-1] ** 0.5 + bias
-    return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
-
-
-def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    positions = torch.arange(key.shape[2])
-    angle = positions[-query.shape[2] :, None] - positions
-    return mask_future(query @ key.mT / query.shape[-1] ** 0.5 * angle.cos()).softmax(-1) @ value
-
-
-def not_masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
-
-
-def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    """A symmetric bias whose query positions count the padding, but whose key positions don't."""
-    if mask is None:
-        return not_masked(query, key, value)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]
-    distance = (torch.arange(query.shape[2])[:, None] - positions).abs()
-    logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance
-    return logits.masked_fill(~mask[:, None, None, :], -1e9).softmax(-1) @ value
-
-
-def ignores_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    return attend(query, key, value)
-
-
-def shifted_mask(diagonal: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """ALiBi with a causal mask that is off by `diagonal` keys."""
-
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-        visible = torch.ones(bias.shape[1:], dtype=torch.bool).tril(key.shape[2] - query.shape[2] + diagonal)
-        logits = (query @ key.mT / query.shape[-1] ** 0.5 - bias.abs()).masked_fill(~visible, -1e9)
-        return logits.softmax(-1) @ value
-
-    return attention
-
-
-def windowed(size: int) -> Callable[[int, int, int], Tensor]:
-    return lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(
-        causal_mask(q, k).tril(k - q - size), -math.inf
-    )
-
-
-def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16()
-    return alibi_attention(query, key, value, alibi_slopes(query.shape[1])).float()
-
-
-def first_slice(heads: int) -> Tensor:
-    return alibi_slopes(heads)[: heads // 2].repeat(2)
-
-
-def wrapped(heads: int, queries: int, keys: int) -> Tensor:
-    """A table of 128 positions whose index wraps around."""
-    positions = torch.arange(keys) % 128
-    distance = positions[keys - queries :, None] - positions
-    return -alibi_slopes(heads)[:, None, None] * distance
-
-
-def raises(*_: object) -> None:
-    raise KeyError("no such head")
-
-
-class Nothing:
-    """Not an array."""
-
+from alibi_viz import alibi_bias, alibi_slopes, check, gallery
+from tests.check.faulty import (
+    Nothing,
+    aligned_with_the_first_keys,
+    attend,
+    bias_of,
+    capped,
+    first_slice,
+    ignores_padding,
+    in_half_precision,
+    names,
+    not_masked,
+    padded,
+    raises,
+    reversed_while_decoding,
+    rotated,
+    shifted_mask,
+    windowed,
+    wrapped,
+)
 
 CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
     "halving slopes": [(check.bias, bias_of(lambda heads: alibi_slopes(heads, "halving")), {})],
@@ -278,87 +195,3 @@ def test_report_in_a_notebook_has_the_text_and_pictures() -> None:
     assert "<b>sign reversed:</b>" in html
     assert html.count("<img") == 3
     assert "<img" not in check.slopes(alibi_slopes)._repr_html_()
-
-
-def test_function_that_hangs_does_not_hang_the_checker() -> None:
-    start = time.monotonic()
-    report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
-    assert names(report) == {"does not finish"}
-    assert time.monotonic() - start < 4
-
-
-def test_system_exit_is_a_finding() -> None:
-    def leave(heads: int) -> None:
-        raise SystemExit(3)
-
-    assert names(check.slopes(leave)) == {"raises an error"}
-
-
-class Evil:
-    """Raises whatever is asked of it."""
-
-    def __array__(self) -> None:
-        raise SystemExit(1)
-
-
-class Unprintable(Exception):
-    """Raises when it is printed."""
-
-    def __str__(self) -> str:
-        raise RuntimeError
-
-
-def raises_unprintable(heads: int) -> None:
-    raise Unprintable
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        Evil(),
-        torch.zeros(8, device="meta"),
-        "text",
-        {"a": 1},
-        [[1], [1, 2]],
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_results_that_are_no_array_are_findings(value: object) -> None:
-    assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
-
-
-def test_error_that_cannot_be_printed_is_a_finding() -> None:
-    report = check.slopes(raises_unprintable)
-    assert names(report) == {"raises an error"}
-    assert "Unprintable: (its text cannot be read)" in str(report)
-
-
-def test_call_that_fails_the_second_time_is_a_finding() -> None:
-    calls: list[int] = []
-
-    def slopes(heads: int) -> Tensor:
-        calls.append(heads)
-        if len(calls) == 2:
-            raise RuntimeError("used up")
-        return alibi_slopes(heads)
-
-    assert names(check.slopes(slopes, num_heads=[8])) == {"not deterministic"}
-
-
-def test_invalid_arguments_of_the_checker_raise() -> None:
-    with pytest.raises(TypeError, match="function must be callable, got 5"):
-        check.attention(5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_heads must contain at least one head count"):
-        check.slopes(alibi_slopes, num_heads=[])
-    with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
-        check.bias(bias_of(alibi_slopes), num_heads=[0])
-    with pytest.raises(TypeError, match="dtype must be a floating-point"):
-        check.attention(attend, dtype="float16")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):
-        check.bias(bias_of(alibi_slopes), slopes=lambda heads: [1.0])
-    with pytest.raises(ValueError, match="layout must contain each of b, h, l and d once"):
-        check.attention(attend, "bhl")
-    with pytest.raises(ValueError, match="slopes must be one of official, geometric, halving"):
-        check.bias(bias_of(alibi_slopes), slopes="other")
-    with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
-        check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""Functions that raise, hang or return nonsense are findings; invalid arguments of the checker raise."""
+
+import time
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_slopes, check
+from tests.check.faulty import attend, bias_of, names
+
+
+def test_function_that_hangs_does_not_hang_the_checker() -> None:
+    start = time.monotonic()
+    report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
+    assert names(report) == {"does not finish"}
+    assert time.monotonic() - start < 4
+
+
+def test_system_exit_is_a_finding() -> None:
+    def leave(heads: int) -> None:
+        raise SystemExit(3)
+
+    assert names(check.slopes(leave)) == {"raises an error"}
+
+
+class Evil:
+    """Raises whatever is asked of it."""
+
+    def __array__(self) -> None:
+        raise SystemExit(1)
+
+
+class Unprintable(Exception):
+    """Raises when it is printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def raises_unprintable(heads: int) -> None:
+    raise Unprintable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Evil(),
+        torch.zeros(8, device="meta"),
+        "text",
+        {"a": 1},
+        [[1], [1, 2]],
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_results_that_are_no_array_are_findings(value: object) -> None:
+    assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
+
+
+def test_error_that_cannot_be_printed_is_a_finding() -> None:
+    report = check.slopes(raises_unprintable)
+    assert names(report) == {"raises an error"}
+    assert "Unprintable: (its text cannot be read)" in str(report)
+
+
+def test_call_that_fails_the_second_time_is_a_finding() -> None:
+    calls: list[int] = []
+
+    def slopes(heads: int) -> Tensor:
+        calls.append(heads)
+        if len(calls) == 2:
+            raise RuntimeError("used up")
+        return alibi_slopes(heads)
+
+    assert names(check.slopes(slopes, num_heads=[8])) == {"not deterministic"}
+
+
+def test_invalid_arguments_of_the_checker_raise() -> None:
+    with pytest.raises(TypeError, match="function must be callable, got 5"):
+        check.attention(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="num_heads must contain at least one head count"):
+        check.slopes(alibi_slopes, num_heads=[])
+    with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
+        check.bias(bias_of(alibi_slopes), num_heads=[0])
+    with pytest.raises(TypeError, match="dtype must be a floating-point"):
+        check.attention(attend, dtype="float16")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):
+        check.bias(bias_of(alibi_slopes), slopes=lambda heads: [1.0])
+    with pytest.raises(ValueError, match="layout must contain each of b, h, l and d once"):
+        check.attention(attend, "bhl")
+    with pytest.raises(ValueError, match="slopes must be one of official, geometric, halving"):
+        check.bias(bias_of(alibi_slopes), slopes="other")
+    with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
+        check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]
