@@ -113,7 +113,7 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
     notebook.wait_for_caption("You guessed: none 4.1 at 16 L (measured:")
     assert "guessed: alibi" not in notebook.caption(0), "a slider that was not moved is not a guess"
     for tab, words in (
-        ("gap", "bits per byte windows of 32 needed than windows of 8, at the last checkpoint"),
+        ("gap", "the loss on windows of 32 minus that on windows of 8, at the last checkpoint"),
         ("by position", "Bits per byte in one long window"),
         ("same targets", "The same bytes each time"),
         ("needle", "The model must recall one value hidden in noise"),
