@@ -111,10 +111,11 @@ def _draw_axes(
         update_changed(x, range=ends, tickvals=across, ticktext=[label(tokens[at]) for at in across])
         update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
     every = _spread(range(len(tokens)), room_across) if bins.size == 1 else None
-    ticks = {"tickvals": every, "ticktext": every and [label(tokens[at]) for at in every]}
+    words = None if every is None else [label(tokens[at]) for at in every]
     for panel in (BARS, HEADS):
         x = figure.layout[name("xaxis", panel)]
-        update_changed(x, range=[-0.5, len(tokens) - 0.5], tickmode="array" if every else "auto", **ticks)
+        update_changed(x, range=[-0.5, len(tokens) - 0.5], tickvals=every, ticktext=words)
+        update_changed(x, tickmode="auto" if every is None else "array")
     rows = [at + 1 for at in _spread(range(heads), 8)]
     update_changed(figure.layout[name("yaxis", HEADS)], range=[heads + 0.5, 0.5], tickvals=rows)
 

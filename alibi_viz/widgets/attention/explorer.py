@@ -139,7 +139,6 @@ class AttentionExplorer(App):
         vectors = reading.query, reading.key
         trace = trace_queries(*vectors, curve, rows, causal=self.causal)
         other = trace_queries(*vectors, other_curve, range(query, query + 1), causal=self.causal)
-        slope = float(reading.slopes[head])
         attention_plot.draw(
             self.figure,
             reading.tokens,
@@ -149,20 +148,25 @@ class AttentionExplorer(App):
             query=query,
             start=start,
             names=(name, other_name),
-            bias_name=self._formula(slope),
+            bias_name=self._formula(float(reading.slopes[head])),
             page_width=self.page_width,
         )
-        self._length, self._query_slider.max, self._head_slider.max = length, length - 1, self.num_heads
-        self._query_slider.value = query
-        self._note.value = f"only the first {length:,} of {reading.total:,} tokens are used"
-        self._note.layout.display = None if reading.total > length else "none"
-        law = f"slope {format_slope(slope)}" if self.law == LINEAR else f"law {law_name(self.law)}"
-        shown = f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."
-        switched = _SWITCHED.get(other_name, f"with {other_name}")
+        self._adjust_controls(reading, query)
         weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
         visible = trace.logits[0, head, query - start].isfinite()
+        switched = _SWITCHED.get(other_name, f"with {other_name}")
         described = describe(reading.tokens, query, visible, weights, switched=switched)
+        law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
+        shown = f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."
         return " ".join([shown, described, *describe_part(rows, length), reading.note])
+
+    def _adjust_controls(self, reading: Reading, query: int) -> None:
+        """Fit the sliders to the text, and note below the text box if it is too long."""
+        self._length = len(reading.tokens)
+        self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
+        self._query_slider.value = query
+        self._note.value = f"only the first {self._length:,} of {reading.total:,} tokens are used"
+        self._note.layout.display = None if reading.total > self._length else "none"
 
     def _read(self) -> Reading:
         """The tokens of the text, read again only if something that they depend on has changed."""
