@@ -11,6 +11,11 @@ settings.load_profile("no deadline")
 torch.set_num_threads(1)  # equal numbers on every machine, and parallel processes do not slow each other down
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name functions in test ids; their default id, an address, differs between the processes of a parallel run."""
+    return getattr(val, "__name__", None) if callable(val) else None
+
+
 @pytest.fixture(autouse=True)
 def _names_in_docstrings(request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
     if isinstance(request.node, pytest.DoctestItem):
