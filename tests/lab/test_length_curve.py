@@ -66,7 +66,7 @@ def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: lis
     return total / count
 
 
-@pytest.mark.parametrize("make", [*FAMILIES, gpt2, llama], ids=str)
+@pytest.mark.parametrize("make", [*FAMILIES, gpt2, llama])
 @pytest.mark.parametrize("tokenizer", [ByteTokenizer(), PairTokenizer()], ids=["bytes", "pairs"])
 def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: Any) -> None:
     model = small_model(make) if isinstance(make, str) else make()
