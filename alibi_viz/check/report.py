@@ -111,7 +111,7 @@ class Report:
         text = html.escape(str(self))
         for title in (text.split("\n")[0], *(html.escape(finding.name) + ":" for finding in self.findings)):
             text = text.replace(title, f"<b>{title}</b>", 1)
-        text = f'<pre style="white-space:pre-wrap">{text}</pre>'
+        text = f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
         if self.comparison is None:
             return text
         from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
