@@ -94,14 +94,26 @@ def pretrained_heads(
     attention = layers[layer]
     base: Any = getattr(model, "transformer", model)
 
-    captured: list[Tensor] = []
-    hook = fused_projection(attention).register_forward_hook(lambda _module, _inputs, output: captured.append(output))
+    def stop(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+        raise _CapturedError(output)  # the rest of the model isn't needed
+
+    hook = fused_projection(attention).register_forward_hook(stop)
     try:
         with evaluation_mode(base):
             base(input_ids, attention_mask=attention_mask, use_cache=False)
+    except _CapturedError as captured:
+        return split_projection(family, attention, captured.output)
     finally:
         hook.remove()
-    return split_projection(family, attention, captured[0])
+    raise RuntimeError(f"layer {layer} of {type(model).__name__} was not run")
+
+
+class _CapturedError(Exception):
+    """Carries the output of a layer's projection out of a model's forward pass."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
 
 
 def pretrained_trace(
