@@ -19,6 +19,7 @@ from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["flash_attention_slopes", "huggingface_alibi", "pretrained_heads", "pretrained_trace", "x_transformers_bias"]
 
+_LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
 _FAMILIES = ("bloom", "falcon", "mpt")
 
 
@@ -151,6 +152,17 @@ def attention_layers(model: nn.Module) -> tuple[str, list[nn.Module]]:
     if family == "mpt":
         return family, [block.attn for block in base.blocks]
     return family, [block.self_attention for block in base.h]
+
+
+def longest_context(model: nn.Module) -> int | None:
+    """The number of positions that a model of transformers has; None if any length is defined.
+
+    ALiBi and rotary positions are defined at any length, whatever `max_position_embeddings` says.
+    """
+    config: Any = model.config
+    if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
+        return None
+    return next((int(getattr(config, name)) for name in _LIMITS if getattr(config, name, None)), None)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
-"""A small BLOOM that was trained once for all tests."""
+"""Fixtures of several folders: a small BLOOM that is trained once, and a registry without own methods afterwards."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,23 @@ from filelock import FileLock  # installed with torch
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
+from alibi_viz.models import POSITIONS
+from alibi_viz.models.positions import own
+
+
+@pytest.fixture
+def forget_own_methods() -> Iterator[None]:
+    """Position methods that a test registers are unknown to other tests, and the other way round."""
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    """Remove all position methods that are not built in."""
+    for name in own._OWN:
+        POSITIONS.pop(name, None)
+    own._OWN.clear()
 
 
 @pytest.fixture(scope="session")

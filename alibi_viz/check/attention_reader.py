@@ -111,7 +111,7 @@ class AttentionReader:
     def weights(
         self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """The same. Raises Unusable if it is not a weighted average; padding is not checked."""
+        """`output`, with the same arguments. Without a mask, raises Unusable if a row is not a weighted average."""
         weights = self.output(probe, query, key, mask)
         return weights if mask is not None else self._check_average(weights, probe)
 

@@ -133,7 +133,7 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
         numbers = tensor.double()
         missing = int(numbers.isnan().sum())
     except (Exception, SystemExit) as error:
-        message = f"{description}: a result of type {type(value).__name__} is no array of real numbers"
+        message = f"{description}: a result of type {type(value).__name__} is not an array of real numbers"
         raise Unusable("wrong type", f"{message} ({_message(error)})") from error
     if missing and not nan:
         raise Unusable("returns NaN", f"{description}: {missing} of {numbers.numel()} values are NaN")

@@ -1,13 +1,12 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.call import on_cpu
@@ -28,7 +27,6 @@ _PROJECTIONS = [
     (("q_proj", "k_proj", "v_proj"), "out_proj", "separate"),  # OPT
 ]
 _HEADS = ("num_attention_heads", "n_heads", "n_head")
-_LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")
 
 
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
@@ -65,7 +63,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         convert=lambda tensor: tensor.to(parameter.device),
         seconds=seconds,
     )
-    length = min([length, *(getattr(config, name) for name in _LENGTHS if getattr(config, name, None))])
+    length = min(length, longest_context(model) or length)
     note = ""
     divisor = 1.0
     if family == "falcon":
@@ -123,7 +121,7 @@ class _Layer:
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
         before = key.shape[2] - query.shape[2]
         cache = None
-        with _evaluation(self.model):
+        with evaluation_mode(self.model):
             if before:  # the first keys go into the cache; their queries don't matter
                 first = torch.zeros_like(key[:, :, :before])
                 cache = self._run((first, key[:, :, :before], value[:, :, :before]))[0].past_key_values
@@ -170,15 +168,3 @@ def _width(module: nn.Module, side: str) -> int:
     weight: Any = module.weight
     is_transposed = type(module).__name__ == "Conv1D"
     return int(weight.shape[(side == "in") != is_transposed])
-
-
-@contextmanager
-def _evaluation(model: nn.Module) -> Iterator[None]:
-    """Switch off dropout, and restore the mode of every module afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training

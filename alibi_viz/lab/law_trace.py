@@ -1,16 +1,12 @@
 """Attention under any law of the distance, step by step, for some of the queries of a text."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace
-from alibi_viz.models import Law
+from alibi_viz.models.positions.own import LawFunction, law_class
 
-__all__ = ["LawFunction", "law_curve", "trace_queries"]
-
-LawFunction = Callable[[Tensor, int, int], Tensor]
+__all__ = ["law_curve", "trace_queries"]
 
 
 def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
@@ -23,9 +19,7 @@ def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
     >>> law_curve(laws.square_root, num_heads=1, length=5)
     tensor([[ 0.0000, -0.0039, -0.0055, -0.0068, -0.0078]])
     """
-    name = law.__name__
-    position = type(name, (Law,), {"law": staticmethod(law), "name": name})(num_heads)
-    curve: Tensor = position.curve(torch.arange(length))
+    curve = law_class(law.__name__, law)(num_heads).curve(torch.arange(length))
     return curve + 0.0  # -0.0 becomes 0.0
 
 

@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.adapters import evaluation_mode
+from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text
 
-__all__ = ["encode", "evaluated_bytes", "length_curve", "longest_context"]
-
-_LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
+__all__ = ["encode", "evaluated_bytes", "length_curve"]
 
 
 def length_curve(
@@ -147,17 +145,6 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
             "use the tokenizer of this model"
         )
     return ids
-
-
-def longest_context(model: nn.Module) -> int | None:
-    """The number of positions that a model of transformers has; None if any length is defined.
-
-    ALiBi and rotary positions are defined at any length, whatever `max_position_embeddings` says.
-    """
-    config: Any = model.config
-    if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
-        return None
-    return next((int(getattr(config, name)) for name in _LIMITS if getattr(config, name, None)), None)
 
 
 def _label(model: nn.Module) -> str:

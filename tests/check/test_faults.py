@@ -167,7 +167,7 @@ def test_slopes_that_are_wrong_for_some_head_counts_only() -> None:
 
 def test_equal_explanations_are_both_told() -> None:
     report = check.slopes(gallery.slopes.first_slope_is_one, num_heads=[8])  # twice the official slopes, with 8 heads
-    assert names(report) <= {"first slope is 1", "added twice"}
+    assert names(report) in ({"first slope is 1"}, {"added twice"})
     assert "'added twice'" in str(report) or "'first slope is 1'" in str(report)
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.compare import Comparison
-from alibi_viz.models import POSITIONS
-from alibi_viz.models.positions import own
+from tests.conftest import forget
 from tests.lab.comparison_settings import TINY
 
 
@@ -34,6 +33,4 @@ def comparison(text: Path, folder: Path) -> Comparison:
 def _forget_own_methods() -> Iterator[None]:
     """Position methods that the tests of one file register are unknown to the next."""
     yield
-    for name in own._OWN:
-        POSITIONS.pop(name, None)
-    own._OWN.clear()
+    forget()

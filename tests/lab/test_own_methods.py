@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,7 @@ from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
-from alibi_viz.models import POSITIONS
-from alibi_viz.models.positions import own
+from alibi_viz.lab.results import record_table
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
 LAW = """
@@ -26,13 +24,7 @@ def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return -0.5 * distance.float().sqrt() / head
 
 
-@pytest.fixture(autouse=True)
-def _forget_own_methods() -> Iterator[None]:
-    before = set(POSITIONS)
-    yield
-    for name in set(POSITIONS) - before:
-        del POSITIONS[name]
-    own._OWN.clear()
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
 def test_race() -> None:
@@ -46,8 +38,9 @@ def test_record_keeps_the_source_and_is_read_as_a_row() -> None:
     assert record["run"]["position"] == record["run"]["label"] == "root"
     assert "-0.5 * distance.float().sqrt() / head" in record["run"]["own"]["source"]
     json.dumps(record)
-    table = lab.results_table([])
-    assert list(table.columns) == list(lab.COLUMNS)
+    table = record_table([record], "memory")
+    assert set(table["method"]) == {"root"}
+    assert {"training loss", "longer windows"} <= set(table["question"])
 
 
 def test_sweep_in_another_process(tmp_path: Path) -> None:

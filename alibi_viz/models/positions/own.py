@@ -12,7 +12,7 @@ from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.base import Position, register
 from alibi_viz.models.positions.relative import Relative
 
-__all__ = ["Law", "Method", "evaluate_law", "method_name", "own_method", "provenance"]
+__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method", "provenance"]
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
@@ -57,7 +57,7 @@ def method_name(method: Method) -> str:
         raise ValueError(f"{name!r} is the name of a position method of alibi_viz; choose another name")
     POSITIONS.pop(name, None)
     _OWN[name] = method
-    own: type[Any] = method if is_class else _law_class(name, method)  # type: ignore[assignment, arg-type]
+    own: type[Any] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
     register(name)(own)
     return name
 
@@ -161,6 +161,7 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     return torch.stack(rows)
 
 
-def _law_class(name: str, law: LawFunction) -> type[Law]:
+def law_class(name: str, law: LawFunction) -> type[Law]:
+    """The position method of a law, not registered."""
     summary = inspect.getdoc(law) or f"Bias computed by the function {name}."
-    return type(name, (Law,), {"law": staticmethod(law), "__doc__": summary})
+    return type(name, (Law,), {"law": staticmethod(law), "name": name, "__doc__": summary})

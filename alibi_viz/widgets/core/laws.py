@@ -7,8 +7,8 @@ from ipywidgets import Dropdown
 from traitlets import HasTraits
 
 from alibi_viz import laws
-from alibi_viz.lab.law_trace import LawFunction
 from alibi_viz.models import POSITIONS, method_name, own_method
+from alibi_viz.models.positions.own import LawFunction
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue, State, raising_bad_value, short_repr
 

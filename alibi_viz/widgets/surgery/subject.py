@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from alibi_viz import lab
-from alibi_viz.adapters import attention_layers, pretrained_slopes
-from alibi_viz.lab.length_curve import encode, evaluated_bytes, longest_context
+from alibi_viz.adapters import attention_layers, longest_context, pretrained_slopes
+from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.lab.pretrained import pretrained_stats
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.models import LanguageModel

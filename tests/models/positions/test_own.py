@@ -1,7 +1,6 @@
 """A function or a class of the reader's is used like a built-in position method."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,17 +9,9 @@ from torch import Tensor
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, WindowWithSinks, method_name, own_method, provenance
-from alibi_viz.models.positions import own
 from alibi_viz.models.positions.own import evaluate_law
 
-
-@pytest.fixture(autouse=True)
-def _forget_own_methods() -> Iterator[None]:
-    before = set(POSITIONS)
-    yield
-    for name in set(POSITIONS) - before:
-        del POSITIONS[name]
-    own._OWN.clear()
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
 def root(distance: Tensor, head: int, num_heads: int) -> Tensor:

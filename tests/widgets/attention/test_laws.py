@@ -1,7 +1,6 @@
 """AttentionExplorer with other laws than ALiBi's, which is then shown for comparison."""
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from alibi_viz import alibi_slopes, attention_trace
 from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, OTHER, WEIGHTS
 from alibi_viz.lab.attention_sources import Words
 from alibi_viz.lab.law_trace import law_curve, trace_queries
-from alibi_viz.models import POSITIONS
-from alibi_viz.models.positions import own
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import control, message
@@ -29,13 +26,7 @@ def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
 
 
-@pytest.fixture(autouse=True)
-def _forget_own_methods() -> Iterator[None]:
-    before = set(POSITIONS)
-    yield
-    for name in set(POSITIONS) - before:
-        del POSITIONS[name]
-    own._OWN.clear()
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
 def cells(app: AttentionExplorer, panel: int) -> np.ndarray:

@@ -10,8 +10,7 @@ from ipywidgets import Dropdown
 from torch import Tensor
 
 from alibi_viz import laws
-from alibi_viz.models import POSITIONS, Position
-from alibi_viz.models.positions import own
+from alibi_viz.models import Position
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.bias.test_explorer import read
@@ -28,13 +27,7 @@ def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
 
 
-@pytest.fixture(autouse=True)
-def _forget_own_methods() -> Iterator[None]:
-    before = set(POSITIONS)
-    yield
-    for name in set(POSITIONS) - before:
-        del POSITIONS[name]
-    own._OWN.clear()
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -1,7 +1,6 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from torch import Tensor, nn
 
 from alibi_viz import lab
 from alibi_viz.models import POSITIONS, Position
-from alibi_viz.models.positions import own
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import DEADLINE, control, controls, lanes, message, small
@@ -43,13 +41,7 @@ class Broken(Position):
         raise KeyError("no such table")
 
 
-@pytest.fixture(autouse=True)
-def _forget_own_methods() -> Iterator[None]:
-    before = set(POSITIONS)
-    yield
-    for name in set(POSITIONS) - before:
-        del POSITIONS[name]
-    own._OWN.clear()
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
 def test_function_and_class_are_trained_beside_alibi_and_saved(tmp_path: Path) -> None:
