@@ -25,7 +25,7 @@ PAIRS, STEPS, BATCH = 5, 60, 32
 COMPARE = f"""
 import json, time
 
-from alibi_viz.widgets.core.background import on_one_thread
+from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
 

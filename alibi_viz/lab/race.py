@@ -3,14 +3,18 @@
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from statistics import harmonic_mean
 from typing import Any
+
+import torch
 
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
+from alibi_viz.lab.training import Step, TrainingDiverged, choose_device, make_model, train
+from alibi_viz.lab.turns import take_turns
 from alibi_viz.models import LanguageModel, Method, method_name
 
 __all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
@@ -27,7 +31,7 @@ class Lap:
         step: the last training step of this model.
         scores: None for a training step. For an evaluation, {length: bits per byte}, or for a task {distance:
             accuracy}. Each length is a lap of its own, so that a race can be stopped quickly; the last has all of them.
-        model: the model itself, in its current state.
+        model: the model with the weights it had after this step, until the next lap of this method is asked for.
     """
 
     method: str
@@ -70,6 +74,9 @@ def race(
 ) -> Iterator[Lap]:
     """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
 
+    On a CPU as many models as torch has threads (`torch.get_num_threads` at the call) train at the same time, each on
+    one thread. The laps still come in turn, and the numbers are those of `train` with one thread.
+
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
@@ -98,30 +105,40 @@ def race(
             f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
         )
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
-    models = {name: make_model(name, seed=seed, **sizes) for name in names}
+    device = choose_device()
+    models, shown = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
     streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
     evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
+    threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
 
-    def laps() -> Iterator[Lap]:
-        for _ in range(steps):
-            for (method, model), stream in zip(models.items(), streams, strict=True):
-                try:
-                    step = next(stream)
-                except TrainingDiverged as error:
-                    raise TrainingDiverged(f"{method}: {error}") from None
+    def turns(method: str, stream: Iterator[Step]) -> Iterator[Lap | None]:
+        """The laps of one model, and None after each step and its evaluation."""
+        model = models[method]
+        try:
+            for step in stream:
                 yield Lap(method, step, None, model)
-                if step.index not in evaluated_steps:
-                    continue
                 scores: dict[int, float] = {}
-                for at, score in _evaluate(model, source, lengths, targets):
+                for at, score in _evaluate(model, source, lengths, targets) if step.index in evaluated_steps else ():
                     if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: score}):
                         raise TrainingDiverged(
-                            f"{method}: after step {step.index} of {steps} the loss at length {at} is {score}; "
+                            f"after step {step.index} of {steps} the loss at length {at} is {score}; "
                             f"try a learning rate below {learning_rate:g}"
                         )
                     scores = {**scores, at: score}
                     yield Lap(method, step, scores, model)
+                yield None
+        except TrainingDiverged as error:
+            raise TrainingDiverged(f"{method}: {error}") from None
+
+    def laps() -> Iterator[Lap]:
+        weights = {name: [list(each[name].state_dict().values()) for each in (models, shown)] for name in names}
+        with closing(take_turns(map(turns, models, streams), threads)) as turn_laps:
+            for lap in turn_laps:
+                if lap.scores is None:  # copy the weights, because the model itself may soon be a step ahead
+                    new, old = weights[lap.method]
+                    torch._foreach_copy_(old, new)
+                yield replace(lap, model=shown[lap.method])
 
     return laps()
 

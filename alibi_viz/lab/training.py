@@ -1,8 +1,10 @@
 """Train small models. Training is a generator that yields one record per step; to stop it, stop iterating."""
 
 import math
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +125,8 @@ def train(
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
     model.to(choose_device(device))
-    return _training_steps(model, pairs, steps, learning_rate, seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    return _training_steps(model, pairs, optimizer, steps, seed)
 
 
 def choose_device(device: str = "auto") -> torch.device:
@@ -160,22 +163,23 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
 
 
 def _training_steps(
-    model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], steps: int, learning_rate: float, seed: int
+    model: LanguageModel,
+    pairs: Iterator[tuple[Tensor, Tensor]],
+    optimizer: torch.optim.Optimizer,
+    steps: int,
+    seed: int,
 ) -> Iterator[Step]:
     """Train on pairs of inputs and targets, each [batch, length]."""
-    device = next(model.parameters()).device
-    on_cuda, has_dropout = device.type == "cuda", model.config.dropout > 0
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    device, learning_rate = next(model.parameters()).device, optimizer.defaults["lr"]
+    has_dropout = model.config.dropout > 0
     model.train()
     for index in range(1, steps + 1):
         started = time.perf_counter()
         inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps)
-        bfloat16 = torch.autocast(device.type, torch.bfloat16, enabled=on_cuda)
-        with bfloat16, torch.random.fork_rng([device] if on_cuda else [], enabled=has_dropout):
-            if has_dropout:  # seeded in each step, so that random numbers drawn elsewhere between steps change nothing
-                torch.manual_seed((seed * steps + index) % 2**63)
+        seeded = _random_state((seed * steps + index) % 2**63, device) if has_dropout else nullcontext()
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"), seeded:
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
@@ -188,6 +192,20 @@ def _training_steps(
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         yield Step(index, steps, bits, inputs.numel() / (time.perf_counter() - started))
+
+
+_RANDOM_STATE = threading.Lock()
+
+
+@contextmanager
+def _random_state(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed dropout inside a `with` block, then restore torch's random state, which all threads share.
+
+    Dropout is seeded in each step, so that random numbers drawn elsewhere between steps change nothing.
+    """
+    with _RANDOM_STATE, torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 def _schedule(index: int, steps: int) -> float:

@@ -1,11 +1,14 @@
 """A race: several methods trained side by side, evaluated at checkpoints, and collected on a scoreboard."""
 
 import math
+import threading
 
 import pytest
 import torch
 
 from alibi_viz import lab
+from alibi_viz.lab.turns import on_one_thread
+from alibi_viz.models import Position
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +43,73 @@ def test_scores_equal_loss_by_length(text):
     assert last.scores == lab.loss_by_length(last.model, text, lab.evaluation_lengths(32), targets=1024)
 
 
-def test_race_trains_each_model_as_if_it_were_alone(text):
-    laps = [lap for lap in lab.race(["rotary", "alibi"], text, steps=6, checkpoints=1) if lap.method == "alibi"]
-    alone = lab.make_model("alibi")
-    assert losses_of("alibi", laps) == [step.loss for step in lab.train(alone, text, steps=6)]
-    for name, value in alone.state_dict().items():
-        assert torch.equal(value, laps[-1].model.state_dict()[name])
+@pytest.fixture(params=[1, 2, 4])
+def threads(request):
+    """How many models train at the same time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def trained_alone(method, source, **settings):
+    """An untrained model, and its training by `lab.train` with one thread of torch."""
+    sizes = {"dropout": settings.pop("dropout", 0.0), "vocabulary": source.vocabulary}
+    model = lab.make_model(method, max_length=settings.get("length", 32), **sizes)
+    return model, on_one_thread(lab.train(model, source, **settings))
+
+
+def same_weights(one, other):
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(*pair) for pair in pairs)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}])
+def test_race_trains_each_model_as_if_it_were_alone(text, threads, sizes):
+    methods = ["rotary", "alibi", "kerple-log"]  # the last has learned parameters
+    laps = list(lab.race(methods, text, steps=6, checkpoints=3, targets=512, **sizes))
+    for method in methods:
+        alone, training = trained_alone(method, text, steps=6, **sizes)
+        last = [lap for lap in laps if lap.method == method][-1]
+        assert losses_of(method, laps) == [step.loss for step in training]
+        assert same_weights(last.model, alone)
+        assert last.scores == lab.loss_by_length(alone, text, lab.evaluation_lengths(32), targets=512)
+
+
+def test_models_of_earlier_laps_wait_although_the_next_step_has_begun(text, threads):
+    methods = ["alibi", "none", "rotary"]
+    alone = {method: trained_alone(method, text, steps=4) for method in methods}
+    models = {}
+    for lap in lab.race(methods, text, steps=4, checkpoints=1, lengths=[32], targets=32):
+        models[lap.method] = lap.model
+        if lap.scores is None:
+            next(alone[lap.method][1])
+        assert all(same_weights(model, alone[method][0]) for method, model in models.items())
+
+
+def test_dropout_of_two_models_leaves_the_random_state_unchanged(text, threads):
+    losses = [step.loss for step in trained_alone("alibi", text, steps=3, dropout=0.2)[1]]
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    laps = list(lab.race(["alibi", "none"], text, steps=3, checkpoints=1, lengths=[32], targets=32, dropout=0.2))
+    assert losses_of("alibi", laps) == losses
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_closed_race_leaves_no_thread_and_the_models_at_their_laps(text, threads):
+    laps, last = lab.race(["alibi", "none", "rotary"], text, steps=50, checkpoints=1, targets=512), {}
+    for lap in laps:
+        last[lap.method] = lap
+        if lap.method == "none" and lap.step.index == 3:
+            break
+    laps.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("alibi_viz turns")]
+    assert {method: lap.step.index for method, lap in last.items()} == {"alibi": 3, "none": 3, "rotary": 2}
+    for method, lap in last.items():
+        alone, training = trained_alone(method, text, steps=50)
+        assert lap.step.loss == [next(training).loss for _ in range(lap.step.index)][-1]
+        assert same_weights(lap.model, alone)
 
 
 def test_race_on_a_task_is_scored_by_distance():
@@ -80,12 +144,40 @@ def test_divergence_in_training_names_the_method(text):
         list(lab.race(["none"], text, steps=50, learning_rate=1e30))
 
 
-def test_divergence_in_an_evaluation_names_the_method_and_the_length(text):
-    stream = lab.race(["none", "alibi"], text, steps=2, checkpoints=1, lengths=[32, 64], targets=128)
-    with pytest.raises(lab.TrainingDiverged, match=r"^alibi: after step 2 of 2 the loss at length 32 is nan; try a"):
-        for lap in stream:
-            if lap.method == "alibi" and lap.step.index == 2:
-                lap.model.head.weight.data.fill_(math.nan)
+class NanBeyond32(Position):
+    """No positions, but no numbers either for more than 32 tokens."""
+
+    def embed(self, tokens, start=0):
+        return tokens if tokens.shape[1] <= 32 else tokens * math.nan
+
+
+@pytest.mark.usefixtures("forget_own_methods")
+def test_divergence_in_an_evaluation_names_the_method_and_the_length(text, threads):
+    laps, seen = lab.race(["none", NanBeyond32], text, steps=4, checkpoints=2, lengths=[32, 64], targets=128), []
+    with pytest.raises(lab.TrainingDiverged, match=r"^NanBeyond32: after step 2 of 4 the loss at length 64 is nan"):
+        for lap in laps:
+            seen.append((lap.method, lap.step.index, list(lap.scores or {})))
+    assert seen[-2:] == [("NanBeyond32", 2, []), ("NanBeyond32", 2, [32])]
+    assert max(index for _, index, _ in seen) == 2, "other models may be ahead, their laps are not"
+
+
+@pytest.mark.usefixtures("forget_own_methods")
+def test_error_of_your_own_method_is_raised(text, threads):
+    class Tired(Position):
+        """Fails in training."""
+
+        calls = 0
+
+        def embed(self, tokens, start=0):
+            Tired.calls += tokens.shape[0] == 32
+            if Tired.calls > 3:
+                raise KeyError("after three steps")
+            return tokens
+
+    laps = lab.race(["none", Tired], text, steps=10, checkpoints=1, lengths=[32], targets=32)
+    with pytest.raises(KeyError, match="after three steps"):
+        list(laps)
+    assert next(laps, None) is None
 
 
 def test_learned_positions_beyond_their_table_are_not_divergence(text):

@@ -6,14 +6,13 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-import torch
 from IPython import get_ipython
 
-__all__ = ["Background", "on_one_thread"]
+__all__ = ["Background"]
 
 T = TypeVar("T")
 
@@ -121,20 +120,6 @@ class Background(Future[None], Generic[T]):
                 self._show()
                 after = time.monotonic()
                 due = after + max(self._every, (after - before) / self._share)
-
-
-def on_one_thread(items: Iterable[T]) -> Iterator[T]:
-    """Yield the items while torch is limited to one thread.
-
-    For models this small that costs little on idle cores and is much faster on busy ones, where all threads of a step
-    wait for the slowest. The results also become independent of the number of cores.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield from items
-    finally:
-        torch.set_num_threads(before)
 
 
 _running: "weakref.WeakSet[Background[Any]]" = weakref.WeakSet()

@@ -13,9 +13,10 @@ from alibi_viz import lab
 from alibi_viz.figures import race as picture
 from alibi_viz.figures.panel import MAX_METHODS
 from alibi_viz.lab.questions import QUESTIONS
+from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.background import Background, on_one_thread
+from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.layout import column, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
 from alibi_viz.widgets.race import captions

@@ -1,11 +1,14 @@
 """LengthLab, driven through its traits, its controls and its methods, without a browser."""
 
 import math
+import threading
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from alibi_viz import lab
+from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race.report import TARGETS
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, loss_trace, message, points, small, until
@@ -42,11 +45,33 @@ def test_the_results_are_those_of_lab_race() -> None:
             assert torch.equal(value, app.models[method].state_dict()[name])
 
 
-def test_a_race_leaves_the_number_of_threads_unchanged() -> None:
+def test_models_that_train_at_the_same_time_give_the_results_of_one_after_the_other() -> None:
+    before, apps = torch.get_num_threads(), {}
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        apps[threads] = small(methods=["alibi", "rotary", "none"], seeds=2)
+        apps[threads].train().result(DEADLINE)
+        assert torch.get_num_threads() == threads, "and a race leaves it unchanged"
+    torch.set_num_threads(before)
+    pd.testing.assert_frame_equal(apps[1].results, apps[2].results)
+
+
+def test_stopped_race_has_the_models_of_its_last_steps() -> None:
     before = torch.get_num_threads()
-    app = small()
-    app.train().result(DEADLINE)
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    app = small(methods=["alibi", "rotary", "none"], steps=2000)
+    app.train()
+    torch.set_num_threads(before)
+    until(lambda: len(app.losses.get("none", ())) > 3, "a few steps")
+    app.stop()
+    until(lambda: not app.running, "the end")
+    for method, losses in app.losses.items():
+        model = lab.make_model(method, max_length=8)
+        steps = on_one_thread(lab.train(model, lab.load_text(), length=8, steps=2000))
+        assert [next(steps).loss for _ in losses] == losses
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, app.models[method].state_dict()[name])
+    assert not any(thread.name.startswith("alibi_viz turns") for thread in threading.enumerate())
 
 
 def test_the_figure_shows_the_results() -> None:
