@@ -4,10 +4,11 @@ The functions accept and return plain tensors and modules; none of those librari
 `alibi_viz.attention.flex.alibi_score_mod`.
 """
 
+import copy
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ __all__ = ["flash_attention_slopes", "huggingface_alibi", "pretrained_heads", "p
 
 _LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
 _FAMILIES = ("bloom", "falcon", "mpt")
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def huggingface_alibi(slopes: Tensor, attention_mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -103,7 +105,8 @@ def pretrained_heads(
         with evaluation_mode(base):
             base(input_ids, attention_mask=attention_mask, use_cache=False)
     except _CapturedError as captured:
-        return split_projection(family, attention, captured.output)
+        query, key, _ = split_projection(family, attention, captured.output)
+        return query, key, pretrained_slopes(family, attention).to(query.device)
     finally:
         hook.remove()
     raise RuntimeError(f"layer {layer} of {type(model).__name__} was not run")
@@ -142,16 +145,21 @@ def attention_layers(model: nn.Module) -> tuple[str, list[nn.Module]]:
 
     Raises ValueError for another family, and for a Falcon model without ALiBi.
     """
-    config: Any = getattr(model, "config", None)
-    family = str(getattr(config, "model_type", type(model).__name__))
-    if family not in _FAMILIES:
-        raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
-    if family == "falcon" and not config.alibi:
-        raise ValueError("this falcon model was configured without ALiBi")
+    family = check_alibi(getattr(model, "config", None), type(model).__name__)
     base: Any = getattr(model, "transformer", model)
     if family == "mpt":
         return family, [block.attn for block in base.blocks]
     return family, [block.self_attention for block in base.h]
+
+
+def check_alibi(config: Any, default: str = "") -> str:
+    """The family of a model with this configuration. Raises as `attention_layers`."""
+    family = str(getattr(config, "model_type", default))
+    if family not in _FAMILIES:
+        raise ValueError(f"model must be one of {', '.join(_FAMILIES)}, got {family!r}")
+    if family == "falcon" and not config.alibi:
+        raise ValueError("this falcon model was configured without ALiBi")
+    return family
 
 
 def longest_context(model: nn.Module) -> int | None:
@@ -177,6 +185,12 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+def shared_copy(model: Model) -> Model:
+    """A copy of a model's modules, with the same parameters, buffers and configuration as the original."""
+    shared = (*model.parameters(), *model.buffers(), getattr(model, "config", None))
+    return copy.deepcopy(model, {id(part): part for part in shared})  # deepcopy reuses the objects in its memo
+
+
 def fused_projection(attention: nn.Module) -> nn.Module:
     """The layer of an attention module that projects to queries, keys and values at once."""
     projection: Any = getattr(attention, "Wqkv", None) or attention.query_key_value
@@ -184,19 +198,21 @@ def fused_projection(attention: nn.Module) -> nn.Module:
 
 
 def split_projection(family: str, attention: Any, fused: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and slopes from the output of the fused projection, see `pretrained_heads`."""
+    """Queries, keys and values from the output of the fused projection, [batch, heads, length, head_dim].
+
+    They are scaled for a factor of q . k of 1 / sqrt(head_dim).
+    """
     heads = attention.n_heads if family == "mpt" else attention.num_heads
-    slopes = pretrained_slopes(family, attention).to(fused.device)
     if family == "bloom":
-        query, key, _ = fused.unflatten(-1, (heads, 3, -1)).unbind(3)  # [batch, length, heads, head_dim]
+        query, key, value = fused.unflatten(-1, (heads, 3, -1)).unbind(3)  # [batch, length, heads, head_dim]
     elif family == "mpt":
         fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv) if attention.clip_qkv else fused
-        query, key, _ = fused.unflatten(-1, (3, heads, -1)).unbind(2)
+        query, key, value = fused.unflatten(-1, (3, heads, -1)).unbind(2)
         query = query * (attention.softmax_scale * math.sqrt(attention.head_dim))
     else:
-        query, key, _ = attention._split_heads(fused)
-        key = key.expand(-1, -1, heads, -1)  # multi-query attention has one key head
-    return query.transpose(1, 2), key.transpose(1, 2), slopes
+        query, key, value = attention._split_heads(fused)
+        key, value = (each.expand(-1, -1, heads, -1) for each in (key, value))  # multi-query attention has one
+    return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
 
 
 def pretrained_slopes(family: str, attention: Any) -> Tensor:

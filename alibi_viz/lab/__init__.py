@@ -1,6 +1,5 @@
 """Train small models, evaluate and compare them: text -> batches -> model -> training steps -> results."""
 
-from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.lab.attention_stats import AttentionStats, attention_stats
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
@@ -16,6 +15,7 @@ from alibi_viz.lab.interventions import (
     multiply_slopes,
 )
 from alibi_viz.lab.length_curve import length_curve
+from alibi_viz.lab.model_sources import PretrainedModel
 from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question

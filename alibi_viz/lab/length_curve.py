@@ -21,7 +21,7 @@ from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text
 
-__all__ = ["encode", "evaluated_bytes", "length_curve"]
+__all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve"]
 
 
 def length_curve(
@@ -138,13 +138,18 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     ids = torch.tensor(list(tokenizer(string, add_special_tokens=False)["input_ids"]), dtype=torch.long)
     if not len(ids):
         raise ValueError(f"the tokenizer returned no tokens for {len(data):,} bytes of text: {string[:20]!r}...")
+    check_tokens(model, int(ids.max()))
+    return ids
+
+
+def check_tokens(model: nn.Module, largest: int) -> None:
+    """Raise ValueError if the tokenizer returned a token that a model of transformers doesn't have."""
     embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-    if int(ids.max()) >= embeddings.num_embeddings:
+    if largest >= embeddings.num_embeddings:
         raise ValueError(
-            f"the tokenizer returned token {int(ids.max())}, but the model has {embeddings.num_embeddings} tokens: "
+            f"the tokenizer returned token {largest}, but the model has {embeddings.num_embeddings} tokens: "
             "use the tokenizer of this model"
         )
-    return ids
 
 
 def _label(model: nn.Module) -> str:

@@ -6,7 +6,6 @@
 The changed model is a copy that shares every weight with the original, which stays as it is.
 """
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import attention_layers, evaluation_mode, fused_projection, pretrained_slopes, split_projection
+from alibi_viz.adapters import (
+    attention_layers,
+    evaluation_mode,
+    fused_projection,
+    pretrained_slopes,
+    shared_copy,
+    split_projection,
+)
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.attention_stats import AttentionStats, weight_stats
 
@@ -62,8 +68,7 @@ def change_attention(
         check_positive_integers(window=window)
     elif sinks:
         raise ValueError(f"sinks must be 0 without a window, because every token is visible, got {sinks}")
-    shared = (*model.parameters(), *model.buffers(), getattr(model, "config", None))
-    changed = copy.deepcopy(model, {id(part): part for part in shared})  # deepcopy reuses the objects in its memo
+    changed = shared_copy(model)
     hook = _Change(family, tuple(per_head), slopes, window, sinks)
     for attention in attention_layers(changed)[1]:
         attention.register_forward_pre_hook(hook, with_kwargs=True)

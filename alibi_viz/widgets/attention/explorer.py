@@ -1,50 +1,37 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi, without it, or with another bias."""
 
-import os
+from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
 import torch
-from ipywidgets import IntSlider, Label, Layout, Textarea, VBox, Widget
+from ipywidgets import IntSlider, Layout, Widget
 from torch import Tensor
-from traitlets import HasTraits, validate
+from traitlets import validate
 
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.attention_layout import HEADS, MATRICES
 from alibi_viz.figures.tokens import label
-from alibi_viz.lab.attention_sources import AttentionSource, ByteModel, PretrainedModel, Reading, Words
+from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.law_trace import law_curve, trace_queries
+from alibi_viz.lab.model_sources import ModelSource
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.caption import describe, describe_part
+from alibi_viz.widgets.attention.reader import NotReady, Reader, as_source
+from alibi_viz.widgets.attention.text_box import Line, TextBox
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
 from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, State, short_repr
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["AttentionExplorer"]
 
 MAX_TOKENS = 4096
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
-MAX_CHARACTERS = 50_000
+PATIENCE = 0.3  # seconds that a control waits for a model before it continues in the background
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
-
-
-class Line(State):
-    """A string that is not blank and has at most `MAX_CHARACTERS`.
-
-    Unpaired surrogates are replaced with U+FFFD, because they cannot be sent to a browser.
-    """
-
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str):
-            self.error(obj, value, info="a string")
-        if not value.strip():
-            raise BadValue(f"{self.name} must have at least one word, got {short_repr(value)}")
-        if len(value) > MAX_CHARACTERS:
-            raise BadValue(f"{self.name} must have at most {MAX_CHARACTERS:,} characters, got {len(value):,}")
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class AttentionExplorer(App):
@@ -57,6 +44,9 @@ class AttentionExplorer(App):
             loaded already, give `lab.PretrainedModel(model, tokenizer)`. Any other
             `lab.attention_sources.AttentionSource` is used as it is. Raises TypeError for anything else, and ValueError
             for a model that cannot be loaded or has no ALiBi.
+
+    Each layer of a text is computed once. While a model works, controls stay usable: what they ask for appears when it
+    is ready. In code, setting a trait waits for it. `refresh()` reads again, for a model whose weights have changed.
 
     Traits:
         text: at most 50,000 characters, of which the first 4,096 tokens are read. The matrices show at most 48 tokens:
@@ -86,7 +76,9 @@ class AttentionExplorer(App):
     redraw_to_fit = True  # the height and the number of labels depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self.source = _as_source(source)
+        self.source = as_source(source)
+        self._patience: float | None = None
+        self._pending: NotReady | None = None
         self.contents = self.source.contents
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
@@ -109,7 +101,10 @@ class AttentionExplorer(App):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
-        self._latest: tuple[Any, Reading] | None = None
+        delay = 0.3 if isinstance(self.source, ModelSource) else 0  # seconds without typing before a model runs
+        self._text_box = TextBox(self.text, self._on_text, delay)
+        self.observe(lambda change: self._text_box.show(change.new), names="text")
+        self._reader = Reader(self.source, MAX_TOKENS, self._text_box.show_progress)
         self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
         heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
@@ -117,7 +112,7 @@ class AttentionExplorer(App):
         self._head_slider, self._query_slider = head.children[1], query
         self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
         return [
-            self._text_box(),
+            self._text_box,
             self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits"),
             law_menu(self),
             head,
@@ -127,8 +122,49 @@ class AttentionExplorer(App):
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
         ]
 
+    def refresh(self) -> None:
+        """Read the text again, because the weights of a model may have changed, and draw."""
+        self._reader.forget()
+        super().refresh()
+
+    def attempt(self, action: Callable[[], object]) -> bool:
+        """As in `App`, but if a model needs long to read, do it when the model is ready."""
+
+        def start() -> None:
+            self._patience = PATIENCE
+            try:
+                action()
+            except NotReady as pending:
+                self._continue_later(pending)
+            finally:
+                self._patience = None
+
+        with self._lock:
+            return super().attempt(start)
+
+    def _continue_later(self, pending: NotReady) -> None:
+        """Show what a control has asked for when the model has read it, unless the user has given it up by then."""
+
+        def show() -> None:
+            self.text, self.content = pending.text, pending.content
+
+        def on_done(_: object) -> None:  # on the thread of the model
+            with self._lock:
+                if self._pending is pending:
+                    self._pending = None
+                    self._text_box.show(self.text) if pending.job.stopped else self.attempt(show)
+
+        self._pending = pending
+        pending.job.add_done_callback(on_done)
+
+    def _on_text(self, text: str) -> None:
+        if text != self.text:
+            self.attempt(lambda: setattr(self, "text", text))
+        else:
+            self._pending = None  # the user has changed a text and back before it was read
+
     def draw(self) -> str:
-        reading = self._read()
+        reading = self._reader.read(self.text, self.content, self.num_heads, self._patience)
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -165,15 +201,8 @@ class AttentionExplorer(App):
         self._length = len(reading.tokens)
         self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
         self._query_slider.value = query
-        self._note.value = f"only the first {self._length:,} of {reading.total:,} tokens are used"
-        self._note.layout.display = None if reading.total > self._length else "none"
-
-    def _read(self) -> Reading:
-        """The tokens of the text, read again only if something that they depend on has changed."""
-        asked = (self.text, self.content, self.num_heads)
-        if self._latest is None or self._latest[0] != asked:
-            self._latest = (asked, self.source.read(*asked, MAX_TOKENS))
-        return self._latest[1]
+        is_cut = reading.total > self._length
+        self._text_box.note(f"only the first {self._length:,} of {reading.total:,} tokens are used" * is_cut)
 
     def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
         """The bias shown and the one it is compared with, each with its name; None for no bias."""
@@ -214,36 +243,3 @@ class AttentionExplorer(App):
 
     def _from_slider(self, position: int) -> int | None:
         return None if position == self._length - 1 else position
-
-    def _text_box(self) -> VBox:
-        """A box for the text, read while the user types, and a note below it if the text is too long.
-
-        Unlike other controls, the box keeps a value that the trait rejects, because it may be blank during typing.
-        """
-        box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
-
-        def on_input(change: Any) -> None:
-            if change.new != self.text:
-                self.attempt(lambda: setattr(self, "text", change.new))
-
-        box.add_class("s-text").observe(on_input, names="value")
-        self.observe(lambda change: setattr(box, "value", change.new), names="text")
-        self._note = Label().add_class("s-note")
-        return VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
-
-
-def _as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
-    """The source that the argument `source` of the app stands for."""
-    if source is None:
-        return Words()
-    if isinstance(source, LanguageModel):
-        return ByteModel(source)
-    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
-    if isinstance(source, str):
-        if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
-            raise TypeError(f"source must be {expected}, got {short_repr(source)}; see text=")
-        return PretrainedModel.from_pretrained(source)
-    if not hasattr(source, "read"):
-        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
-        raise TypeError(f"source must be {expected}, got {short_repr(source)}{hint * hasattr(source, 'config')}")
-    return source

@@ -74,7 +74,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         controls = row(*self.controls()).add_class(CONTROLS)
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
-        self.refresh()
+        self._redraw()
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
@@ -100,6 +100,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def refresh(self) -> None:
         """Draw the current state, even if no trait has changed."""
+        self._redraw()
+
+    def _redraw(self) -> None:
         with self._lock:
             self.caption = self.draw()
             self._caption.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
@@ -111,7 +114,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.page_width = width
             self.figure.layout.width = width
             if self.redraw_to_fit:
-                self.refresh()
+                self._redraw()
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""
@@ -222,7 +225,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self._state() == self._drawn:
             return  # several traits were set at once, and the first notification has drawn them all
         try:
-            self.refresh()
+            self._redraw()
         except (TypeError, ValueError) as error:
             for name, value in self._drawn.items():
                 self.set_trait(name, value)

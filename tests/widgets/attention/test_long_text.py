@@ -8,7 +8,8 @@ import pytest
 
 from alibi_viz import alibi_slopes, attention_trace, lab
 from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, WEIGHTS
-from alibi_viz.lab.attention_sources import ByteModel, Reading, Words
+from alibi_viz.lab.attention_sources import Words
+from alibi_viz.lab.model_sources import ByteModel, ModelRun
 from alibi_viz.widgets import AttentionExplorer
 from tests.widgets.race.small_race import control, message
 
@@ -103,20 +104,21 @@ def test_interactions_with_4096_tokens_take_less_than_a_second() -> None:
     assert len(app.figure.to_json()) < 2_000_000, "what a change sends to the browser"
 
 
-def test_text_is_read_once_for_all_queries_and_heads() -> None:
+def test_text_is_read_once_for_all_queries_heads_and_layers() -> None:
     class Counting(ByteModel):
-        reads = 0
+        runs = 0
 
-        def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-            self.reads += 1
-            return super().read(text, content, num_heads, longest)
+        def start(self, text: str, longest: int) -> ModelRun:
+            self.runs += 1
+            return super().start(text, longest)
 
     source = Counting(lab.make_model("alibi"))
     app = AttentionExplorer(source, text=TEXT[:2000])
-    app.query, app.head, app.bias, app.law = 5, 2, False, "power"
-    assert source.reads == 1
-    app.content = "layer 2"
-    assert source.reads == 2
+    app.query, app.head, app.bias, app.law, app.content = 5, 2, False, "power", "layer 2"
+    app.fit(600)
+    assert source.runs == 1
+    app.refresh()
+    assert source.runs == 2
 
 
 def test_part_of_a_long_text_equals_what_the_model_computes() -> None:
