@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.distance import right_aligned
 from alibi_viz.models import LanguageModel, Position, SelfAttention
 from alibi_viz.models.positions.rotary import ScaledRotary
@@ -21,6 +21,7 @@ __all__ = [
     "change_rotary_rule",
     "drop_bias",
     "evaluation_variants",
+    "has_sinks",
     "impose_window",
     "interpolate_slopes",
     "multiply_slopes",
@@ -36,11 +37,14 @@ VARIANTS = {  # of a trained model, in `evaluation_variants`: how it is evaluate
 
 
 class ModifiedPosition(Position):
-    """A position method with its bias multiplied per head, and attention limited to the last `window` keys."""
+    """A position method with its bias multiplied per head, and attention limited to the last `window` keys.
 
-    def __init__(self, original: Position, factors: Tensor | None, window: int | None) -> None:
+    The first `sinks` keys stay visible too, with the bias of the keys before the window.
+    """
+
+    def __init__(self, original: Position, factors: Tensor | None, window: int | None, sinks: int = 0) -> None:
         super().__init__()
-        self.original, self.factors, self.window = original, factors, window
+        self.original, self.factors, self.window, self.sinks = original, factors, window, sinks
         self.max_length, self.is_relative = original.max_length, original.is_relative
         self.reads_input = original.reads_input
 
@@ -64,7 +68,12 @@ class ModifiedPosition(Position):
             queries, keys = right_aligned(query_length, key_length, device=device)
             outside = (queries[:, None] - keys).abs() >= self.window
             bias = torch.zeros(1, *outside.shape, device=device) if bias is None else bias
-            bias = bias.masked_fill(outside, -math.inf)
+            if self.sinks:
+                skipped = (queries[:, None] - self.window - self.sinks + 1).clamp(min=0)
+                nearer = keys + skipped * (keys < self.sinks)  # [query, key]
+                moved = bias.expand(-1, *outside.shape).gather(2, nearer.expand(len(bias), -1, -1))
+                bias = torch.where(bias.isinf() | moved.isinf(), bias, moved)  # hidden keys stay hidden
+            bias = bias.masked_fill(outside & (keys >= self.sinks), -math.inf)
         return bias
 
 
@@ -112,17 +121,42 @@ def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
     return multiply_slopes(model, [float(head is not None and head != other) for other in heads])
 
 
-def impose_window(model: LanguageModel, window: int) -> LanguageModel:
-    """Limit the attention of each query to itself and the `window` - 1 keys before it. Raises ValueError below 1.
+def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> LanguageModel:
+    """Limit the attention of each query to itself and the `window` - 1 keys before it.
 
     With a window of the training length, a method that depends only on distances never sees one that did not occur in
     training. This is the control to compare every method with.
 
+    The first `sinks` tokens can stay visible. As in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453, section 3.2),
+    distances skip the tokens between them and the window. Raises ValueError for a window below 1, and for sinks with a
+    method whose distances are not all in a bias, see `has_sinks`.
+
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
+    >>> lab.impose_window(lab.make_model("alibi"), 2, sinks=1).transformer.position.bias(1, 5)[0]
+    tensor([[-0.5000,    -inf,    -inf, -0.2500,  0.0000]])
     """
     check_positive_integers(window=window)
-    return _with_position(model, lambda position: ModifiedPosition(position, None, window))
+    check_integer("sinks", sinks, 0)
+    if sinks and not has_sinks(model):
+        raise ValueError(
+            f"sinks must be 0 for position method {model.config.position!r}, whose distances are not all in a bias"
+        )
+    return _with_position(model, lambda position: ModifiedPosition(position, None, window, sinks))
+
+
+def has_sinks(model: LanguageModel) -> bool:
+    """Whether `impose_window` can keep the first tokens: positions act only through a bias that doesn't read the input.
+
+    >>> from alibi_viz.lab.interventions import has_sinks
+    >>> [has_sinks(lab.make_model(name)) for name in ("alibi", "none", "rotary", "sinusoidal")]
+    [True, True, False, False]
+    """
+    position = model.transformer.position
+    while isinstance(position, ModifiedPosition):
+        position = position.original
+    rotates = type(position).transform is not Position.transform
+    return position.is_relative and not rotates and not position.reads_input
 
 
 def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) -> LanguageModel:
@@ -159,7 +193,7 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
 
     def scaled(position: Position) -> Position:
         if isinstance(position, ModifiedPosition):  # keeps its window
-            return ModifiedPosition(scaled(position.original), position.factors, position.window)
+            return ModifiedPosition(scaled(position.original), position.factors, position.window, position.sinks)
         return ScaledRotary(head_dim, rule, length)
 
     return _with_position(model, scaled)

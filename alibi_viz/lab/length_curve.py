@@ -18,6 +18,7 @@ from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
+from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text
 
@@ -59,8 +60,8 @@ def length_curve(
             `change_attention` changed.
         batch_tokens: at most this many tokens go through the model at once; at least one window does.
 
-    Returns a table with the columns of `COLUMNS`, one row per length, for the question "same targets": x is the number
-    of tokens, count the number of bytes predicted. `find_question("same targets").panel(table, length)` lays it out.
+    Returns a table with the columns of `COLUMNS`, one row per length, for the question "sliding windows": x is the
+    number of tokens, count the number of bytes predicted. Show it with `widgets.ComparisonExplorer(table)`.
 
     Raises TypeError for a model without token embeddings or a text of another type; ValueError if a number is out of
     range, the text is empty, not UTF-8 or too short, the tokenizer returns no tokens or tokens that the model doesn't
@@ -103,7 +104,7 @@ def length_curve(
         "seed": 0,
         "length": min(lengths) if trained is None else trained,
         "evaluated": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
-        "question": "same targets",
+        "question": SLIDING_WINDOWS.name,
         "unit": "bits per byte",
         "count": len(data) - cut,
         "text": source.fingerprint,

@@ -8,7 +8,7 @@ The changed model is a copy that shares every weight with the original, which st
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -36,6 +36,7 @@ def change_attention(
     """Multiply the slopes of a pretrained model, drop biases, or limit its attention to a window with sinks.
 
     The copy works as the model does: with a padding mask, with a cache while generating, with eager or SDPA attention.
+    A changed model can be changed again: factors multiply, and of two windows the smaller one holds.
 
     Args:
         model: a BLOOM, MPT or Falcon model of the transformers library, with or without its language-modeling head.
@@ -45,9 +46,10 @@ def change_attention(
         sinks: how many tokens at the start stay visible to every query, in addition to the window. As in StreamingLLM
             (Xiao et al. 2023, arXiv 2309.17453, section 3.2), distances skip the tokens between sinks and window.
 
-    Raises ValueError for a model of another family or without ALiBi, one that has been changed already, factors that
-    are negative, not finite or not one per head, a window below 1, and sinks without a window. A changed MPT model
-    raises ValueError for sinks with sequences of different lengths in one batch, because it adds the same bias to all.
+    Raises ValueError for a model of another family or without ALiBi, factors that are negative, not finite or not one
+    per head, a window below 1, sinks without a window, and a second window that is smaller but keeps more sinks, or the
+    other way round. A changed MPT model raises ValueError for sinks with sequences of different lengths in one batch,
+    because it adds the same bias to all.
 
     For example, with a model and a tokenizer of transformers:
 
@@ -55,8 +57,6 @@ def change_attention(
         lab.length_curve(lab.change_attention(model, 0.5), tokenizer, Path("book.txt"), [2048, 4096])
     """
     family, layers = attention_layers(model)
-    if _hooks(layers[0]):
-        raise ValueError("the model has been changed already: pass all changes of the original model in one call")
     slopes = pretrained_slopes(family, layers[0])
     per_head = [float(factors)] * len(slopes) if isinstance(factors, int | float) else [float(f) for f in factors]
     if len(per_head) != len(slopes) or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
@@ -69,16 +69,20 @@ def change_attention(
     elif sinks:
         raise ValueError(f"sinks must be 0 without a window, because every token is visible, got {sinks}")
     changed = shared_copy(model)
-    hook = _Change(family, tuple(per_head), slopes, window, sinks)
+    change = _Change(family, tuple(per_head), slopes, window, sinks)
+    for earlier in _changes(layers[0]):
+        change = earlier.then(change)
     for attention in attention_layers(changed)[1]:
-        attention.register_forward_pre_hook(hook, with_kwargs=True)
+        for key in [key for key, hook in attention._forward_pre_hooks.items() if isinstance(hook, _Change)]:
+            del attention._forward_pre_hooks[key]
+        attention.register_forward_pre_hook(change, with_kwargs=True)
     return changed
 
 
 def describe_change(model: nn.Module) -> str:
     """How `change_attention` changed a model, such as "slopes times 0.5, window of 64"; empty if it didn't."""
-    hooks = [hook for module in model.modules() for hook in _hooks(module)]
-    return str(hooks[0]) if hooks else ""
+    changes = [change for module in model.modules() for change in _changes(module)]
+    return str(changes[0]) if changes else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +131,18 @@ class _Change:
         is_sink = keys < self.sinks
         kept = visible & (is_sink | (queries - keys < self.window))
         return kept, (queries - self.window - self.sinks + 1).clamp(min=0) * (is_sink & kept)
+
+    def then(self, other: "_Change") -> "_Change":
+        """Both changes in one."""
+        factors = tuple(first * second for first, second in zip(self.factors, other.factors, strict=True))
+        first, second = ((math.inf if c.window is None else c.window, c.sinks) for c in (self, other))
+        if (first[0] - second[0]) * (first[1] - second[1]) < 0 and math.isfinite(first[0] + second[0]):
+            raise ValueError(
+                f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
+                f"with one of {other.window} with {other.sinks}: change the original model instead"
+            )
+        narrower = other if second <= first else self
+        return replace(self, factors=factors, window=narrower.window, sinks=narrower.sinks)
 
     def __str__(self) -> str:
         changes = []
@@ -187,7 +203,7 @@ def _total_bias(family: str, attention: nn.Module, kwargs: dict[str, Any], queri
     return mask.float().masked_fill(hidden, -math.inf)
 
 
-def _hooks(module: nn.Module) -> list[_Change]:
+def _changes(module: nn.Module) -> list[_Change]:
     return [hook for hook in module._forward_pre_hooks.values() if isinstance(hook, _Change)]
 
 

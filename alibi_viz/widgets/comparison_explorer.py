@@ -9,7 +9,7 @@ from ipywidgets import Widget
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
 from alibi_viz.lab.interventions import VARIANTS
-from alibi_viz.lab.questions import QUESTIONS, join
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
 from alibi_viz.widgets.core.app import App
@@ -30,11 +30,12 @@ class ComparisonExplorer(App):
     batches. The caption only claims what holds in every seed.
 
     Args:
-        results: a table with the columns of `lab.COLUMNS`, such as `lab.read_results("results")`; by default the
-            published results, with a training length of 64 unless the label says otherwise.
+        results: a table with the columns of `lab.COLUMNS`, such as `lab.read_results("results")` or, for pretrained
+            models, tables of `lab.length_curve` joined with `pandas.concat`; by default the published results, with a
+            training length of 64 unless the label says otherwise.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS` that the results answer.
+        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
         methods: at most seven labels of the table. Those without an answer are left out.
         evaluated: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "pi", "ntk" or "yarn" (for rotary), or "slopes interpolated" (for ALiBi).
@@ -57,9 +58,10 @@ class ComparisonExplorer(App):
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         table = lab.published_results() if results is None else results
-        self.questions = {q.name: q for q in QUESTIONS if q.name in set(table["question"])}
+        questions = (*QUESTIONS, SLIDING_WINDOWS)
+        self.questions = {q.name: q for q in questions if q.name in set(table["question"])}
         if not self.questions:
-            raise ValueError(f"results must answer a question out of {', '.join(q.name for q in QUESTIONS)}")
+            raise ValueError(f"results must answer a question out of {', '.join(q.name for q in questions)}")
         self._table = table[table["question"].isin(list(self.questions))]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))

@@ -169,6 +169,25 @@ def test_a_change_is_described() -> None:
     assert describe_change(both) == "slopes times 2, window of 8, sinks of 4"
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_changed_model_can_be_changed_again(family: str) -> None:
+    model = small_model(family)
+    steps = [{"factors": [1.0, 0.5, 2.0, 1.0]}, {"window": 9, "sinks": 2}, {"factors": 0.5, "window": 5, "sinks": 2}]
+    once = lab.change_attention(model, [0.5, 0.25, 1.0, 0.5], window=5, sinks=2)
+    changed = model
+    for step in steps:
+        changed = lab.change_attention(changed, **step)
+    wider = lab.change_attention(changed, window=20, sinks=3)
+    with torch.no_grad():
+        assert torch.equal(changed(IDS).logits, once(IDS).logits)
+        assert torch.equal(wider(IDS).logits, once(IDS).logits)
+        assert not torch.equal(lab.change_attention(changed, 2)(IDS).logits, once(IDS).logits)
+        assert torch.equal(changed(IDS).logits, once(IDS).logits), "changing a copy leaves it alone"
+    assert describe_change(wider) == "slopes times 0.5, 0.25, 1, 0.5, window of 5, sinks of 2"
+    no_sinks = lab.change_attention(changed, window=4)
+    assert describe_change(no_sinks) == "slopes times 0.5, 0.25, 1, 0.5, window of 4"
+
+
 def test_slopes_of_a_number_of_heads_that_is_not_a_power_of_two() -> None:
     model = small_model("bloom", heads=6)
     steeper = lab.change_attention(model, (alibi_slopes(6) * 2 / alibi_slopes(6)).tolist())
@@ -187,8 +206,8 @@ def test_invalid_models_and_arguments_raise_with_their_name() -> None:
         lab.change_attention(model, sinks=4)
     with pytest.raises(ValueError, match="sinks must be at least 0, got -1"):
         lab.change_attention(model, window=4, sinks=-1)
-    with pytest.raises(ValueError, match="changed already: pass all changes of the original model in one call"):
-        lab.change_attention(lab.change_attention(model, 2), window=4)
+    with pytest.raises(ValueError, match=r"has a window of 8 with 2 sinks already, .* one of 4 with 3: change the"):
+        lab.change_attention(lab.change_attention(model, window=8, sinks=2), window=4, sinks=3)
     gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=100, n_embd=16, n_layer=1, n_head=2))
     with pytest.raises(ValueError, match="model must be one of bloom, falcon, mpt, got 'gpt2'"):
         lab.change_attention(gpt2, 2)

@@ -143,3 +143,40 @@ def test_rule_and_window_give_the_same_model_in_either_order():
     rule_first = impose_window(change_rotary_rule(rotary, "pi"), 4)
     assert torch.equal(logits(window_first), logits(rule_first))
     assert not torch.equal(logits(window_first), logits(impose_window(rotary, 4)))
+
+
+@pytest.mark.parametrize("method", ["alibi", "none", "t5", "kerple-log"])
+def test_sinks_stay_visible_at_the_distance_that_the_tokens_between_them_and_the_window_leave(method):
+    model, window, sinks, length = lab.make_model(method), 5, 2, 20
+    position = model.transformer.position
+    original = position.bias(length, length)
+    original = torch.zeros(1, length, length) if original is None else original
+    bias = impose_window(model, window, sinks).transformer.position.bias(length, length)
+    for query in range(length):
+        for key in range(query + 1):
+            if query - key < window:
+                expected = original[:, query, key]
+            elif key < sinks:  # sinks and window are neighbors: the oldest key of the window has distance window - 1
+                expected = original[:, query, max(key, query - (window + sinks - 1 - key))]
+            else:
+                expected = torch.full_like(original[:, 0, 0], -math.inf)
+            torch.testing.assert_close(bias[:, query, key], expected)
+
+
+def test_sinks_beyond_the_text_change_nothing_and_compose_with_other_changes():
+    model = lab.make_model("alibi")
+    torch.testing.assert_close(logits(impose_window(model, 40, sinks=4)), logits(model))
+    steep = multiply_slopes(impose_window(model, 6, sinks=2), 2)
+    torch.testing.assert_close(logits(steep), logits(impose_window(multiply_slopes(model, 2), 6, sinks=2)))
+    torch.testing.assert_close(logits(impose_window(steep, 9, sinks=2)), logits(steep))
+    torch.testing.assert_close(logits(impose_window(steep, 6)), logits(impose_window(multiply_slopes(model, 2), 6)))
+    half = impose_window(model, 6, sinks=2).transformer.position
+    torch.testing.assert_close(half.bias(3, 20), half.bias(20, 20)[:, -3:])
+
+
+@pytest.mark.parametrize("method", ["rotary", "sinusoidal", "learned"])
+def test_sinks_raise_for_methods_whose_distances_are_not_in_a_bias(method):
+    with pytest.raises(ValueError, match=f"sinks must be 0 for position method '{method}', whose distances are not"):
+        impose_window(lab.make_model(method), 4, sinks=1)
+    with pytest.raises(ValueError, match="sinks must be at least 0, got -1"):
+        impose_window(lab.make_model(), 4, sinks=-1)

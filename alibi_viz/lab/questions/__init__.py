@@ -7,11 +7,13 @@ from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, join, outcome
 from alibi_viz.lab.questions.question import Answer, Question, alibi_marks
 from alibi_viz.lab.questions.retrieval import Retrieval
 from alibi_viz.lab.questions.same_targets import SameTargets
+from alibi_viz.lab.questions.sliding_windows import SlidingWindows
 
 __all__ = [
     "FAILS",
     "HOLDS",
     "QUESTIONS",
+    "SLIDING_WINDOWS",
     "TIE",
     "Answer",
     "Question",
@@ -46,15 +48,16 @@ QUESTIONS: list[Question] = [
         "A cue appears for the second time: does the model recall what followed it the first time?",
     ),
 ]
+SLIDING_WINDOWS = SlidingWindows()  # of pretrained models, which the lab doesn't train
 
 
 def find_question(name: str) -> Question:
-    """The question of that name. Raises ValueError for an unknown name.
+    """The question of that name, also "sliding windows". Raises ValueError for an unknown name.
 
     >>> lab.find_question("gap").unit
     'bits per byte'
     """
-    for question in QUESTIONS:
+    for question in (*QUESTIONS, SLIDING_WINDOWS):
         if question.name == name:
             return question
     raise ValueError(f"question must be one of {', '.join(question.name for question in QUESTIONS)}, got {name!r}")

@@ -88,7 +88,7 @@ class Intervention:
         if not subject.is_rotary and self.rule != "plain":
             reasons.append(f"{subject.name} does not rotate queries and keys, so rotary's rule does not apply")
         if self.sinks and not subject.has_sinks:
-            reasons.append("sinks are for pretrained models, so the first tokens are not kept")
+            reasons.append(f"the positions of {subject.name} are not all in a bias, so the first tokens are not kept")
         elif self.sinks and self.window is None:
             reasons.append("without a window every token is visible, so sinks change nothing")
         return f"{'; '.join(reasons)}.".capitalize() if reasons else ""

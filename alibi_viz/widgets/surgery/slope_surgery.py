@@ -51,7 +51,7 @@ class SlopeSurgery(App):
         factor: multiplies the slopes, 1/16 to 16.
         dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
         window: how many keys a query sees, including itself; None for all.
-        sinks: how many tokens at the start stay visible beside the window, in a model of transformers.
+        sinks: how many tokens at the start stay visible beside the window; not for rotary and sinusoidal.
         rule: "plain", "pi", "ntk" or "yarn", for rotary.
 
     >>> from alibi_viz.widgets import SlopeSurgery
@@ -104,6 +104,11 @@ class SlopeSurgery(App):
         """{length: bits per byte} of the changed model; equal to `before` without a change."""
         return self._after.losses
 
+    def refresh(self) -> None:
+        """Evaluate the model again, because its weights may have changed, and draw."""
+        self._as_trained.clear()
+        super().refresh()
+
     def open_run(self, folder: str | Path) -> None:
         """Open a model that `lab.save_run` saved. Raises BadValue, and changes nothing, if it can't be used."""
         with raising_bad_value():
@@ -117,7 +122,7 @@ class SlopeSurgery(App):
             self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
             try:
                 if self.subject == YOURS:
-                    self.refresh()
+                    self._redraw()
                 else:
                     self.subject = YOURS
             except (TypeError, ValueError):

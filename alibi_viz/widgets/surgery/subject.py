@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,9 +13,10 @@ from torch import nn
 
 from alibi_viz import lab
 from alibi_viz.adapters import attention_layers, longest_context, pretrained_slopes
+from alibi_viz.lab.interventions import has_sinks
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.lab.pretrained import pretrained_stats
-from alibi_viz.lab.questions import find_question, main_question
+from alibi_viz.lab.questions import SLIDING_WINDOWS, main_question
 from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Curves, Panel
 
@@ -77,7 +78,7 @@ class TrainedHere:
         self.num_heads = model.config.num_heads
         self.has_bias = model.transformer.position.has_bias
         self.is_rotary = model.config.position == "rotary"
-        self.has_sinks = False
+        self.has_sinks = has_sinks(model)
 
     def change(self, factors: Sequence[float], window: int | None, sinks: int, rule: str) -> nn.Module:
         model = self.model
@@ -85,7 +86,7 @@ class TrainedHere:
             model = lab.change_rotary_rule(model, rule, self.length)
         if self.has_bias:
             model = lab.multiply_slopes(model, factors)
-        return model if window is None else lab.impose_window(model, window)
+        return model if window is None else lab.impose_window(model, window, sinks if self.has_sinks else 0)
 
     def evaluate(self, model: nn.Module | None = None) -> Evaluation:
         model = self.model if model is None else model
@@ -148,6 +149,4 @@ class Pretrained:
         return Evaluation(losses, int(table["count"].iloc[0]), window, stats.distance.numpy(), beyond)
 
     def panel(self, curves: Mapping[str, Curves], lengths: Sequence[int]) -> Panel:
-        panel = find_question("same targets").layout(curves, self.length, lengths, {})
-        hover = panel.hover.replace("bytes", "tokens", 1)
-        return replace(panel, x_title="length of the sliding windows, tokens", hover=hover)
+        return SLIDING_WINDOWS.layout(curves, self.length, lengths, {})

@@ -73,8 +73,10 @@ def test_controls_that_do_not_apply_are_disabled_and_named(app: SlopeSurgery) ->
     assert "without a window every token is visible, so sinks change nothing" in app.caption
     assert app.after == app.before
     app.subject = "alibi"
+    assert not control(app, "s-sinks").disabled
+    app.subject = "rotary"
     assert control(app, "s-sinks").disabled
-    assert "sinks are for pretrained models, so the first tokens are not kept" in app.caption.lower()
+    assert "the positions of rotary are not all in a bias, so the first tokens are not kept" in app.caption
     app.subject = "yours"
 
 
@@ -131,5 +133,7 @@ def test_curves_of_models_are_compared_in_comparison_explorer(trained_bloom: Any
     models = [trained_bloom, lab.change_attention(trained_bloom, 0)]
     table = pd.concat([lab.length_curve(model, ByteTokenizer(), TEXT, [32, 64], targets=200) for model in models])
     app = ComparisonExplorer(table)
-    assert (app.question, app.methods) == ("same targets", ("bloom", "bloom, bias dropped"))
+    assert (app.question, app.methods) == ("sliding windows", ("bloom", "bloom, bias dropped"))
     assert "bloom, bias dropped" in app.caption
+    assert app.figure.layout.xaxis2.title.text == "length of the sliding windows, tokens"
+    assert "bytes of context" not in app.figure.to_json() + app.caption

@@ -219,3 +219,26 @@ def test_the_rotary_rule_uses_the_training_length() -> None:
 def test_a_length_that_is_not_an_integer_is_named() -> None:
     with pytest.raises(BadValue, match=r"length must be an integer of at least 1, .*, got '8'"):
         SlopeSurgery(lab.make_model("learned", max_length=16), length="8")
+
+
+def test_sinks_beside_a_window_of_a_byte_model(app: SlopeSurgery) -> None:
+    app.window, app.sinks = 16, 4
+    assert "a window of 16 keys and the first 4 imposed" in app.caption
+    saved = lab.published_model("alibi")
+    changed = lab.impose_window(saved.model, 16, sinks=4)
+    lengths = lab.evaluation_lengths(saved.settings["length"])
+    expected = lab.loss_by_length(changed, lab.load_text(), lengths, targets=2048)
+    assert app.after == pytest.approx(expected)
+    app.sinks = 0
+    assert app.after != pytest.approx(expected)
+
+
+def test_refresh_evaluates_a_model_whose_weights_have_changed() -> None:
+    model = lab.make_model("alibi")
+    app = SlopeSurgery(model, length=8, lengths=[8])
+    before = app.before[8]
+    model.head.weight.data.mul_(3)
+    app.fit(700)
+    assert app.before[8] == before
+    app.refresh()
+    assert app.before[8] != before
