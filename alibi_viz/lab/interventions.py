@@ -19,6 +19,7 @@ from alibi_viz.models.positions.rotary import ScaledRotary
 __all__ = [
     "VARIANTS",
     "change_rotary_rule",
+    "combine_windows",
     "drop_bias",
     "evaluation_variants",
     "has_sinks",
@@ -71,10 +72,34 @@ class ModifiedPosition(Position):
             if self.sinks:
                 skipped = (queries[:, None] - self.window - self.sinks + 1).clamp(min=0)
                 nearer = keys + skipped * (keys < self.sinks)  # [query, key]
-                moved = bias.expand(-1, *outside.shape).gather(2, nearer.expand(len(bias), -1, -1))
-                bias = torch.where(bias.isinf() | moved.isinf(), bias, moved)  # hidden keys stay hidden
+                bias = bias.expand(-1, *outside.shape).gather(2, nearer.expand(len(bias), -1, -1))
             bias = bias.masked_fill(outside & (keys >= self.sinks), -math.inf)
         return bias
+
+
+def _modified(position: Position, factors: Tensor | None, window: int | None, sinks: int = 0) -> Position:
+    """A modified position method; changes of one that is modified already are combined."""
+    if type(position) is ModifiedPosition:
+        if position.factors is not None:
+            factors = position.factors if factors is None else position.factors * factors
+        window, sinks = combine_windows((position.window, position.sinks), (window, sinks))
+        position = position.original
+    return ModifiedPosition(position, factors, window, sinks)
+
+
+def combine_windows(first: tuple[int | None, int], second: tuple[int | None, int]) -> tuple[int | None, int]:
+    """The window and the sinks that are left when two windows, each with its sinks, are imposed; None for no window.
+
+    Raises ValueError if the keys that both leave visible are not a window with sinks.
+    """
+    if first[0] is None or second[0] is None:
+        return second if first[0] is None else first
+    if (first[0] - second[0]) * (first[1] - second[1]) < 0:
+        raise ValueError(
+            f"the model has a window of {first[0]} with {first[1]} sinks already, which cannot be combined with one of "
+            f"{second[0]} with {second[1]}: change the original model instead"
+        )
+    return min(first[0], second[0]), min(first[1], second[1])
 
 
 class InterpolatedSlopes(ModifiedPosition):
@@ -103,7 +128,7 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
         raise ValueError(f"factors must be a number of at least 0, or one for each of {heads} heads, got {factors!r}")
     if not model.transformer.position.has_bias:
         raise ValueError(f"position method {model.config.position!r} has no bias to multiply")
-    return _with_position(model, lambda position: ModifiedPosition(position, torch.tensor(per_head), None))
+    return _with_position(model, lambda position: _modified(position, torch.tensor(per_head), None))
 
 
 def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
@@ -128,8 +153,8 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
     training. This is the control to compare every method with.
 
     The first `sinks` tokens can stay visible. As in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453, section 3.2),
-    distances skip the tokens between them and the window. Raises ValueError for a window below 1, and for sinks with a
-    method whose distances are not all in a bias, see `has_sinks`.
+    distances skip the tokens between them and the window. Raises ValueError for a window below 1, for sinks with a
+    method whose distances are not all in a bias, see `has_sinks`, and as `combine_windows` for a second window.
 
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
@@ -142,7 +167,7 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
         raise ValueError(
             f"sinks must be 0 for position method {model.config.position!r}, whose distances are not all in a bias"
         )
-    return _with_position(model, lambda position: ModifiedPosition(position, None, window, sinks))
+    return _with_position(model, lambda position: _modified(position, None, window, sinks))
 
 
 def has_sinks(model: LanguageModel) -> bool:

@@ -24,6 +24,7 @@ from alibi_viz.adapters import (
 )
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.attention_stats import AttentionStats, weight_stats
+from alibi_viz.lab.interventions import combine_windows
 
 __all__ = ["change_attention", "describe_change", "pretrained_stats"]
 
@@ -135,14 +136,8 @@ class _Change:
     def then(self, other: "_Change") -> "_Change":
         """Both changes in one."""
         factors = tuple(first * second for first, second in zip(self.factors, other.factors, strict=True))
-        first, second = ((math.inf if c.window is None else c.window, c.sinks) for c in (self, other))
-        if (first[0] - second[0]) * (first[1] - second[1]) < 0 and math.isfinite(first[0] + second[0]):
-            raise ValueError(
-                f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
-                f"with one of {other.window} with {other.sinks}: change the original model instead"
-            )
-        narrower = other if second <= first else self
-        return replace(self, factors=factors, window=narrower.window, sinks=narrower.sinks)
+        window, sinks = combine_windows((self.window, self.sinks), (other.window, other.sinks))
+        return replace(self, factors=factors, window=window, sinks=sinks)
 
     def __str__(self) -> str:
         changes = []

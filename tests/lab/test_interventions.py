@@ -180,3 +180,5 @@ def test_sinks_raise_for_methods_whose_distances_are_not_in_a_bias(method):
         impose_window(lab.make_model(method), 4, sinks=1)
     with pytest.raises(ValueError, match="sinks must be at least 0, got -1"):
         impose_window(lab.make_model(), 4, sinks=-1)
+    with pytest.raises(ValueError, match="the model has a window of 4 with 0 sinks already, which cannot be combined"):
+        impose_window(impose_window(lab.make_model(), 4), 2, sinks=1)
