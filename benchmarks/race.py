@@ -1,8 +1,11 @@
 """Measure the live race of LengthLab, in JupyterLab in headless Chromium.
 
 It measures the time until the page shows that sinusoidal needs at least half a bit more than ALiBi at four times the
-training length, until the default race ends, and until the app answers Stop. The slowdown by the app is
-measured by running the same race as a plain generator and in the app, alternately, in the same kernel.
+training length, until the default race ends, and until the app answers Stop; and the time from a key press on a slider
+of another app to its new picture, with and without a race in the same kernel.
+
+Races of one seed and of three are run alternately in the same kernel: as a plain loop that trains and tests one model
+after the other on one thread, as a plain generator that trains two at the same time, and in the app.
 """
 
 import json
@@ -12,6 +15,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from benchmarks.row import Row
+from benchmarks.ui_latency import drag
 from tests.browser import chromium, jupyter
 from tests.browser.notebook_page import SECOND, NotebookPage
 
@@ -21,19 +25,36 @@ HALF_A_BIT = """() => {
     return words && Number(words[1]) >= 0.5;
 }"""
 APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
-PAIRS, STEPS, BATCH = 5, 60, 32
+OTHER_APP = "widgets.BiasExplorer(num_heads=8, length=64)"
+TURNS = 4  # of the slider, five steps each
+ROUNDS, CHECKPOINTS, STEPS, BATCH = 3, 10, 100, 32
 COMPARE = f"""
 import json, time
 
+from alibi_viz import lab
 from alibi_viz.lab.turns import on_one_thread
-from alibi_viz.widgets.race.report import RaceReport
+from alibi_viz.widgets.race.report import TARGETS, RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
 
 app.steps = {STEPS}
-settings = RaceSettings("text", app.methods, app.length, app.steps, app.seed, app.seeds, app.learning_rate)
+
+def one_by_one():
+    text = lab.load_text()
+    for seed in range(app.seeds):
+        models = [lab.make_model(method, seed=seed, max_length=app.length) for method in app.methods]
+        streams = [lab.train(model, text, steps=app.steps, seed=seed) for model in models]
+        for step in range(1, app.steps + 1):
+            for model, stream in zip(models, streams):
+                yield next(stream)
+                if step % (app.steps // {CHECKPOINTS}) == 0:
+                    lab.loss_by_length(model, text, lab.evaluation_lengths(app.length), targets=TARGETS)
+
+def before():
+    for _ in on_one_thread(one_by_one()):
+        pass
 
 def plain():
-    for lap in on_one_thread(RaceReport(settings).start()):
+    for _ in RaceReport(RaceSettings("text", *map(app.trait_values().get, TRAITS))).start():
         pass
 
 def in_app():
@@ -46,14 +67,14 @@ def seconds(race):
     time.sleep(0.5)  # let the page catch up
     return taken
 
-pairs = []
-for number in range({PAIRS}):
-    order = [plain, in_app] if number % 2 else [in_app, plain]
-    taken = {{race: seconds(race) for race in order}}
-    pairs.append((taken[plain], taken[in_app]))
+TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
+rounds = []
+for seeds in [1] * {ROUNDS} + [3]:
+    app.seeds = seeds
+    rounds.append([seeds, *map(seconds, (before, plain, in_app))])
 tokens = len(app.methods) * app.steps * {BATCH} * app.length
-with open("pairs.json", "w") as file:
-    json.dump([tokens, pairs], file)
+with open("rounds.json", "w") as file:
+    json.dump([tokens, rounds], file)
 """
 
 
@@ -62,33 +83,59 @@ def main() -> list[Row]:
         page.open("race")
         page.run_all()
         time.sleep(REACTION_TIME)
+        idle = move_slider(page, TURNS)
         first_gap, pressed = train(page)
         page.wait_for_caption("Trained 300 steps", timeout=300)
         whole = time.monotonic() - pressed
         second_gap, _ = train(page)
         stop = stop_seconds(page)
+        page.app().locator(".s-train").click()
+        page.wait_for_caption("last tested after step")
+        busy = move_slider(page, TURNS)
         page.server.stop_kernels()
         page.open("compare")
         page.run_all(timeout=600)
-        tokens, pairs = json.loads((page.server.folder / "pairs.json").read_text())
-    clock, cpu = (median(in_app[kind] / plain[kind] for plain, in_app in pairs) for kind in (0, 1))
-    speed = median(tokens / in_app[0] for _, in_app in pairs)
+        tokens, rounds = json.loads((page.server.folder / "rounds.json").read_text())
+    one_seed = [races for seeds, *races in rounds if seeds == 1]
+    three_seeds = [races for seeds, *races in rounds if seeds == 3]
+    one_by_one = "x one model after the other"
     return [
         reported("Train to a gap of half a bit at 4L, first race in a new kernel", first_gap, "s"),
         reported("the same, second race", second_gap, "s"),
         reported("the default race, from Train to its end", whole, "s"),
         reported("Stop to its answer on the page", stop, "s"),
-        reported("training in the app, evaluations included", speed, "tokens/s"),
-        Row(name="a race in the app", figure=clock, target=1.05, unit="x plain race"),
-        Row(name="a race in the app, CPU time of the kernel", figure=cpu, target=1.05, unit="x plain race"),
+        reported("slider of another app to paint, no race", median(idle), "ms"),
+        reported("slider of another app to paint, during a race", median(busy), "ms"),
+        reported("the same, the slowest", max(busy), "ms"),
+        reported(
+            "training in the app, evaluations included", median(tokens / races[2][0] for races in one_seed), "tokens/s"
+        ),
+        Row(name="a race in the app", figure=ratio(one_seed, 2, 0), target=0.65, unit=one_by_one),
+        Row(name="a race of three seeds in the app", figure=ratio(three_seeds, 2, 0), target=0.65, unit=one_by_one),
+        Row(name="a plain race", figure=ratio(one_seed, 1, 0), target=None, unit=one_by_one),
+        Row(name="a race in the app", figure=ratio(one_seed, 2, 1), target=1.05, unit="x plain race"),
+        Row(
+            name="a race in the app, CPU time", figure=ratio(one_seed, 2, 1, clock=1), target=1.05, unit="x plain race"
+        ),
     ]
+
+
+def ratio(rounds: list[list[list[float]]], race: int, baseline: int, *, clock: int = 0) -> float:
+    """How long a race takes relative to another of the same round: the median."""
+    return median(races[race][clock] / races[baseline][clock] for races in rounds)
+
+
+def move_slider(page: NotebookPage, turns: int) -> list[float]:
+    """Milliseconds from a key press on a slider of the second app to its new picture and caption."""
+    page.app(1).locator(".imagelayer image").first.wait_for()
+    return [taken for _ in range(turns) for taken in drag(page.page, ".alibi-app:has(.s-heads)", "s-length")]
 
 
 @contextmanager
 def lab_page() -> Iterator[NotebookPage]:
     """A browser page on a JupyterLab that has the notebooks "race" and "compare"."""
     with jupyter.serve() as server, chromium.launch() as browser:
-        server.write("race", APP)
+        server.write("race", APP, OTHER_APP)
         server.write("compare", APP, COMPARE)
         yield NotebookPage(browser.new_context(viewport={"width": 1280, "height": 900}).new_page(), server)
 
