@@ -176,4 +176,4 @@ def _law_matrices(curve: Tensor) -> Floats:
 
 
 def _head_name(head: int | None) -> str:
-    return f"head {head}" if head else "all heads"
+    return str(head) if head else "all"

@@ -82,24 +82,24 @@ def test_enlarged_head_is_shown_alone_with_a_hover_text_for_every_cell():
 def test_head_menu_enlarges_a_head_and_shows_all_again():
     app = BiasExplorer(num_heads=3, length=5)
     menu = control(app, Dropdown, "s-head")
-    assert [label for label, _ in menu.options] == ["all heads", "head 1", "head 2", "head 3"]
-    assert menu.label == "all heads"
-    menu.label = "head 2"
+    assert [label for label, _ in menu.options] == ["all", "1", "2", "3"]
+    assert menu.label == "all"
+    menu.label = "2"
     assert app.head == 2
-    menu.label = "all heads"
+    menu.label = "all"
     assert app.head is None
-    assert menu.label == "all heads"  # not a blank
+    assert menu.label == "all"  # not a blank
 
 
 def test_enlarged_head_stays_with_more_heads_and_ends_when_it_is_removed():
     app = BiasExplorer(num_heads=3, length=5, head=2)
     menu = control(app, Dropdown, "s-head")
     app.num_heads = 12
-    assert (app.head, menu.label, len(menu.options)) == (2, "head 2", 13)
+    assert (app.head, menu.label, len(menu.options)) == (2, "2", 13)
     app.num_heads = 2
-    assert (app.head, menu.label) == (2, "head 2")
+    assert (app.head, menu.label) == (2, "2")
     app.num_heads = 1
-    assert (app.head, menu.label, len(menu.options)) == (None, "all heads", 2)
+    assert (app.head, menu.label, len(menu.options)) == (None, "all", 2)
     assert set(read(app)) == {(1, query, key) for query in range(5) for key in range(5)}
 
 
