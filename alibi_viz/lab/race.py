@@ -31,7 +31,7 @@ class Lap:
         step: the last training step of this model.
         scores: None for a training step. For an evaluation, {length: bits per byte}, or for a task {distance:
             accuracy}. Each length is a lap of its own, so that a race can be stopped quickly; the last has all of them.
-        model: the model with the weights it had after this step, until the next lap of this method is asked for.
+        model: a copy of the model with the weights after this step. All laps of a method share it: the next updates it.
     """
 
     method: str
