@@ -89,7 +89,7 @@ class AttentionReader:
     def output(
         self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """The output for one-hot values, float64 [3, heads, query, key]: the attention weights, in equal sequences.
+        """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
 
         Args:
             probe: the sizes.
@@ -104,7 +104,8 @@ class AttentionReader:
         one_hot = torch.eye(-(-key_length // self.head_dim) * self.head_dim)[:key_length]
         inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
         outputs = [
-            self(*inputs, block.expand(_BATCH, heads, -1, -1), mask) for block in one_hot.split(self.head_dim, dim=-1)
+            self(*inputs, block.expand(_BATCH, heads, -1, -1), mask).float()
+            for block in one_hot.split(self.head_dim, dim=-1)
         ]
         return torch.cat(outputs, dim=-1)[..., :key_length]
 
@@ -118,7 +119,7 @@ class AttentionReader:
     def observe(self, probe: Probe) -> Observation:
         """The weights at equal content. Raises Unusable if they cannot be read, or differ within a batch."""
         weights = self.weights(probe)
-        difference = float((weights - weights[0]).abs().max())
+        difference = max(float((other - weights[0]).abs().max()) for other in weights)
         if difference > self.precision.absolute:
             raise Unusable("batch rows mixed", f"{probe}: equal sequences differ by {difference:.3g}")
         return Observation(probe, weights[0].clamp(min=0).log(), self.read_dtype, self.precision.floor)

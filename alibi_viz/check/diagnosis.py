@@ -5,7 +5,7 @@ after the query are visible. Every combination of the last two is tried, simples
 observations; then the fitted slopes are named.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from alibi_viz.check.call import try_each
 from alibi_viz.check.naming import Content, Slopes, Tolerance, name_slopes
 from alibi_viz.check.observation import SHORT, Observation, Probe, precision
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import ROUNDINGS, correct_bias, rounded_bias, rules
+from alibi_viz.check.rules import ROUNDINGS, Rounding, Rule, correct_bias, rules
 
 __all__ = ["Diagnosis", "Expectation", "diagnose", "observe_all"]
 
@@ -70,21 +70,23 @@ def observe_all(
 
 def diagnose(observations: Sequence[Observation], expected: Expectation) -> Diagnosis:
     """Name the faults behind the observations, which come from calls of one function."""
-    if all(observation.agrees(expected.bias(observation.probe)) for observation in observations):
+    wrong = [observation for observation in observations if not observation.agrees(expected.bias(observation.probe))]
+    if not wrong:
         return Diagnosis([], None)
-    comparison = _worst(observations, expected)
-    joint = _explain(observations, expected)
+    comparison = _worst(wrong, expected)
+    joint = _explain(observations, expected, str(comparison))
     if joint is not None:
         return Diagnosis(joint, comparison)
     # No single rule explains all calls: explain each by itself, and say for which sizes each fault appears.
     places: dict[str, list[Probe]] = {}
     evidence: dict[str, str] = {}
-    for observation in observations:
-        found = _explain([observation], expected)
+    for observation in wrong:
+        difference = str(comparison if [observation] == wrong else _worst([observation], expected))
+        found = _explain([observation], expected, difference)
         if found is None:
             is_long = observation.probe.key_length > SHORT
             fault = "length cap" if is_long and not places else "unknown fault"
-            found = [Finding(fault, str(_worst([observation], expected)))]
+            found = [Finding(fault, difference)]
         for finding in found:
             places.setdefault(finding.name, []).append(observation.probe)
             evidence.setdefault(finding.name, finding.evidence)
@@ -95,18 +97,14 @@ def diagnose(observations: Sequence[Observation], expected: Expectation) -> Diag
     return Diagnosis(findings, comparison)
 
 
-def _explain(observations: Sequence[Observation], expected: Expectation) -> list[Finding] | None:
-    """The fewest faults that reproduce all observations, or None."""
-    if all(observation.agrees(expected.bias(observation.probe)) for observation in observations):
-        return []
-    evidence = str(_worst(observations, expected))
+def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
+    """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
     cap = _cap(observations)
     window = _window(observations)
     explanations = []
     for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
-        calls = list(zip(observations, candidates, strict=True))
-        slopes = _fit([(o, rule.bias(torch.ones(o.probe.num_heads))) for o, rule in calls])
-        if all(o.agrees(rule.bias(slopes[o.probe.num_heads])) for o, rule in calls):
+        slopes = _fit(observations, candidates)
+        if _agree(observations, candidates, slopes):
             faults = [Finding(fault, evidence) for fault in candidates[0].faults]
             explanations.append(expected.name(slopes, observations[0].dtype) + faults)
             if len(explanations[-1]) == 1:
@@ -135,20 +133,36 @@ def _explain_by_rounding(
 ) -> list[Finding] | None:
     """The same for positions, or slopes times positions, that were rounded to half precision."""
     for dtype, form in ROUNDINGS:
-        calls = [(o, rounded_bias(o.probe, expected.slopes, expected.causal, dtype, form)) for o in observations]
-        factors = {heads: factor.mean() for heads, factor in _fit(calls).items()}
-        if all(o.agrees(bias * factors[o.probe.num_heads]) for o, bias in calls):
+        roundings = [
+            Rounding(o.probe, expected.slopes(o.probe.num_heads), expected.causal, dtype, form) for o in observations
+        ]
+        fitted = _fit(observations, roundings)
+        factors = {heads: factor.mean().expand(heads) for heads, factor in fitted.items()}
+        if _agree(observations, roundings, factors):
             slopes = {heads: factor * expected.slopes(heads) for heads, factor in factors.items()}
             return [*expected.name(slopes, dtype), Finding("colliding positions", evidence)]
     return None
 
 
-def _fit(calls: Sequence[tuple[Observation, Tensor]]) -> dict[int, Tensor]:
+def _agree(
+    observations: Sequence[Observation], candidates: Sequence[Rule | Rounding], slopes: Mapping[int, Tensor]
+) -> bool:
+    """Whether all observed weights are those of the candidates' biases. Some rows are compared first, to save time."""
+    return all(
+        o.agrees(candidate.bias(slopes[o.probe.num_heads], rows), rows)
+        for all_rows in (False, True)
+        for o, candidate in zip(observations, candidates, strict=True)
+        for rows in [slice(None) if all_rows else o.some_rows]
+    )
+
+
+def _fit(observations: Sequence[Observation], candidates: Sequence[Rule | Rounding]) -> dict[int, Tensor]:
     """For every head count, the factors [heads] of the biases that fit the last query best, by least squares."""
     numerators: dict[int, Tensor] = {}
     denominators: dict[int, Tensor] = {}
-    for observation, bias in calls:
-        y, x = observation.log_weights[:, -1], bias[:, -1]  # [heads, key]
+    for observation, candidate in zip(observations, candidates, strict=True):
+        unit = torch.ones(observation.probe.num_heads)
+        y, x = observation.log_weights[:, -1], candidate.bias(unit, [-1])[:, 0]  # [heads, key]
         readable = (y > observation.floor) & x.isfinite()
         count = readable.sum(-1, keepdim=True).clamp(min=1)
         x, y = (v.where(readable, 0.0) for v in (x, y))

@@ -11,8 +11,9 @@ from torch import Tensor
 from alibi_viz.check.naming import Slopes
 from alibi_viz.check.observation import Probe
 
-__all__ = ["ROUNDINGS", "Rule", "correct_bias", "rounded_bias", "rules"]
+__all__ = ["ROUNDINGS", "Rounding", "Rule", "correct_bias", "rules"]
 
+Rows = slice | list[int]
 _HALF = (torch.bfloat16, torch.float16)
 ROUNDINGS = [(dtype, form) for dtype in _HALF for form in ("product", "factors", "from the end", "positions")]
 
@@ -24,9 +25,9 @@ class Rule(NamedTuple):
     distance: Tensor  # float64 [query, key]
     visible: Tensor  # bool [query, key]
 
-    def bias(self, slopes: Tensor) -> Tensor:
-        """The bias for slopes [heads], float64 [heads, query, key]."""
-        return (-slopes.double()[:, None, None] * self.distance).masked_fill(~self.visible, -math.inf)
+    def bias(self, slopes: Tensor, rows: Rows = slice(None)) -> Tensor:
+        """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
+        return (-slopes.double()[:, None, None] * self.distance[rows]).masked_fill(~self.visible[rows], -math.inf)
 
 
 def correct_bias(probe: Probe, reference: Slopes, causal: bool) -> Tensor:
@@ -71,16 +72,25 @@ def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None
     yield from sorted(combinations, key=lambda rule: len(rule.faults))
 
 
-def rounded_bias(probe: Probe, reference: Slopes, causal: bool, dtype: torch.dtype, form: str) -> Tensor:
-    """A bias with positions, or slope times position, rounded to `dtype`: float64 [heads, query, key]."""
-    slopes = reference(probe.num_heads)[:, None, None]
-    query = torch.arange(probe.key_length - probe.query_length, probe.key_length)[:, None]
-    key = torch.arange(probe.key_length)
-    if form == "positions":
-        bias = slopes * (key.to(dtype).double() - query.to(dtype).double())
-    elif form == "factors":
-        bias = (slopes.to(dtype) * key.to(dtype)).double()
-    else:
-        bias = (slopes * (key - (probe.key_length - 1 if form == "from the end" else 0))).to(dtype).double()
-    bias = bias.expand(*probe)
-    return bias.masked_fill(key > query, -math.inf) if causal else bias
+class Rounding(NamedTuple):
+    """A bias with positions, or slope times position, rounded to `dtype`; `form` is one of those in `ROUNDINGS`."""
+
+    probe: Probe
+    slopes: Tensor  # [heads]
+    causal: bool
+    dtype: torch.dtype
+    form: str
+
+    def bias(self, factors: Tensor, rows: Rows = slice(None)) -> Tensor:
+        """The bias times factors [heads], in these rows: float64 [heads, rows, key]."""
+        slopes, dtype, key_length = self.slopes[:, None, None], self.dtype, self.probe.key_length
+        query = torch.arange(key_length - self.probe.query_length, key_length)[rows, None]
+        key = torch.arange(key_length)
+        if self.form == "positions":
+            bias = slopes * (key.to(dtype).double() - query.to(dtype).double())
+        elif self.form == "factors":
+            bias = (slopes.to(dtype) * key.to(dtype)).double()
+        else:
+            bias = (slopes * (key - (key_length - 1 if self.form == "from the end" else 0))).to(dtype).double()
+        bias = factors.double()[:, None, None] * bias.expand(-1, len(query), -1)
+        return bias.masked_fill(key > query, -math.inf) if self.causal else bias

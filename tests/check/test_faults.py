@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, check, gallery
+from alibi_viz.check.observation import Observation
 from tests.check.faulty import (
     Nothing,
     aligned_with_the_first_keys,
@@ -195,3 +196,20 @@ def test_report_in_a_notebook_has_the_text_and_pictures() -> None:
     assert "<b>sign reversed:</b>" in html
     assert html.count("<img") == 3
     assert "<img" not in check.slopes(alibi_slopes)._repr_html_()
+
+
+def test_an_unknown_fault_is_diagnosed_without_comparing_every_row_with_every_rule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[int] = []
+    agrees = Observation.agrees
+
+    def count(observation: Observation, bias: Tensor, *rows: Any) -> bool:
+        compared.append(bias.numel())
+        return agrees(observation, bias, *rows)
+
+    monkeypatch.setattr(Observation, "agrees", count)
+    power = bias_of(alibi_slopes)
+    report = check.bias(lambda h, q, k: -(power(h, q, k).abs() ** 1.3), num_heads=[32], length=256)
+    assert names(report) == {"unknown fault"}
+    assert sum(compared) < 8 * 32 * 256**2, "all rules times all rows would be 70 times"
