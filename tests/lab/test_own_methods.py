@@ -11,6 +11,7 @@ from torch import Tensor
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.results import record_table
+from tests.own_laws import root
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
 LAW = """
@@ -18,10 +19,6 @@ def fast(distance, head, num_heads):
     \"\"\"Bias -d / h.\"\"\"
     return -distance.float() / head
 """
-
-
-def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -0.5 * distance.float().sqrt() / head
 
 
 pytestmark = pytest.mark.usefixtures("forget_own_methods")

@@ -10,13 +10,9 @@ from torch import Tensor
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, WindowWithSinks, method_name, own_method, provenance
 from alibi_viz.models.positions.own import evaluate_law
+from tests.own_laws import root
 
 pytestmark = pytest.mark.usefixtures("forget_own_methods")
-
-
-def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """Bias -sqrt(d) / 2h."""
-    return -0.5 * distance.float().sqrt() / head
 
 
 class Learned(Position):

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import alibi_slopes, attention_trace
 from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, OTHER, WEIGHTS
@@ -13,17 +12,10 @@ from alibi_viz.lab.attention_sources import Words
 from alibi_viz.lab.law_trace import law_curve, trace_queries
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.core.traits import BadValue
+from tests.own_laws import for_four_heads, root
 from tests.widgets.race.small_race import control, message
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
-
-
-def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -0.5 * distance.float().sqrt() / head
-
-
-def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
 
 
 pytestmark = pytest.mark.usefixtures("forget_own_methods")

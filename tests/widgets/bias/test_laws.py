@@ -13,18 +13,11 @@ from alibi_viz import laws
 from alibi_viz.models import Position
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
+from tests.own_laws import for_four_heads, root
 from tests.widgets.bias.test_explorer import read
 from tests.widgets.core.test_app import control, message
 
 MINUS = "\N{MINUS SIGN}"
-
-
-def root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -0.5 * distance.float().sqrt() / head
-
-
-def for_four_heads(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -[0.5, 0.25, 0.125, 0.1][head - 1] * distance.float()
 
 
 pytestmark = pytest.mark.usefixtures("forget_own_methods")
