@@ -9,16 +9,21 @@ __all__ = ["escape", "latex_table"]
 
 SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"}
 SPECIAL |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$"}
+# What pdfLaTeX accepts without further packages: printable ASCII, Western European letters dashes and quotation marks.
+ACCEPTED = {*map(chr, range(0x20, 0x7F)), *map(chr, range(0xC0, 0x100)), *"\u2013\u2014\u2018\u2019\u201c\u201d\u2026"} - {*"ÐÞðþ"}
 
 
 def escape(text: str) -> str:
-    r"""Escape the characters that LaTeX treats specially.
+    r"""Escape the characters that LaTeX treats specially, and write those that pdfLaTeX does not know by their number.
 
     >>> from alibi_viz.lab.latex import escape
     >>> print(escape("square_root & 50%"))
     square\_root \& 50\%
+    >>> print(escape("λ"))
+    U+03BB
     """
-    return "".join(SPECIAL.get(character, character) for character in text)
+    return "".join(SPECIAL.get(char) or (char if char in ACCEPTED else f"U+{ord(char):04X}") for char in text)
 
 
 def latex_table(summary: pd.DataFrame, rows: Sequence[tuple[str, str]], length: int, caption: str) -> str:
@@ -40,9 +45,10 @@ def latex_table(summary: pd.DataFrame, rows: Sequence[tuple[str, str]], length: 
     lines = [
         r"\begin{table}",
         r"\centering",
-        r"\caption{" + escape(caption).replace("±", r"$\pm$") + "}",
+        r"\caption{" + escape(caption) + "}",
         r"\label{tab:comparison}",
-        f"\\begin{{tabular}}{{l{'r' * len(xs)}}}",
+        r"\footnotesize\setlength{\tabcolsep}{2.5pt}",  # so that five lengths fit on a page of the class article
+        f"\\begin{{tabular}}{{@{{}}l{'r' * len(xs)}@{{}}}}",
         r"\toprule",
         _row(header),
         r"\midrule",
@@ -61,4 +67,4 @@ def _row(cells: Sequence[str]) -> str:
 def _cell(mean: float, half_width: float) -> str:
     if math.isnan(mean):
         return "--"
-    return f"{mean:.3f}" if math.isnan(half_width) else f"{mean:.3f} $\\pm$ {half_width:.3f}"
+    return f"{mean:.3f}" if math.isnan(half_width) else f"{mean:.3f}\\,$\\pm$\\,{half_width:.3f}"
