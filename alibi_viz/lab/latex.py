@@ -10,8 +10,9 @@ __all__ = ["escape", "latex_table"]
 SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"}
 SPECIAL |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SPECIAL |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "±": r"$\pm$"}
-# What pdfLaTeX accepts without further packages: printable ASCII, Western European letters dashes and quotation marks.
-ACCEPTED = {*map(chr, range(0x20, 0x7F)), *map(chr, range(0xC0, 0x100)), *"\u2013\u2014\u2018\u2019\u201c\u201d\u2026"} - {*"ÐÞðþ"}
+# What pdfLaTeX accepts without further packages: ASCII, Western European letters, dashes and quotation marks.
+ACCEPTED = {*map(chr, range(0x20, 0x7F)), *map(chr, range(0xC0, 0x100))} - {*"ÐÞðþ"}
+ACCEPTED |= {*"\u2013\u2014\u2018\u2019\u201c\u201d\u2026"}
 
 
 def escape(text: str) -> str:
