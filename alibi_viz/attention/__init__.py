@@ -5,5 +5,14 @@
 
 from alibi_viz.attention.choose import BACKENDS, Choice, alibi_attention, choose_backend
 from alibi_viz.attention.eager import AttentionTrace, attention_trace
+from alibi_viz.attention.key_statistics import KeyStatistics
 
-__all__ = ["BACKENDS", "AttentionTrace", "Choice", "alibi_attention", "attention_trace", "choose_backend"]
+__all__ = [
+    "BACKENDS",
+    "AttentionTrace",
+    "Choice",
+    "KeyStatistics",
+    "alibi_attention",
+    "attention_trace",
+    "choose_backend",
+]

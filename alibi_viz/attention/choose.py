@@ -9,24 +9,39 @@ from alibi_viz.attention.eager import EAGER
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
 from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.key_statistics import KeyStatistics
 from alibi_viz.attention.mask import CACHED_BELOW, MASK
 from alibi_viz.attention.strip import STRIP
+from alibi_viz.attention.windowed import WINDOWED
+from alibi_viz.attention.windows import key_windows, share_left_out
 
 __all__ = ["BACKENDS", "Choice", "alibi_attention", "choose_backend"]
 
-_BACKENDS = {backend.name: backend for backend in (EAGER, MASK, STRIP, FOLDED, FLEX)}
+_BACKENDS = {backend.name: backend for backend in (EAGER, MASK, STRIP, WINDOWED, FOLDED, FLEX)}
 BACKENDS = ("auto", *_BACKENDS)
 
 # Measured on the CPU (benchmarks/attention.py):
+MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
-MAX_STRIP_KEYS = 2048  # up to here "strip" is the fastest
+MIN_WINDOWED_QUERIES = 64
+MIN_WINDOWED_KEYS = 1024  # with fewer, "windowed" saves too little for its calls of the kernel, ...
+MIN_WINDOWED_KEYS_TRAINING = 512  # ... but its backward pass is much faster than that of "strip"
 
 
 class Choice(NamedTuple):
-    """The backend that "auto" selects, by name, and the reason."""
+    """The backend that "auto" selects, and why.
+
+    Attributes:
+        name: the backend.
+        reason: why it is the fastest.
+        windows: for "windowed", how many steps back the queries of each head look; otherwise None.
+        left_out: the share of the visible pairs of query and key that lie outside the windows, 0 to 1.
+    """
 
     name: str
     reason: str
+    windows: tuple[int, ...] | None = None
+    left_out: float = 0.0
 
 
 def alibi_attention(
@@ -42,6 +57,8 @@ def alibi_attention(
     scale: float | None = None,
     dropout: float = 0.0,
     backend: str = "auto",
+    tolerance: float | None = None,
+    key_statistics: KeyStatistics | None = None,
 ) -> Tensor:
     """Compute attention with linear biases: [batch, heads, query, head_dim].
 
@@ -64,8 +81,14 @@ def alibi_attention(
             - "eager": every step written out; the reference
             - "mask": torch's fused attention with the bias as a float mask
             - "strip": the same in blocks of queries, which share one block of bias
+            - "windowed": without the keys that the slopes silence, head by head
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
+        tolerance: the largest share of a query's weights that "windowed" may leave out. The default is half a unit in
+            the last place of the inputs' dtype, so the output is that of all keys to rounding; an output changes by at
+            most twice this share of the largest value.
+        key_statistics: those of `key` and `value`, from `KeyValueCache.statistics`. With them, a single query reads
+            only the keys within its windows; without them, all keys have to be read to find the windows.
 
     A query without any visible key returns zeros, never NaN.
 
@@ -76,7 +99,20 @@ def alibi_attention(
     >>> alibi_attention(q, k, v, alibi_slopes(8)).shape
     torch.Size([2, 8, 16, 32])
     """
-    inputs = AttentionInputs(query, key, value, slopes, causal, key_padding_mask, attn_mask, positions, scale, dropout)
+    inputs = AttentionInputs(
+        query,
+        key,
+        value,
+        slopes,
+        causal,
+        key_padding_mask,
+        attn_mask,
+        positions,
+        scale,
+        dropout,
+        tolerance,
+        key_statistics,
+    )
     inputs = inputs.check().autocast()
     if backend == "auto":
         return _BACKENDS[_choose(inputs).name].attend(inputs)
@@ -94,31 +130,47 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     `options` are other keyword arguments of `alibi_attention`: `causal`, `positions` and so on. Raises as it does.
 
     >>> q = k = torch.zeros(1, 8, 1024, 32)
-    >>> choose_backend(q, k, alibi_slopes(8))
-    Choice(name='strip', reason='with up to 2048 keys on the CPU, blocks of queries that share one bias are fastest')
-    >>> choose_backend(q[:, :, :1], k, alibi_slopes(8)).name
-    'mask'
+    >>> choose_backend(q[:, :, :64], k[:, :, :64], alibi_slopes(8))
+    Choice(name='strip', reason='on the CPU, blocks that share one bias are fastest', windows=None, left_out=0.0)
+    >>> choice = choose_backend(q, k, alibi_slopes(8))
+    >>> choice.name, choice.windows
+    ('windowed', (36, 69, 138, 274, 547, 1024, 1024, 1024))
+    >>> f"{choice.left_out:.0%}"
+    '43%'
     """
-    return _choose(AttentionInputs(query, key, key, slopes, **options).check().autocast())
+    inputs = AttentionInputs(query, key, key, slopes, **options).check().autocast()
+    choice = _choose(inputs)
+    if choice.name != "windowed":
+        return choice
+    windows = key_windows(inputs)
+    return choice._replace(windows=windows, left_out=share_left_out(inputs, windows))
 
 
 def _choose(inputs: AttentionInputs) -> Choice:
     """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
     learned = inputs.slopes is not None and inputs.slopes.requires_grad
+    # finding the windows reads all keys, which a few queries don't make up for
+    has_windows = inputs.query_length >= MIN_WINDOWED_QUERIES or inputs.key_statistics is not None
+    min_keys = MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
+    if has_windows and inputs.key_length >= min_keys and WINDOWED.unsupported_reason(inputs) is None:
+        return Choice(
+            "windowed", f"with {min_keys} keys or more, leaving out the keys that the slopes silence pays off"
+        )
     if inputs.query_length == 1:
         return Choice("mask", "a single query needs only a single row of bias")
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no
     # fast kernel computes the gradient of a mask; or under torch.compile, where each length would need its own graph.
     strip_is_fast = inputs.query.is_cpu and not learned and not torch.compiler.is_compiling()
     strip_is_fast = strip_is_fast and STRIP.unsupported_reason(inputs) is None
-    if strip_is_fast and inputs.key_length <= MAX_STRIP_KEYS:
-        reason = f"with up to {MAX_STRIP_KEYS} keys on the CPU, blocks of queries that share one bias are fastest"
-        return Choice("strip", reason)
+    if strip_is_fast and (inputs.slopes is not None or inputs.key_length <= MAX_STRIP_KEYS):
+        return Choice("strip", "on the CPU, blocks that share one bias are fastest")
     if (unsupported := FOLDED.unsupported_reason(inputs)) is not None:
         return Choice("strip" if strip_is_fast else "mask", f"'folded' does not support this call: {unsupported}")
     if learned and inputs.needs_gradients and inputs.query.dtype in (torch.float16, torch.bfloat16):
-        return Choice("mask", "'folded' would round the gradient of the slopes to half precision")
-    if inputs.query_length < MIN_FOLDED_QUERIES:
-        return Choice("mask", f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'")
-    reason = f"with {MIN_FOLDED_QUERIES} queries or more, attention without a [query, key] tensor of biases is fastest"
-    return Choice("folded", reason)
+        reason = "'folded' would round the gradient of the slopes to half precision"
+    elif inputs.query_length < MIN_FOLDED_QUERIES:
+        reason = f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'"
+    else:
+        queries = f"with {MIN_FOLDED_QUERIES} queries or more"
+        return Choice("folded", f"{queries}, attention without a [query, key] tensor of biases is fastest")
+    return Choice("mask", reason)

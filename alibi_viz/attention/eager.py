@@ -7,10 +7,12 @@ The bias is *not* divided by sqrt(head_dim).
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.windows import needed_windows
 
 __all__ = ["EAGER", "AttentionTrace", "attention_trace"]
 
@@ -30,6 +32,20 @@ class AttentionTrace:
     bias: Tensor
     logits: Tensor
     weights: Tensor
+
+    def windows(self, tolerance: float | None = None) -> tuple[int, ...]:
+        """How many steps back each head looks: further away, every query has at most `tolerance` of its weight.
+
+        The default tolerance is that of `alibi_attention`. Its backend "windowed" must find windows without computing
+        the weights, so its windows are wider; `choose_backend` returns them.
+
+        >>> q = k = torch.zeros(1, 8, 500, 4)
+        >>> attention_trace(q, k, alibi_slopes(8)).windows()
+        (33, 66, 133, 266, 499, 499, 499, 499)
+        """
+        if tolerance is None:
+            tolerance = torch.finfo(self.weights.dtype).eps / 2
+        return needed_windows(self.weights, tolerance)
 
 
 def attention_trace(

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.arguments import check_number, check_slopes, check_tensor
+from alibi_viz.attention.key_statistics import KeyStatistics
 from alibi_viz.bias import bias_from_positions
 from alibi_viz.distance import causal_mask
 
@@ -38,6 +39,8 @@ class AttentionInputs(NamedTuple):
     positions: Tensor | None = None
     scale: float | None = None
     dropout: float = 0.0
+    tolerance: float | None = None
+    key_statistics: KeyStatistics | None = None
 
     @property
     def query_length(self) -> int:
@@ -115,6 +118,10 @@ class AttentionInputs(NamedTuple):
             raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance)
+            if not 0 < self.tolerance < 1:
+                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
         return self
 
     def _check_tensors(self) -> None:
@@ -164,6 +171,10 @@ class AttentionInputs(NamedTuple):
             if list(positions.shape) not in (padding_shape, padding_shape[1:]):
                 expected = f"[key] = {padding_shape[1:]} or [batch, key] = {padding_shape}"
                 raise ValueError(f"positions must be {expected}, got {list(positions.shape)}")
+        if self.key_statistics is not None:
+            shape, heads_shape = list(self.key_statistics.radius.shape), [batch, self.key.shape[1]]
+            if shape != heads_shape:
+                raise ValueError(f"key_statistics.radius must be [batch, key_heads] = {heads_shape}, got {shape}")
         named = {"slopes": slopes, "key_padding_mask": padding, "attn_mask": mask, "positions": positions}
         for name, tensor in named.items():
             if tensor is not None and not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:

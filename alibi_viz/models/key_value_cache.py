@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from alibi_viz.attention import KeyStatistics
+
 __all__ = ["KeyValueCache"]
 
 
@@ -25,6 +27,8 @@ class KeyValueCache:
     def __init__(self) -> None:
         self.length = 0
         self._buffers: tuple[Tensor, ...] = ()
+        self._statistics: KeyStatistics | None = None
+        self._measured = 0  # tokens that the statistics include
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add the new tokens, and return the tensors of all tokens so far: views into the cache, one per argument."""
@@ -40,6 +44,7 @@ class KeyValueCache:
                     f"tensors appended to the cache must be {list(shape)} of {buffer.dtype} on {buffer.device}, "
                     f"got {list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
                 )
+        self._measured = min(self._measured, self.length)  # tokens may have been removed
         end, capacity = self.length + new_length, self._buffers[0].shape[-2]
         if end > capacity:
             added = (1 << (end - 1).bit_length()) - capacity  # up to the next power of two
@@ -49,3 +54,24 @@ class KeyValueCache:
             buffer[..., self.length : end, :] = tensor
         self.length = end
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
+
+    def statistics(self) -> KeyStatistics:
+        """The statistics of the cached keys and values, the first two tensors: `key_statistics` of `alibi_attention`.
+
+        Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
+        empty.
+
+        >>> cache = KeyValueCache()
+        >>> keys, values = cache.append(torch.zeros(1, 8, 3, 32), torch.zeros(1, 8, 3, 32))
+        >>> cache.statistics().radius.shape  # [batch, heads]
+        torch.Size([1, 8])
+        """
+        if not self.length:
+            raise ValueError("an empty cache has no statistics: append the keys and values of some tokens first")
+        if self._measured < self.length:
+            key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
+            old = self._statistics
+            self._statistics = KeyStatistics.of(key, value) if old is None else old.including(key, value)
+            self._measured = self.length
+        assert self._statistics is not None
+        return self._statistics

@@ -1,5 +1,7 @@
 """Multi-head self-attention with any position method, and a ready-made module with ALiBi."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -77,13 +79,15 @@ class SelfAttention(nn.Module):
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
-        options = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
+        options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
         query, key, value = self.heads(x)
         length = 0 if cache is None else cache.length
         if cache is not None:
             # keys are cached before `transform`, since a rotation depends on their position only
             key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
             x = inputs[0] if inputs else x
+            if self.position.uses_key_statistics and key_padding_mask is None:
+                options["key_statistics"] = cache.statistics()
         dropout = self.dropout if self.training else 0.0
         try:
             attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)

@@ -25,6 +25,8 @@ class Alibi(Position):
         learned: make the slopes trainable, starting at these values.
     """
 
+    uses_key_statistics = True
+
     def __init__(
         self,
         num_heads: int,

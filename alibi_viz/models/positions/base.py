@@ -46,6 +46,7 @@ class Position(nn.Module):
         summary: the first line of its docstring, for menus and help texts.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
+        uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
         max_length: the largest number of tokens for which it is defined, or None for no limit.
     """
 
@@ -53,6 +54,7 @@ class Position(nn.Module):
     summary: ClassVar[str]
     is_relative = True
     reads_input = False
+    uses_key_statistics = False
     max_length: int | None = None
 
     @classmethod

@@ -1,0 +1,55 @@
+"""What the windows of attention depend on besides the queries: a ball that contains all keys."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["ROUNDING", "KeyStatistics"]
+
+ROUNDING = 1e-5  # more than the relative rounding error of float32 here, by which all bounds are widened
+
+
+class KeyStatistics(NamedTuple):
+    """A ball that contains all keys. `KeyValueCache.statistics` updates it as the cache grows.
+
+    Attributes:
+        center: [batch, key_heads, 1, head_dim], float32, or float64 for keys in float64.
+        radius: [batch, key_heads], the largest distance of a key from the center; inf if a key or value is not finite.
+    """
+
+    center: Tensor
+    radius: Tensor
+
+    @classmethod
+    def of(cls, key: Tensor, value: Tensor, center: Tensor | None = None) -> "KeyStatistics":
+        """The statistics of keys and values, each [batch, key_heads, key, head_dim].
+
+        Any center is valid. The default is the mean of every 16th key.
+
+        >>> key = torch.tensor([0.0, 2.0]).reshape(1, 1, 2, 1)
+        >>> av.KeyStatistics.of(key, key, center=torch.ones(1, 1, 1, 1)).radius
+        tensor([[1.0000]])
+        """
+        dtype = torch.float64 if key.dtype == torch.float64 else torch.float32
+        if center is None:
+            center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
+        radii = [_radius(head.to(dtype), center[:, index]) for index, head in enumerate(key.unbind(1))]
+        radius = torch.stack(radii, dim=1)
+        return cls(center, radius.masked_fill(~(radius + value.sum((2, 3), dtype=dtype)).isfinite(), math.inf))
+
+    def including(self, key: Tensor, value: Tensor) -> "KeyStatistics":
+        """The statistics with more keys and values, each [batch, key_heads, new, head_dim]."""
+        return KeyStatistics(self.center, self.radius.maximum(KeyStatistics.of(key, value, self.center).radius))
+
+
+def _radius(key: Tensor, center: Tensor) -> Tensor:
+    """[batch]: at least the largest distance of the keys [batch, key, head_dim] from the center [batch, 1, head_dim].
+
+    |k - c|^2 = |k|^2 - 2 k . c + |c|^2 needs no tensor of differences. Its rounding error is added.
+    """
+    squares, center_square = key.norm(dim=-1).square(), center.square().sum(-1)  # [batch, key], [batch, 1]
+    distances = squares - 2 * (key @ center.mT)[..., 0] + center_square
+    rounding = ROUNDING * (squares.amax(-1) + center_square[:, 0])
+    return (distances.amax(-1) + rounding).sqrt()

@@ -1,0 +1,231 @@
+"""Attention without the keys that the slopes silence, exact to rounding.
+
+Each head computes only the keys within its window (`windows`), tile by tile (`tiles`), with torch's fused kernel. Next
+to the output of a tile, the kernel returns l = log(sum of exp(logits)), which tells how to merge two tiles:
+
+    output = (exp(l1) output1 + exp(l2) output2) / (exp(l1) + exp(l2))
+
+The distance of a query and a key is a number for the query plus a number for the key, and so is the bias of a tile. The
+kernel adds the second as a mask of a single row. The first multiplies all weights of the query by the same factor, so
+it changes only l. In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of
+the tiles add up.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.tiles import Tile, blocks, tiles
+from alibi_viz.attention.windows import key_windows
+
+__all__ = ["WINDOWED"]
+
+_KERNEL = "_scaled_dot_product_flash_attention_for_cpu"
+_LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time
+
+
+class _Settings(NamedTuple):
+    windows: tuple[int, ...]
+    causal: bool
+    scale: float
+
+
+class _Windowed(torch.autograd.Function):
+    """The gradients leave out the same keys as the output."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors_and_settings: Any) -> Tensor:
+        query, key, value, slopes, settings = tensors_and_settings
+        batch, heads, length, head_dim = query.shape
+        output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
+        log_sums = torch.empty(batch, heads, length, dtype=_sum_dtype(query))
+        for head in _heads(query, key, value, slopes, settings):
+            head.attend(output[:, head.index], log_sums[:, head.index])
+        ctx.save_for_backward(query, key, value, slopes, output, log_sums)
+        ctx.settings = settings
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, slopes, output, log_sums = ctx.saved_tensors
+        gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
+        tensors = (query, key, value, slopes)
+        gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
+        for head in _heads(query, key, value, slopes, ctx.settings):
+            of_head = gradients[0][:, head.index], gradients[1][:, head.key_index], gradients[2][:, head.key_index]
+            rows = gradient[:, head.index], output[:, head.index], log_sums[:, head.index]
+            gradients[3][head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[3])
+        return (*(gradient.to(tensor.dtype) for gradient, tensor in zip(gradients, tensors, strict=True)), None)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """One head of a call. The tensors are [batch, length, head_dim]."""
+
+    index: int
+    key_index: int
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    slope: float
+    window: int
+    causal: bool
+    scale: float
+
+    def attend(self, output: Tensor, log_sums: Tensor) -> None:
+        """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
+        merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
+        for tile in self.tiles():
+            mask, row_bias = self.bias(tile)
+            tensors = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
+            part, part_log_sums = _kernel("")(*tensors, **self.options(tile, mask))
+            part_log_sums = part_log_sums + row_bias
+            rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
+            if tile.side == "own":  # the first tiles of all queries
+                rows.copy_(part)
+                row_log_sums.copy_(part_log_sums)
+            else:
+                rows.lerp_(part.to(rows.dtype), torch.sigmoid(part_log_sums - row_log_sums)[..., None])
+                torch.logaddexp(row_log_sums, part_log_sums, out=row_log_sums)
+        if merged is not output:
+            output.copy_(merged)
+
+    def add_gradients(
+        self,
+        gradients: tuple[Tensor, Tensor, Tensor],
+        output_gradient: Tensor,
+        output: Tensor,
+        log_sums: Tensor,
+        *,
+        for_slope: bool,
+    ) -> Tensor:
+        """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
+        total = log_sums.new_zeros(())
+        for tile in self.small_tiles():
+            mask, row_bias = self.bias(tile)
+            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
+            rows = [tile.queries(output_gradient), query, key, value, tile.queries(output)]
+            if for_slope:
+                rows = _with_sums(*rows)
+            row_log_sums = tile.queries(log_sums) - row_bias
+            for_query, for_key, for_value = _kernel("_backward")(*rows, row_log_sums, 0.0, **self.options(tile, mask))
+            if for_slope:
+                row_steps, key_steps = self.steps(tile)
+                total -= (for_query[..., -1] * row_steps).sum() + (for_key[..., -2] * key_steps).sum()
+                for_query, for_key, for_value = (t[..., :-2] for t in (for_query, for_key, for_value))
+            tile.queries(gradients[0]).add_(for_query)
+            _add_to_keys(gradients[1], tile, for_key)
+            _add_to_keys(gradients[2], tile, for_value)
+        return total / self.scale
+
+    def tiles(self) -> list[Tile]:
+        return tiles(self.query.shape[1], self.key.shape[1], self.window, causal=self.causal)
+
+    def small_tiles(self) -> Iterator[Tile]:
+        """The same tiles, in parts for all threads, because the kernel's backward uses one thread for a rectangle."""
+        batch, _, head_dim = self.query.shape
+        for whole in self.tiles():
+            tile = whole.split_rows(torch.get_num_threads() // batch)
+            limit = max(1, _LARGEST_GRADIENT // (batch * tile.width * head_dim))
+            for start in range(0, tile.count, limit):
+                yield tile.part(start, min(start + limit, tile.count))
+
+    def bias(self, tile: Tile) -> tuple[Tensor, Tensor | float]:
+        """The bias of the keys [1, 1, 1, width] and of the queries [count or 1, rows].
+
+        If the keys include the queries, instead the mask of each pair, [1, 1, rows, width], and 0.
+        """
+        row_steps, key_steps = self.steps(tile)
+        if tile.side != "own":
+            return -self.slope * key_steps[None, None, None], -self.slope * row_steps
+        distance = row_steps.mT + key_steps  # [rows, width]
+        bias = -self.slope * distance.abs()
+        # the kernel's own causal mask, for which the first key is that of the first query, keeps NaN behind it
+        needs_mask = self.causal and not _is_square(tile)
+        return (bias.masked_fill(distance < 0, -math.inf) if needs_mask else bias)[None, None], 0.0
+
+    def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
+        """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
+        consecutive = tile.count if tile.key_step == 0 else 1
+        rows = torch.arange(consecutive * tile.rows, dtype=_sum_dtype(self.query)).view(consecutive, tile.rows)
+        first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
+        keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
+        return (-rows, -keys) if tile.side == "after" else (rows, keys)
+
+    def options(self, tile: Tile, mask: Tensor) -> dict[str, Any]:
+        return {"is_causal": self.causal and _is_square(tile), "attn_mask": mask, "scale": self.scale}
+
+
+def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: _Settings) -> Iterator[_Head]:
+    group_size = query.shape[1] // key.shape[1]
+    for index, (slope, window) in enumerate(zip(slopes.tolist(), settings.windows, strict=True)):
+        key_index = index // group_size
+        tensors = query[:, index], key[:, key_index], value[:, key_index]
+        yield _Head(index, key_index, *tensors, slope, window, settings.causal, settings.scale)
+
+
+def _is_square(tile: Tile) -> bool:
+    """Whether the keys are exactly the queries' own."""
+    return tile.side == "own" and tile.width == tile.rows
+
+
+def _sum_dtype(query: Tensor) -> torch.dtype:
+    return torch.float64 if query.dtype == torch.float64 else torch.float32
+
+
+def _kernel(suffix: str) -> Any:
+    return getattr(torch.ops.aten, _KERNEL + suffix)
+
+
+def _with_sums(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Add two channels whose gradients are sums of the gradient of the logits: over the queries and over the keys.
+
+    In the first, all queries are 1 and all keys 0; in the second the reverse. So the logits stay the same.
+    """
+    query, key = pad(pad(query, (0, 1), value=1.0), (0, 1)), pad(pad(key, (0, 1)), (0, 1), value=1.0)
+    gradient, value, output = (pad(tensor, (0, 2)) for tensor in (gradient, value, output))
+    return [gradient, query, key, value, output]
+
+
+def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
+    """Add the gradient [batch, count, width, head_dim] of keys that may overlap."""
+    if tile.key_step == 0:
+        gradient = gradient.sum(1, keepdim=True)
+    step = tile.key_step or tile.width
+    for start in range(0, tile.width, step):
+        part = gradient[:, :, start : start + step]
+        blocks(total, tile.key + start, part.shape[2], step, part.shape[1]).add_(part)
+
+
+def _attend(inputs: AttentionInputs) -> Tensor:
+    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (inputs.query, inputs.key, inputs.value))
+    assert inputs.slopes is not None
+    settings = _Settings(key_windows(inputs), inputs.causal, inputs.scaling)
+    return _Windowed.apply(query, key, value, inputs.slopes, settings)
+
+
+def _unsupported_reason(inputs: AttentionInputs) -> str | None:
+    learned = inputs.slopes is not None and inputs.slopes.requires_grad and inputs.needs_gradients
+    reasons = {
+        "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
+        "the windows depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
+        "without slopes there are no windows": inputs.slopes is None,
+        "a mask may hide the near keys that the windows rely on": inputs.has_mask,
+        "with explicit positions, the distance is not the number of steps": inputs.positions is not None,
+        "torch's kernel for the CPU has no dropout": inputs.dropout > 0,
+        "the gradient of the slopes needs a causal mask": learned and not inputs.causal,
+        "the gradient of the slopes is divided by the scale, which must not be 0": learned and inputs.scaling == 0,
+        "it would round the gradient of the slopes to half precision": learned and inputs.query.element_size() == 2,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+WINDOWED = Backend("windowed", _attend, _unsupported_reason)

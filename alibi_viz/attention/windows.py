@@ -1,0 +1,116 @@
+"""How far back a head has to look: beyond its window, all keys together weigh less than rounding.
+
+The weight of a key falls by exp(-m) with each step back, while its content q . k is at most |q| |k| (Cauchy-Schwarz).
+For a query, let c be that upper bound of the content of any key, and s the mean content of the n keys before a group of
+neighboring queries. Relative to all weights of the query, the keys more than w steps back weigh at most
+
+    far    exp(c - m w) / (1 - exp(-m))                a geometric series, whatever the length
+    near   n exp(s - m (mean distance of the n keys))  at most the sum of all weights (Jensen's inequality)
+
+so far / near <= tolerance gives w. It depends on the slope and on the call's own queries and keys, and costs time
+proportional to the length.
+
+Adding a vector to all keys does not change attention. Measuring keys from their mean makes c smaller.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.key_statistics import ROUNDING, KeyStatistics
+from alibi_viz.attention.tiles import blocks
+
+__all__ = ["key_windows", "needed_windows", "share_left_out"]
+
+_MOST_NEAR_KEYS = 256
+
+
+@torch.no_grad()
+def key_windows(inputs: AttentionInputs) -> tuple[int, ...]:
+    """The window of each head: how many steps back its queries have to look, at most the key length.
+
+    For each query, the keys beyond it weigh less than the tolerance of the inputs, as a share of all weights.
+    """
+    query, key = inputs.query, inputs.key
+    if inputs.slopes is None or not query.numel() or not key.numel():
+        return (inputs.key_length,) * query.shape[1]
+    statistics = inputs.key_statistics or KeyStatistics.of(key, inputs.value)
+    log_tolerance = math.log(torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance)
+    log_tolerance -= 0 if inputs.causal else math.log(2)  # keys on both sides
+    windows = []
+    for head, slope in enumerate(inputs.slopes.tolist()):
+        if slope * inputs.key_length <= -log_tolerance:  # the content can only widen the window
+            windows.append(inputs.key_length)
+            continue
+        key_head = head // inputs.group_size
+        ball = KeyStatistics(statistics.center[:, key_head], statistics.radius[:, key_head])
+        least, log_share = _bound(query[:, head], key[:, key_head], ball, slope, inputs.scaling)
+        window = max(least, (log_share - log_tolerance) / slope)
+        windows.append(math.ceil(window) if window < inputs.key_length else inputs.key_length)  # also for NaN
+    return tuple(windows)
+
+
+def _bound(query: Tensor, key: Tensor, ball: KeyStatistics, slope: float, scale: float) -> tuple[float, float]:
+    """(least, s): the share of weight beyond a window w of at least `least` is at most exp(s - slope w).
+
+    For one head with a positive slope; query and key are [batch, length, head_dim].
+    """
+    query_length, key_length = query.shape[1], key.shape[1]
+    near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
+    before = key_length - query_length  # keys before the first query
+    skipped = 0 if before >= near else near  # queries without enough keys before them
+    if skipped >= query_length:
+        return math.inf, 0.0
+    groups = -(-(query_length - skipped) // near)
+    if missing := skipped + groups * near - query_length:
+        query = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
+    dtype = ball.center.dtype
+    grouped = blocks(query, skipped, near, near, groups).to(dtype)  # [batch, groups, near, head_dim]
+    mean = blocks(key, before + skipped - near, near, near, groups).mean(2, keepdim=True, dtype=dtype)
+    largest = grouped.norm(dim=-1) * ball.radius[:, None, None] * (abs(scale) * (1 + ROUNDING))
+    mean_content = torch.linalg.vecdot(grouped, mean - ball.center[:, None]) * scale
+    steps_from_group = torch.arange(near, dtype=dtype, device=query.device)
+    log_far = float((largest - mean_content + slope * steps_from_group).amax()) - math.log(-math.expm1(-slope))
+    log_near = math.log(near) - slope * (near + 1) / 2
+    return float(before + skipped) if skipped else 0.0, log_far - log_near
+
+
+def share_left_out(inputs: AttentionInputs, windows: tuple[int, ...]) -> float:
+    """The share of the visible pairs of query and key that lie outside the windows."""
+    last = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]  # position of each query
+    window = torch.tensor(windows)
+    seen = torch.minimum(last, window) + 1
+    visible = (last + 1).expand_as(seen)
+    if not inputs.causal:
+        after = inputs.key_length - 1 - last
+        seen, visible = seen + torch.minimum(after, window), visible + after
+    return 1 - float(seen.sum()) / max(float(visible.sum()), 1.0)
+
+
+def needed_windows(weights: Tensor, tolerance: float) -> tuple[int, ...]:
+    """The smallest window of each head beyond which every query has at most `tolerance` of its weight.
+
+    weights: [batch, heads, query, key]; the queries are the last of the keys.
+    """
+    query_length, key_length = weights.shape[-2:]
+    sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
+    position = torch.arange(key_length - query_length, key_length, device=weights.device)
+
+    def beyond(window: Tensor) -> Tensor:
+        """[heads]: the largest weight of a query more than `window` [heads] steps away."""
+        first = (position - window[:, None]).clamp(min=0)  # [heads, query]
+        end = (position + window[:, None] + 1).clamp(max=key_length)
+        index = torch.stack((first, end), -1).expand(*weights.shape[:3], 2)
+        before, until = sums.gather(-1, index).unbind(-1)
+        return (before + sums[..., -1] - until).amax((0, 2))
+
+    low = torch.zeros(weights.shape[1], dtype=torch.long, device=weights.device)
+    high = low + key_length
+    while bool((low < high).any()):
+        middle = (low + high) // 2
+        fits = beyond(middle) <= tolerance
+        low, high = torch.where(fits, low, middle + 1), torch.where(fits, middle, high)
+    return tuple(low.tolist())
