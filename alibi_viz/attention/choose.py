@@ -1,5 +1,6 @@
 """Choose the fastest exact implementation of ALiBi attention for a call, and run it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +24,8 @@ BACKENDS = ("auto", *_BACKENDS)
 # Measured on the CPU (benchmarks/attention.py):
 MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
-MIN_WINDOWED_QUERIES = 64
+MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given ...
+MIN_WINDOWED_CACHE = 2**20  # ... for that many numbers in the keys of a head
 MIN_WINDOWED_KEYS = 1024  # with fewer, "windowed" saves too little for its calls of the kernel, ...
 MIN_WINDOWED_KEYS_TRAINING = 512  # ... but its backward pass is much faster than that of "strip"
 
@@ -58,7 +60,7 @@ def alibi_attention(
     dropout: float = 0.0,
     backend: str = "auto",
     tolerance: float | None = None,
-    key_statistics: KeyStatistics | None = None,
+    key_statistics: KeyStatistics | Callable[[], KeyStatistics] | None = None,
 ) -> Tensor:
     """Compute attention with linear biases: [batch, heads, query, head_dim].
 
@@ -87,8 +89,9 @@ def alibi_attention(
         tolerance: the largest share of a query's weights that "windowed" may leave out. The default is half a unit in
             the last place of the inputs' dtype, so the output is that of all keys to rounding; an output changes by at
             most twice this share of the largest value.
-        key_statistics: those of `key` and `value`, from `KeyValueCache.statistics`. With them, a single query reads
-            only the keys within its windows; without them, all keys have to be read to find the windows.
+        key_statistics: those of `key` and `value`, or a function that returns them, such as `KeyValueCache.statistics`.
+            With them, a single query reads only the keys within its windows; without them, it would have to read all
+            keys to find the windows.
 
     A query without any visible key returns zeros, never NaN.
 
@@ -134,9 +137,9 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     Choice(name='strip', reason='on the CPU, blocks that share one bias are fastest', windows=None, left_out=0.0)
     >>> choice = choose_backend(q, k, alibi_slopes(8))
     >>> choice.name, choice.windows
-    ('windowed', (36, 69, 138, 274, 547, 1024, 1024, 1024))
+    ('windowed', (37, 73, 146, 291, 581, 1024, 1024, 1024))
     >>> f"{choice.left_out:.0%}"
-    '43%'
+    '40%'
     """
     inputs = AttentionInputs(query, key, key, slopes, **options).check().autocast()
     choice = _choose(inputs)
@@ -149,13 +152,13 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
 def _choose(inputs: AttentionInputs) -> Choice:
     """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
     learned = inputs.slopes is not None and inputs.slopes.requires_grad
-    # finding the windows reads all keys, which a few queries don't make up for
-    has_windows = inputs.query_length >= MIN_WINDOWED_QUERIES or inputs.key_statistics is not None
-    min_keys = MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
-    if has_windows and inputs.key_length >= min_keys and WINDOWED.unsupported_reason(inputs) is None:
-        return Choice(
-            "windowed", f"with {min_keys} keys or more, leaving out the keys that the slopes silence pays off"
-        )
+    if not torch.compiler.is_compiling():  # also because comparing lengths would compile each of them
+        batch, _, key_length, head_dim = inputs.key.shape
+        is_cached = inputs.key_statistics is not None and batch * key_length * head_dim >= MIN_WINDOWED_CACHE
+        has_windows = is_cached or inputs.query_length >= MIN_WINDOWED_QUERIES
+        min_keys = MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
+        if has_windows and inputs.key_length >= min_keys and WINDOWED.unsupported_reason(inputs) is None:
+            return Choice("windowed", f"with {min_keys} keys or more, it pays to leave out what the slopes silence")
     if inputs.query_length == 1:
         return Choice("mask", "a single query needs only a single row of bias")
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no

@@ -41,7 +41,7 @@ class AttentionTrace:
 
         >>> q = k = torch.zeros(1, 8, 500, 4)
         >>> attention_trace(q, k, alibi_slopes(8)).windows()
-        (33, 66, 133, 266, 499, 499, 499, 499)
+        (33, 66, 133, 266, 490, 499, 499, 499)
         """
         if tolerance is None:
             tolerance = torch.finfo(self.weights.dtype).eps / 2

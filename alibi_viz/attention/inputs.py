@@ -40,7 +40,7 @@ class AttentionInputs(NamedTuple):
     scale: float | None = None
     dropout: float = 0.0
     tolerance: float | None = None
-    key_statistics: KeyStatistics | None = None
+    key_statistics: KeyStatistics | Callable[[], KeyStatistics] | None = None
 
     @property
     def query_length(self) -> int:
@@ -95,6 +95,17 @@ class AttentionInputs(NamedTuple):
         if self.key_padding_mask is not None:
             visible = visible & self.key_padding_mask[:, None, None, :]
         return visible if self.attn_mask is None else visible & self.attn_mask
+
+    def statistics(self) -> KeyStatistics:
+        """The statistics of the keys and values: those given, or computed from the tensors."""
+        given = self.key_statistics
+        if given is None:
+            return KeyStatistics.of(self.key, self.value)
+        statistics = given() if callable(given) else given
+        expected, got = list(self.key.shape[:2]), list(statistics.radius.shape)
+        if got != expected:
+            raise ValueError(f"the radius of key_statistics must be [batch, key_heads] = {expected}, got {got}")
+        return statistics
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
@@ -171,10 +182,6 @@ class AttentionInputs(NamedTuple):
             if list(positions.shape) not in (padding_shape, padding_shape[1:]):
                 expected = f"[key] = {padding_shape[1:]} or [batch, key] = {padding_shape}"
                 raise ValueError(f"positions must be {expected}, got {list(positions.shape)}")
-        if self.key_statistics is not None:
-            shape, heads_shape = list(self.key_statistics.radius.shape), [batch, self.key.shape[1]]
-            if shape != heads_shape:
-                raise ValueError(f"key_statistics.radius must be [batch, key_heads] = {heads_shape}, got {shape}")
         named = {"slopes": slopes, "key_padding_mask": padding, "attn_mask": mask, "positions": positions}
         for name, tensor in named.items():
             if tensor is not None and not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:

@@ -148,9 +148,9 @@ class _Head:
             return -self.slope * key_steps[None, None, None], -self.slope * row_steps
         distance = row_steps.mT + key_steps  # [rows, width]
         bias = -self.slope * distance.abs()
-        # the kernel's own causal mask, for which the first key is that of the first query, keeps NaN behind it
-        needs_mask = self.causal and not _is_square(tile)
-        return (bias.masked_fill(distance < 0, -math.inf) if needs_mask else bias)[None, None], 0.0
+        if self.causal and not self.uses_causal_kernel(tile):
+            bias = bias.masked_fill(distance < 0, -math.inf)
+        return bias[None, None], 0.0
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
@@ -161,7 +161,12 @@ class _Head:
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
 
     def options(self, tile: Tile, mask: Tensor) -> dict[str, Any]:
-        return {"is_causal": self.causal and _is_square(tile), "attn_mask": mask, "scale": self.scale}
+        return {"is_causal": self.uses_causal_kernel(tile), "attn_mask": mask, "scale": self.scale}
+
+    def uses_causal_kernel(self, tile: Tile) -> bool:
+        """Whether the kernel's own causal mask fits. With it, NaN in a key does not reach earlier queries."""
+        has_own_keys = tile.side == "own" and tile.width == tile.rows
+        return self.causal and has_own_keys and self.scale > 0  # the kernel multiplies its -inf by the scale
 
 
 def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: _Settings) -> Iterator[_Head]:
@@ -170,11 +175,6 @@ def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: 
         key_index = index // group_size
         tensors = query[:, index], key[:, key_index], value[:, key_index]
         yield _Head(index, key_index, *tensors, slope, window, settings.causal, settings.scale)
-
-
-def _is_square(tile: Tile) -> bool:
-    """Whether the keys are exactly the queries' own."""
-    return tile.side == "own" and tile.width == tile.rows
 
 
 def _sum_dtype(query: Tensor) -> torch.dtype:

@@ -23,59 +23,84 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.key_statistics import ROUNDING, KeyStatistics
 from alibi_viz.attention.tiles import blocks
 
-__all__ = ["key_windows", "needed_windows", "share_left_out"]
+__all__ = ["key_windows", "needed_windows", "share_left_out", "window_tensor"]
 
 _MOST_NEAR_KEYS = 256
 
 
-@torch.no_grad()
 def key_windows(inputs: AttentionInputs) -> tuple[int, ...]:
-    """The window of each head: how many steps back its queries have to look, at most the key length.
+    """The window of each head: how many steps away its queries have to look, at most the key length.
 
     For each query, the keys beyond it weigh less than the tolerance of the inputs, as a share of all weights.
     """
-    query, key = inputs.query, inputs.key
+    return tuple(window_tensor(inputs).tolist())
+
+
+@torch.no_grad()
+def window_tensor(inputs: AttentionInputs) -> Tensor:
+    """`key_windows` as int64 [heads] on the device of the query. A GPU is waited for once, to read the slopes."""
+    query, key, length = inputs.query, inputs.key, inputs.key_length
+    full = torch.full((query.shape[1],), length, device=query.device)
     if inputs.slopes is None or not query.numel() or not key.numel():
-        return (inputs.key_length,) * query.shape[1]
-    statistics = inputs.key_statistics or KeyStatistics.of(key, inputs.value)
+        return full
+    statistics = inputs.statistics()
     log_tolerance = math.log(torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance)
     log_tolerance -= 0 if inputs.causal else math.log(2)  # keys on both sides
-    windows = []
+    windows: dict[int, Tensor] = {}
     for head, slope in enumerate(inputs.slopes.tolist()):
-        if slope * inputs.key_length <= -log_tolerance:  # the content can only widen the window
-            windows.append(inputs.key_length)
+        if slope * length <= -log_tolerance:  # the content can only widen the window
             continue
         key_head = head // inputs.group_size
         ball = KeyStatistics(statistics.center[:, key_head], statistics.radius[:, key_head])
-        least, log_share = _bound(query[:, head], key[:, key_head], ball, slope, inputs.scaling)
-        window = max(least, (log_share - log_tolerance) / slope)
-        windows.append(math.ceil(window) if window < inputs.key_length else inputs.key_length)  # also for NaN
-    return tuple(windows)
+        bound = _bound(query[:, head], key[:, key_head], ball, slope, inputs.scaling, causal=inputs.causal)
+        if bound is not None:
+            least, log_share = bound
+            windows[head] = ((log_share - log_tolerance) / slope).clamp(min=least)
+    if windows:
+        found = torch.stack(list(windows.values())).ceil()
+        full[list(windows)] = torch.where(found < length, found, length).long()  # also for NaN
+    return full
 
 
-def _bound(query: Tensor, key: Tensor, ball: KeyStatistics, slope: float, scale: float) -> tuple[float, float]:
-    """(least, s): the share of weight beyond a window w of at least `least` is at most exp(s - slope w).
+def _bound(
+    query: Tensor, key: Tensor, ball: KeyStatistics, slope: float, scale: float, *, causal: bool
+) -> tuple[int, Tensor] | None:
+    """(least, s): the share of weight on a side beyond a window w of at least `least` is at most exp(s - slope w).
 
-    For one head with a positive slope; query and key are [batch, length, head_dim].
+    For one head with a positive slope; query and key are [batch, length, head_dim]. None if there are too few keys.
     """
     query_length, key_length = query.shape[1], key.shape[1]
     near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
     before = key_length - query_length  # keys before the first query
     skipped = 0 if before >= near else near  # queries without enough keys before them
     if skipped >= query_length:
-        return math.inf, 0.0
+        return None
     groups = -(-(query_length - skipped) // near)
+    padded = query
     if missing := skipped + groups * near - query_length:
-        query = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
+        padded = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
+    steps = torch.arange(near, dtype=ball.center.dtype, device=query.device)  # from the group's first query
+    far = _excess(padded, key, ball, scale, (skipped, before + skipped - near, near, groups)) + slope * steps
+    # The mean distance of the keys from the first query of their group is (near + 1) / 2.
+    log_share = far.amax().double() + slope * (near + 1) / 2
+    if skipped and not causal:  # compare the first queries with the keys of their own group, on average nearer
+        far = _excess(query, key, ball, scale, (0, before, near, 1))
+        log_share = log_share.maximum(far.amax().double() + slope * (near - 1) / 2)
+    least = before + skipped if skipped else 0
+    return least, log_share - math.log(near) - math.log(-math.expm1(-slope))
+
+
+def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, groups: tuple[int, int, int, int]) -> Tensor:
+    """How much more content any key can have than the mean of the near keys: [batch, groups, near].
+
+    `groups` is the first query, the first near key, the size of both groups, and their number.
+    """
+    first_query, first_key, near, count = groups
     dtype = ball.center.dtype
-    grouped = blocks(query, skipped, near, near, groups).to(dtype)  # [batch, groups, near, head_dim]
-    mean = blocks(key, before + skipped - near, near, near, groups).mean(2, keepdim=True, dtype=dtype)
+    grouped = blocks(query, first_query, near, near, count).to(dtype)  # [batch, groups, near, head_dim]
+    mean = blocks(key, first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
     largest = grouped.norm(dim=-1) * ball.radius[:, None, None] * (abs(scale) * (1 + ROUNDING))
-    mean_content = torch.linalg.vecdot(grouped, mean - ball.center[:, None]) * scale
-    steps_from_group = torch.arange(near, dtype=dtype, device=query.device)
-    log_far = float((largest - mean_content + slope * steps_from_group).amax()) - math.log(-math.expm1(-slope))
-    log_near = math.log(near) - slope * (near + 1) / 2
-    return float(before + skipped) if skipped else 0.0, log_far - log_near
+    return largest - torch.linalg.vecdot(grouped, mean - ball.center[:, None]) * scale
 
 
 def share_left_out(inputs: AttentionInputs, windows: tuple[int, ...]) -> float:

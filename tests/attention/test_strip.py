@@ -71,20 +71,29 @@ def test_gradients_equal_those_of_eager() -> None:
         assert torch.allclose(strip, eager, atol=1e-10 * float(eager.abs().max()))
 
 
-def test_auto_selects_the_strip_where_it_is_fastest() -> None:
-    q, k, _ = unit_normal(1, 2, 2048, 2048, 4)
+def test_auto_selects_the_strip_for_short_inputs_and_few_queries() -> None:
+    q, k, _ = unit_normal(1, 2, 1000, 1000, 4)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "strip"
-    assert choose_backend(q[:, :, -5:], k, slopes).name == "strip"
+    assert choose_backend(q, k, None).name == "strip"
     assert choose_backend(q[:, :, -1:], k, slopes).name == "mask"
-    assert choose_backend(q, k, slopes, key_padding_mask=torch.ones(1, 2048, dtype=torch.bool)).name == "folded"
-    longer = torch.cat((k, k), dim=2)
-    assert choose_backend(longer, longer, slopes).name == "folded"
-    choice = choose_backend(q, longer, slopes)
-    assert choice.name == "strip"
-    assert choice.reason.startswith("'folded' does not support this call: ")
-    assert choose_backend(q, k, slopes.clone().requires_grad_()).name == "folded"
+    assert choose_backend(q, k, slopes, key_padding_mask=torch.ones(1, 1000, dtype=torch.bool)).name == "folded"
     assert choose_backend(q.to("meta"), k.to("meta"), slopes.to("meta")).name == "folded"
+    longer = torch.cat((k, k, k), dim=2)
+    assert choose_backend(longer, longer, slopes).name == "windowed"
+    assert choose_backend(longer, longer, None).name == "folded"
+    assert choose_backend(longer, longer, slopes, dropout=0.1).name == "strip"
+    assert choose_backend(q[:, :, -5:], longer, slopes).name == "strip"
+
+
+def test_training_leaves_keys_out_from_shorter_inputs_on() -> None:
+    q, k, _ = unit_normal(1, 2, 600, 600, 4)
+    slopes = alibi_slopes(2)
+    assert choose_backend(q, k, slopes).name == "strip"
+    for tensors in ((q.requires_grad_(), k, slopes), (q.detach(), k, slopes.clone().requires_grad_())):
+        assert choose_backend(*tensors).name == "windowed"
+    half = q.detach().bfloat16()
+    assert choose_backend(half, half, slopes.clone().requires_grad_()).name == "mask"
 
 
 def test_unsupported_calls_raise_with_the_reason() -> None:
