@@ -1,6 +1,7 @@
 """The cost of the bias: attention with ALiBi, ours and others', compared with torch's fused attention without a bias.
 
-All implementations take turns on the same float32 tensors, batch 4 and 8 heads. Memory is measured in a new process.
+All implementations take turns on the same float32 tensors: standard normal ones, batch 4 and 8 heads where nothing else
+is said, or those of trained and random models. Memory is measured in a new process.
 """
 
 import subprocess
@@ -11,12 +12,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BloomConfig
+from transformers import BloomConfig, BloomModel
 from transformers.models.bloom.modeling_bloom import BloomAttention
 from x_transformers.attend import Attend
 from x_transformers.x_transformers import AlibiPositionalBias
 
-from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_bias, alibi_slopes, causal_mask
+from alibi_viz import (
+    AlibiBias,
+    AlibiSelfAttention,
+    KeyStatistics,
+    alibi_attention,
+    alibi_bias,
+    alibi_slopes,
+    causal_mask,
+    choose_backend,
+    lab,
+)
 from alibi_viz.adapters import huggingface_alibi
 from benchmarks.row import Row
 from benchmarks.timing import relative_times
@@ -28,18 +39,31 @@ PEERS = (*LONG_PEERS, "eager", "x-transformers")
 Implementation = Callable[[], Tensor]
 
 
-def qkv(length: int, head_dim: int, *, gradients: bool = False, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+def qkv(
+    length: int,
+    head_dim: int,
+    *,
+    batch: int = BATCH,
+    heads: int = HEADS,
+    gradients: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> list[Tensor]:
     """Standard normal query, key and value, each [batch, heads, length, head_dim]."""
     torch.manual_seed(0)
-    return [torch.randn(BATCH, HEADS, length, head_dim, dtype=dtype, requires_grad=gradients) for _ in range(3)]
+    return [torch.randn(batch, heads, length, head_dim, dtype=dtype, requires_grad=gradients) for _ in range(3)]
+
+
+def no_bias_and_auto(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> dict[str, Implementation]:
+    return {
+        "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
+        "auto": lambda: alibi_attention(q, k, v, slopes),
+    }
 
 
 def our_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implementation]:
     """No bias, as the baseline, and our implementations."""
     bias = AlibiBias(HEADS, causal=True)
-    return {
-        "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
-        "auto": lambda: alibi_attention(q, k, v, SLOPES),
+    return no_bias_and_auto(q, k, v, SLOPES) | {
         "auto, no bias": lambda: alibi_attention(q, k, v, None),  # how much of the gain has nothing to do with ALiBi
         "mask cached": lambda: scaled_dot_product_attention(q, k, v, attn_mask=bias(q.shape[2])[None]),
     }
@@ -64,7 +88,7 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
     }
 
 
-def rows(measured: dict[str, float], what: str, target: float) -> list[Row]:
+def rows(measured: dict[str, float], what: str, target: float | None) -> list[Row]:
     """A row per implementation; only `auto` has a target."""
     return [
         Row(name=f"{what}: {name}", figure=ratio, target=target if name == "auto" else None, unit="x no bias")
@@ -127,16 +151,61 @@ def layer(length: int) -> Row:
 
 
 @torch.no_grad()
-def decoding() -> Row:
-    """One new token with a cache of 4096."""
-    _, k, v = qkv(4096, 32)
-    q = torch.randn(BATCH, HEADS, 1, 32)
+def long(length: int, heads: int, target: float | None) -> list[Row]:
+    """A forward pass of one sequence, and the share of the pairs of query and key that the windows leave."""
+    q, k, v = qkv(length, 64, batch=1, heads=heads)
+    what = f"forward, B=1 H={heads} L={length} d=64"
+    return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target)
+
+
+def windowed_rows(what: str, *call: Tensor, target: float | None = None) -> list[Row]:
+    """The time of `auto`, and the pairs that its windows leave: a lower limit of the time."""
+    q, k, v, slopes = call
+    choice = choose_backend(q, k, slopes)
+    if choice.windows is not None:
+        print(f"{what}: windows {' '.join(map(str, choice.windows))}")
+    ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias")
+    left = Row(name=f"{what}: pairs within the windows", figure=1 - choice.left_out, unit="x all visible pairs")
+    return [*rows(ratios, what, target), left]
+
+
+@torch.no_grad()
+def models() -> list[Row]:
+    """Queries and keys of the published model on its text, and of a small BLOOM with random weights."""
+    calls: dict[str, list[tuple[Tensor, ...]]] = {"published model": [], "random BLOOM": []}
+    published = lab.published_model("alibi").model.eval()
+    tokens = lab.load_text().validation[None, :16384].long()
+    hidden = published.transformer.position.embed(published.embedding(tokens))
+    for block in published.transformer.blocks:
+        calls["published model"].append(
+            (*block.attention.heads(block.norm_attention(hidden)), block.attention.position.slopes)
+        )
+        hidden = block(hidden)
+    config = BloomConfig(hidden_size=256, n_head=8, n_layer=1, vocab_size=256)
+    bloom = BloomModel(config).eval()
+    normed = bloom.h[0].input_layernorm(bloom.word_embeddings_layernorm(bloom.word_embeddings(tokens[:, :4096])))
+    fused = bloom.h[0].self_attention.query_key_value(normed).view(1, 4096, 8, 3, 32).permute(3, 0, 2, 1, 4)
+    calls["random BLOOM"].append((*fused, alibi_slopes(8)))
+    return [
+        row
+        for name, layers in calls.items()
+        for number, call in enumerate(layers, 1)
+        for row in windowed_rows(f"forward, {name} layer {number}, L={call[0].shape[2]}", *call)
+    ]
+
+
+@torch.no_grad()
+def decoding(length: int, heads: int, head_dim: int, target: float) -> Row:
+    """One new token for a sequence with a cache."""
+    q, k, v = qkv(length, head_dim, batch=1, heads=heads)
+    q, slopes, statistics = q[:, :, -1:], alibi_slopes(heads), KeyStatistics.of(k, v)
     implementations = {
         "no bias": lambda: scaled_dot_product_attention(q, k, v),
-        "auto": lambda: alibi_attention(q, k, v, SLOPES),
+        "auto": lambda: alibi_attention(q, k, v, slopes, key_statistics=statistics),
     }
     ratio = relative_times(implementations, "no bias")["auto"]
-    return Row(name="one decoded token, cache of 4096: auto", figure=ratio, target=1.1, unit="x no bias")
+    name = f"one decoded token, H={heads} d={head_dim}, cache of {length}: auto"
+    return Row(name=name, figure=ratio, target=target, unit="x no bias")
 
 
 @torch.no_grad()
@@ -151,15 +220,20 @@ def largest_error(dtype: torch.dtype, backend: str, length: int) -> float:
 
 
 def accuracy() -> list[Row]:
-    """The error of the implementation that `auto` chooses for 4096 tokens, compared with a float mask."""
+    """The error of the implementation that `auto` chooses for 4096 tokens, and in half precision that of a mask."""
+    exact = largest_error(torch.float32, "auto", 4096)
+    halves = (torch.bfloat16, torch.float16)
     return [
-        Row(
-            name=f"largest error, L=4096 {str(dtype).removeprefix('torch.')}: auto",
-            figure=largest_error(dtype, "auto", 4096) / largest_error(dtype, "mask", 4096),
-            target=1.5,
-            unit="x mask",
-        )
-        for dtype in (torch.float32, torch.bfloat16, torch.float16)
+        Row(name="largest error, L=4096 float32: auto", figure=exact, target=5e-6, unit="absolute"),
+        *(
+            Row(
+                name=f"largest error, L=4096 {str(dtype).removeprefix('torch.')}: auto",
+                figure=largest_error(dtype, "auto", 4096) / largest_error(dtype, "mask", 4096),
+                target=1.5,
+                unit="x mask",
+            )
+            for dtype in halves
+        ),
     ]
 
 
@@ -169,41 +243,46 @@ def peak_memory() -> float:
     return int(line.split()[1]) / 1024
 
 
-def extra_memory(length: int) -> float:
-    """Peak memory of one call beyond query, key, value and output, as a multiple of the output.
-
-    Correct only in a new process.
-    """
+def extra_memory(length: int, head_dim: int, batch: int) -> float:
+    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new process."""
     with torch.no_grad():
-        q, k, v = qkv(length, 32)
+        q, k, v = qkv(length, head_dim, batch=batch)
         short = [t[:, :, :1024] for t in (q, k, v)]
         alibi_attention(short[0], short[1], short[2], SLOPES)  # warm up: threads and library code take memory too
         Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
         before = peak_memory()
         output = alibi_attention(q, k, v, SLOPES)
         after = peak_memory()
-    output_size = output.numel() * output.element_size() / 2**20
-    return (after - before) / output_size - 1
+    return after - before - output.numel() * output.element_size() / 2**20
 
 
-def memory() -> Row:
-    """At 16384 tokens, where a [query, key] tensor of all heads would have 512 times the size of the output."""
-    code = "from benchmarks import attention, timing; timing.pin(); print(attention.extra_memory(16384))"
+def memory(length: int, head_dim: int, batch: int, target: float) -> Row:
+    """A [query, key] tensor of all heads would have 32 GiB at 16384 tokens and batch 4."""
+    call = f"attention.extra_memory({length}, {head_dim}, {batch})"
+    code = f"from benchmarks import attention, timing; timing.pin(); print({call})"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    name = "peak extra memory, L=16384 d=32: auto"
-    return Row(name=name, figure=float(result.stdout), target=1, unit="x output (64 MiB)")
+    name = f"peak extra memory, B={batch} L={length} d={head_dim}: auto"
+    return Row(name=name, figure=float(result.stdout), target=target, unit="MiB")
 
 
 def main() -> list[Row]:
     return [
-        *(row for length in (512, 1024, 2048) for row in forward(length, 32, 1.25, PEERS)),
-        *forward(4096, 32, 1.25, LONG_PEERS),
-        *(row for length in (2048, 4096) for row in forward(length, 64, 1.15)),
-        *(row for length in (2048, 4096) for row in forward_and_backward(length, 32, 1.25)),
-        *forward_and_backward(2048, 64, 1.15),
+        *(row for length in (512, 1024) for row in forward(length, 32, 1.25, PEERS)),
+        *forward(2048, 32, 0.9, PEERS),
+        *forward(4096, 32, 0.68, LONG_PEERS),
+        *forward(4096, 64, 0.62),
+        *long(4096, 8, None),
+        *long(4096, 32, None),
+        *long(16384, 8, 0.36),
+        *long(65536, 8, 0.15),
+        *models(),
+        *forward_and_backward(2048, 32, 1),
+        *forward_and_backward(4096, 64, 0.8),
         *short(),
         *(layer(length) for length in (512, 1024, 2048)),
-        decoding(),
+        decoding(4096, 8, 32, 1.1),
+        decoding(16384, 32, 64, 0.4),
         *accuracy(),
-        memory(),
+        memory(16384, 32, 4, 64),
+        memory(65536, 64, 1, 256),
     ]

@@ -15,10 +15,11 @@ BACKENDS = ("eager", "mask", "folded", "auto")  # these support causal attention
 def supporting_backends(rows: int, columns: int, causal: bool, has_mask: bool = False) -> list[str]:
     """Return the backends that support the call.
 
-    "folded" needs a causal mask and as many queries as keys; "strip" needs a causal mask and no other mask.
+    "folded" needs a causal mask and as many queries as keys; "strip" needs a causal mask and no other mask; "windowed"
+    needs no other mask than the causal one.
     """
-    conditions = {"folded": causal and rows == columns, "strip": causal and not has_mask}
-    return [name for name in (*BACKENDS, "strip") if conditions.get(name, True)]
+    conditions = {"folded": causal and rows == columns, "strip": causal and not has_mask, "windowed": not has_mask}
+    return [name for name in (*BACKENDS, "strip", "windowed") if conditions.get(name, True)]
 
 
 def unit_normal(
@@ -182,8 +183,9 @@ def test_fully_masked_queries_return_zeros_and_finite_gradients(backend: str) ->
 @pytest.mark.parametrize("causal", [True, False])
 def test_gradients_equal_finite_differences(causal: bool) -> None:
     q, k, v = unit_normal(1, 2, 5, 5, 4)
-    slopes = torch.tensor([0.5, 0.1], dtype=torch.float64, requires_grad=True)
+    slopes = torch.tensor([0.5, 0.1], dtype=torch.float64)
     for backend in supporting_backends(5, 5, causal):
+        slopes.requires_grad_(causal or backend != "windowed")  # which needs a causal mask to learn slopes
         assert torch.autograd.gradcheck(
             lambda *tensors, backend=backend: alibi_attention(*tensors, causal=causal, backend=backend),
             (q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), slopes),

@@ -52,7 +52,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
         "key_padding_mask": mask if fault == "mask" or draw(st.booleans()) else None,
         "backend": "flash"
         if fault == "backend"
-        else draw(st.sampled_from(["auto", "auto", "eager", "mask", "strip", "folded"])),
+        else draw(st.sampled_from(["auto", "auto", "eager", "mask", "strip", "windowed", "folded"])),
     }
 
 
@@ -82,7 +82,7 @@ def test_empty_and_single_token_inputs_return_the_value(batch: int, length: int)
     q = torch.randn(batch, 3, length, 4)
     for slopes in (None, torch.ones(3)):
         assert attention_trace(q, q, slopes).weights.shape == (batch, 3, length, length)
-        for backend in ("auto", "eager", "mask", "strip", "folded"):
+        for backend in ("auto", "eager", "mask", "strip", "folded", *(["windowed"] if slopes is not None else [])):
             output = alibi_attention(q, q, q, slopes, backend=backend)
             assert torch.allclose(output, q)  # a single token attends to itself
 
