@@ -29,9 +29,9 @@ __all__ = ["Tile", "blocks", "tiles"]
 
 # Measured on the CPU (benchmarks/attention.py):
 _SMALLEST = 64  # queries in a block; with fewer the kernel is slow, with more it computes more pairs outside the window
-_NARROW = 1024  # up to this window, reading all keys of a block at once is faster than merging several tiles
+_NARROW = 2048  # up to this window, reading all keys of a block at once is faster than merging several tiles
 _BLOCKS_PER_WINDOW = 8  # for wide windows
-_NEARLY_ALL = 0.75  # from this share of the keys on, blocks without a window are faster
+_NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a window are faster
 
 
 @dataclass(frozen=True)
