@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array
 
-__all__ = ["blank", "draw", "power_ticks", "slope_figure"]
+__all__ = ["blank", "draw", "power_ticks", "round_numbers", "slope_figure"]
 
 _MAIN, _OTHER, _TOKENS = range(3)
 _HOVER = (
@@ -83,7 +83,7 @@ def draw(
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
         figure.layout.yaxis.update(range=[math.log10(low), math.log10(high)], **power_ticks(powers))
         shortest, longest = math.log(2) / high, math.log(2) / low
-        tokens = _round_numbers(shortest, longest)
+        tokens = round_numbers(shortest, longest)
         figure.layout.yaxis2.update(
             range=[math.log10(longest), math.log10(shortest)],
             tickvals=tokens,
@@ -96,10 +96,10 @@ def _in_tokens(slopes: np.ndarray) -> np.ndarray:
     return np.stack([math.log(2) / slopes, 4 / slopes], axis=1)
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
+def round_numbers(low: float, high: float) -> list[float]:
     """1, 2, 5, 10, 20, ... between two token counts, or only powers of ten over more than four decades.
 
-    >>> _round_numbers(0.9, 30)
+    >>> round_numbers(0.9, 30)
     [1.0, 2.0, 5.0, 10.0, 20.0]
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

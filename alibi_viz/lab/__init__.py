@@ -25,6 +25,7 @@ from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, preset, train
+from alibi_viz.lab.windows import window_table
 
 __all__ = [
     "COLUMNS",
@@ -82,4 +83,5 @@ __all__ = [
     "sweep",
     "token_losses",
     "train",
+    "window_table",
 ]

@@ -46,11 +46,12 @@ class AttentionSource(Protocol):
 
 
 class Words:
-    """Words and punctuation marks, with content made up from the words alone, the same in every head.
+    """Words and punctuation marks, with made-up content.
 
     With "same word", each word has a fixed random vector, used as its query and its key, and q . k / sqrt(d) is 2
     between equal words at any distance, and random with standard deviation 0.5 for other pairs. Case is ignored. With
-    "equal", it is 0 for every pair, so that the weights show the bias alone.
+    "equal", it is 0 for every pair, so that the weights show the bias alone. With "random", queries and keys are
+    standard normal numbers, different in each head, whatever the words.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -58,7 +59,7 @@ class Words:
     tensor([False,  True, False, False,  True])
     """
 
-    contents: tuple[str, ...] = ("same word", "equal")
+    contents: tuple[str, ...] = ("same word", "equal", "random")
     num_heads: int | None = None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
@@ -66,6 +67,11 @@ class Words:
         tokens = words(text)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
+        if content == "random":
+            note = "Content is random: queries and keys are standard normal numbers, whatever the words."
+            shape = len(tokens[:longest]), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
+            query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
+            return Reading(tokens[:longest], query, key, alibi_slopes(num_heads), len(tokens), note)
         vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
         note = (
             f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "

@@ -142,8 +142,8 @@ class ByteModel(ModelSource):
             return query, key, attention.position.slopes
 
         note = (
-            f"Content comes from layer {{layer}} of {len(blocks)} of the model; tokens are bytes. The switches affect "
-            "this layer only: the layers below it run as they were trained."
+            f"Content comes from layer {{layer}} of {len(blocks)} of the model; the layers below it run as they were "
+            "trained. Tokens are bytes."
         )
         tokens = [_byte(value) for value in data[:longest]]
         return ModelRun(tokens, len(data), num_layers=len(blocks), inputs=inputs(), heads=heads, note=note)

@@ -14,6 +14,7 @@ _MODULES = {
     "LengthLab": "race.length_lab",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery.slope_surgery",
+    "WindowExplorer": "attention.windows",
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

@@ -118,3 +118,13 @@ def test_a_diverged_model_raises() -> None:
     torch.nn.init.constant_(model.transformer.blocks[0].attention.qkv.weight, math.nan)
     with pytest.raises(ValueError, match="must be finite"):
         ByteModel(model).read("a", "layer 1", num_heads=4, longest=48)
+
+
+def test_random_content_is_standard_normal_and_stays_when_the_text_grows() -> None:
+    short, long = (Words().read("word " * length, "random", num_heads=3, longest=4096) for length in (50, 1000))
+    assert torch.equal(short.query, long.query[:, :, :50]) and torch.equal(short.key, long.key[:, :, :50])
+    assert long.query.shape == (1, 3, 1000, 16)
+    for vectors in (long.query, long.key):
+        assert abs(float(vectors.mean())) < 0.02 and float(vectors.std()) == pytest.approx(1, abs=0.02)
+    assert not torch.equal(long.query[:, 0], long.query[:, 1])
+    assert not torch.equal(long.query, long.key)

@@ -1,1 +1,1 @@
-"""AttentionExplorer and its caption."""
+"""AttentionExplorer, WindowExplorer, and what they share."""

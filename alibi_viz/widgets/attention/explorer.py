@@ -1,6 +1,5 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi, without it, or with another bias."""
 
-from collections.abc import Callable
 from typing import Any
 
 import plotly.graph_objects as go
@@ -14,27 +13,21 @@ from alibi_viz.figures.attention_layout import HEADS, MATRICES
 from alibi_viz.figures.tokens import label
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.law_trace import law_curve, trace_queries
-from alibi_viz.lab.model_sources import ModelSource
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.caption import describe, describe_part
-from alibi_viz.widgets.attention.reader import NotReady, Reader, as_source
-from alibi_viz.widgets.attention.text_box import Line, TextBox
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
 from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core.traits import BadValue, Count, Flag
 
 __all__ = ["AttentionExplorer"]
 
-MAX_TOKENS = 4096
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
-PATIENCE = 0.3  # seconds that a control waits for a model before it continues in the background
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
-TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
 
 
-class AttentionExplorer(App):
+class AttentionExplorer(TextApp):
     """How a head reads a text: content + bias = logits -> weights for all queries, and one query in detail.
 
     Args:
@@ -54,7 +47,7 @@ class AttentionExplorer(App):
         num_heads: 1 to 32; fixed for a model.
         head: the head shown, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
-        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
+        content: where q . k comes from: "same word", "equal" or "random"; with a model "layer 1", "layer 2" and so on.
         law: how the bias depends on the distance: "linear" for ALiBi, the name of another law of `alibi_viz.laws`, or
             your own function law(distance, head, num_heads). ALiBi is then shown for comparison.
         bias: whether the bias is added.
@@ -62,30 +55,20 @@ class AttentionExplorer(App):
 
     >>> from alibi_viz.widgets import AttentionExplorer
     >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
-    AttentionExplorer(text='to be or not to be', num_heads=2, head=1, query=None, content=..., bias=False, causal=True)
+    AttentionExplorer(text='to be or not to be', num_heads=2, content=..., head=1, query=None, ..., causal=True)
     """
 
-    text = Line(TEXT)
-    num_heads = Count(8, 1, 32)
     head = Count(3, 1, 32)
     query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
-    content = Choice("", "contents")
     law = Law()
     bias = Flag(True)
     causal = Flag(True)
     redraw_to_fit = True  # the height and the number of labels depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self.source = as_source(source)
-        self._patience: float | None = None
-        self._pending: NotReady | None = None
-        self.contents = self.source.contents
-        state.setdefault("content", self.contents[0])
-        if self.source.num_heads is not None:
-            state.setdefault("num_heads", self.source.num_heads)
-        if "num_heads" in state:
+        if "num_heads" in state or source is not None:
             state.setdefault("head", 1)
-        super().__init__(**state)
+        super().__init__(source, **state)
         for matrix in MATRICES:
             self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))
         self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
@@ -101,70 +84,24 @@ class AttentionExplorer(App):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
-        delay = 0.3 if isinstance(self.source, ModelSource) else 0  # seconds without typing before a model runs
-        self._text_box = TextBox(self.text, self._on_text, delay)
-        self.observe(lambda change: self._text_box.show(change.new), names="text")
-        self._reader = Reader(self.source, MAX_TOKENS, self._text_box.show_progress)
+        text_box, *menus = super().controls()
         self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
-        heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
         self._head_slider, self._query_slider = head.children[1], query
         self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
         return [
-            self._text_box,
+            text_box,
             self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits"),
             law_menu(self),
             head,
             labeled("query", query),
-            *([heads] if self.source.num_heads is None else []),
-            self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption"),
+            *menus,
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
         ]
 
-    def refresh(self) -> None:
-        """Read the text again, because the weights of a model may have changed, and draw."""
-        self._reader.forget()
-        super().refresh()
-
-    def attempt(self, action: Callable[[], object]) -> bool:
-        """As in `App`, but if a model needs long to read, do it when the model is ready."""
-
-        def start() -> None:
-            self._patience = PATIENCE
-            try:
-                action()
-            except NotReady as pending:
-                self._continue_later(pending)
-            finally:
-                self._patience = None
-
-        with self._lock:
-            return super().attempt(start)
-
-    def _continue_later(self, pending: NotReady) -> None:
-        """Show what a control has asked for when the model has read it, unless the user has given it up by then."""
-
-        def show() -> None:
-            self.text, self.content = pending.text, pending.content
-
-        def on_done(_: object) -> None:  # on the thread of the model
-            with self._lock:
-                if self._pending is pending:
-                    self._pending = None
-                    self._text_box.show(self.text) if pending.job.stopped else self.attempt(show)
-
-        self._pending = pending
-        pending.job.add_done_callback(on_done)
-
-    def _on_text(self, text: str) -> None:
-        if text != self.text:
-            self.attempt(lambda: setattr(self, "text", text))
-        else:
-            self._pending = None  # the user has changed a text and back before it was read
-
     def draw(self) -> str:
-        reading = self._reader.read(self.text, self.content, self.num_heads, self._patience)
+        reading = self.read()
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -198,11 +135,10 @@ class AttentionExplorer(App):
 
     def _adjust_controls(self, reading: Reading, query: int) -> None:
         """Fit the sliders to the text, and note below the text box if it is too long."""
+        self.note_length(reading)
         self._length = len(reading.tokens)
         self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
         self._query_slider.value = query
-        is_cut = reading.total > self._length
-        self._text_box.note(f"only the first {self._length:,} of {reading.total:,} tokens are used" * is_cut)
 
     def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
         """The bias shown and the one it is compared with, each with its name; None for no bias."""

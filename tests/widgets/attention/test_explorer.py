@@ -49,8 +49,8 @@ def test_trace_that_requires_gradients_can_be_drawn() -> None:
 def test_default_app_has_a_readable_repr_and_caption() -> None:
     app = AttentionExplorer()
     assert repr(app) == (
-        "AttentionExplorer(text='The cat sat on the mat. The...e door and looked at the cat', num_heads=8, head=3, "
-        "query=None, content='same word', law='linear', bias=True, causal=True)"
+        "AttentionExplorer(text='The cat sat on the mat. The...e door and looked at the cat', num_heads=8, "
+        "content='same word', head=3, query=None, law='linear', bias=True, causal=True)"
     )
     assert app.caption.startswith("Head 3 of 8, slope 1/8, bias on. Query 17 “cat” gives 63% of its weight to itself")
     assert "made up" in app.caption, "says where the content comes from"
@@ -103,7 +103,7 @@ def test_equal_content_shows_only_the_bias() -> None:
         ("head", 9, "head must be an integer from 1 to num_heads=8, got 9"),
         ("query", 11, "query must be a position from 0 to 10 in this text, got 11"),
         ("query", -1, "query must be an integer from 0 to 4095 or None, got -1"),
-        ("content", "nonsense", "content must be one of same word, equal, got 'nonsense'"),
+        ("content", "nonsense", "content must be one of same word, equal, random, got 'nonsense'"),
         ("bias", 1, "bias must be True or False, got 1"),
     ],
 )

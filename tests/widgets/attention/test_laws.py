@@ -73,7 +73,7 @@ def test_keys_outside_a_window_are_gray_on_both_sides() -> None:
 
 def test_menu_offers_laws_and_a_failing_one_is_a_message() -> None:
     app = AttentionExplorer(text=TEXT, law=for_four_heads, num_heads=4)
-    assert repr(app).endswith("content='same word', law=for_four_heads, bias=True, causal=True)")
+    assert repr(app).endswith("query=None, law=for_four_heads, bias=True, causal=True)")
     control(app, "s-heads").value = 8
     assert "law &#x27;for_four_heads&#x27;, head 5 of 8: IndexError" in message(app)
     assert app.num_heads == 4

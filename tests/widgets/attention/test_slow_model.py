@@ -10,7 +10,7 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.lab.model_sources import ByteModel, ModelRun
 from alibi_viz.widgets import AttentionExplorer
-from alibi_viz.widgets.attention import explorer
+from alibi_viz.widgets.attention import text_app
 from tests.widgets.race.small_race import control, message
 
 LAYERS = 4
@@ -49,7 +49,7 @@ def source() -> Iterator[SlowModel]:
 
 @pytest.fixture
 def app(source: SlowModel, monkeypatch: pytest.MonkeyPatch) -> AttentionExplorer:
-    monkeypatch.setattr(explorer, "PATIENCE", 0.05)
+    monkeypatch.setattr(text_app, "PATIENCE", 0.05)
     return AttentionExplorer(source, text="to be or not to be")
 
 

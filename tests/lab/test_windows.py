@@ -1,0 +1,76 @@
+"""How far the heads of a model look in a text: the table, and what it promises."""
+
+import pandas as pd
+import pytest
+import torch
+
+from alibi_viz import alibi_attention, attention_trace, lab
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.windows import share_left_out
+from alibi_viz.lab import windows as lab_windows
+from alibi_viz.lab.attention_sources import Reading, Words
+from alibi_viz.lab.model_sources import ByteModel
+
+TEXT = "the cat saw the dog and the dog saw the cat " * 30
+
+
+@pytest.mark.parametrize("content", Words.contents)
+def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_windows, "_TRACED", 50_000)  # so that the queries are traced in several parts
+    reading = Words().read(TEXT, content, num_heads=4, longest=4096)
+    table = lab_windows.head_windows(reading)
+    trace = attention_trace(reading.query, reading.key, reading.slopes)
+    assert tuple(table["needed"]) == trace.windows()
+    length = len(reading.tokens)
+    assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1
+    distance = torch.arange(length)[:, None] - torch.arange(length)
+    for head, bound, needed, left_out in table[["head", "bound", "needed", "left_out"]].itertuples(index=False):
+        weights = trace.weights[0, head - 1].double()
+        assert float((weights * (distance > bound)).sum(-1).max()) <= 2**-24
+        assert float((weights * (distance >= needed)).sum(-1).max()) > 2**-24, "one step less would not be enough"
+        pairs = float((distance > bound).sum()) / float((distance >= 0).sum())
+        assert left_out == pytest.approx(pairs, abs=1e-9)
+
+
+def test_steep_heads_of_a_long_text_leave_most_of_it_out_and_the_total_is_the_mean() -> None:
+    reading = Words().read("word " * 2000, "random", num_heads=8, longest=4096)
+    table = lab_windows.head_windows(reading)
+    assert table["left_out"].is_monotonic_decreasing
+    assert table["left_out"].iloc[0] > 0.9 and table["left_out"].iloc[-1] == 0
+    inputs = AttentionInputs(reading.query, reading.key, reading.key, reading.slopes)
+    assert table["left_out"].mean() == pytest.approx(share_left_out(inputs, tuple(table["bound"])), abs=1e-6)
+    arguments = reading.query, reading.key, reading.key, reading.slopes
+    difference = alibi_attention(*arguments, backend="windowed") - alibi_attention(*arguments, backend="strip")
+    assert float(difference.abs().max()) < 5e-6
+
+
+def test_table_has_a_row_per_layer_and_head_of_a_model() -> None:
+    model = lab.make_model("alibi")
+    table = lab.window_table(model, TEXT, longest=300)
+    assert list(table.columns) == ["content", "head", "slope", "bound", "needed", "left_out"]
+    assert table["content"].tolist() == ["layer 1"] * 4 + ["layer 2"] * 4
+    assert table["head"].tolist() == [1, 2, 3, 4] * 2
+    assert table["slope"].tolist() == [2**-2, 2**-4, 2**-6, 2**-8] * 2
+    assert table["bound"].max() == 299
+    pd.testing.assert_frame_equal(table, lab.window_table(ByteModel(model), TEXT, longest=300))
+
+
+def test_head_without_a_positive_slope_looks_at_everything() -> None:
+    query = key = torch.zeros(1, 3, 200, 4)
+    reading = Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, "")
+    table = lab_windows.head_windows(reading)
+    assert table["bound"].tolist()[1:] == [199, 199]
+    assert table["left_out"].tolist()[1:] == [0, 0]
+    assert table["left_out"][0] > 0.5
+
+
+def test_single_token_has_windows_of_zero() -> None:
+    table = lab.window_table(Words(), "word", num_heads=2)
+    assert (table[["bound", "needed", "left_out"]] == 0).all(axis=None)
+
+
+def test_bad_input_raises() -> None:
+    with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
+        lab.window_table(lab.make_model("alibi"), "")
+    with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
+        lab.window_table(lab.make_model("rotary"), TEXT)
