@@ -47,9 +47,6 @@ class KeyStatistics(NamedTuple):
 def _radius(key: Tensor, center: Tensor) -> Tensor:
     """[batch]: at least the largest distance of the keys [batch, key, head_dim] from the center [batch, 1, head_dim].
 
-    |k - c|^2 = |k|^2 - 2 k . c + |c|^2 needs no tensor of differences. Its rounding error is added.
+    The second term is the rounding error of keys far from zero.
     """
-    squares, center_square = key.norm(dim=-1).square(), center.square().sum(-1)  # [batch, key], [batch, 1]
-    distances = squares - 2 * (key @ center.mT)[..., 0] + center_square
-    rounding = ROUNDING * (squares.amax(-1) + center_square[:, 0])
-    return (distances.amax(-1) + rounding).sqrt()
+    return (key - center).norm(dim=-1).amax(-1) + ROUNDING * center.norm(dim=-1)[:, 0]

@@ -35,6 +35,7 @@ class _Settings(NamedTuple):
     windows: tuple[int, ...]
     causal: bool
     scale: float
+    finite: bool  # whether all keys and values are
 
 
 class _Windowed(torch.autograd.Function):
@@ -79,6 +80,7 @@ class _Head:
     window: int
     causal: bool
     scale: float
+    finite: bool
 
     def attend(self, output: Tensor, log_sums: Tensor) -> None:
         """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
@@ -87,13 +89,17 @@ class _Head:
             mask, row_bias = self.bias(tile)
             tensors = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
             part, part_log_sums = _kernel("")(*tensors, **self.options(tile, mask))
+            if not self.finite:  # a query whose logits are all -inf gets 0 and a sum of exp(0), not 0
+                is_masked = (part == 0).all(-1) & (part_log_sums == 0)
+                part_log_sums = part_log_sums.masked_fill(is_masked, torch.finfo(log_sums.dtype).min)
             part_log_sums = part_log_sums + row_bias
             rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
                 rows.copy_(part)
                 row_log_sums.copy_(part_log_sums)
             else:
-                rows.lerp_(part.to(rows.dtype), torch.sigmoid(part_log_sums - row_log_sums)[..., None])
+                share = torch.sigmoid(part_log_sums - row_log_sums)[..., None]
+                rows.mul_(1 - share).add_(part * share)  # lerp_ would turn inf into NaN
                 torch.logaddexp(row_log_sums, part_log_sums, out=row_log_sums)
         if merged is not output:
             output.copy_(merged)
@@ -133,8 +139,8 @@ class _Head:
         """The same tiles, in parts for all threads, because the kernel's backward uses one thread for a rectangle."""
         batch, _, head_dim = self.query.shape
         for whole in self.tiles():
-            tile = whole.split_rows(torch.get_num_threads() // batch)
-            limit = max(1, _LARGEST_GRADIENT // (batch * tile.width * head_dim))
+            tile = whole.split_rows(torch.get_num_threads() // max(batch, 1))
+            limit = max(1, _LARGEST_GRADIENT // max(batch * tile.width * head_dim, 1))
             for start in range(0, tile.count, limit):
                 yield tile.part(start, min(start + limit, tile.count))
 
@@ -174,7 +180,7 @@ def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: 
     for index, (slope, window) in enumerate(zip(slopes.tolist(), settings.windows, strict=True)):
         key_index = index // group_size
         tensors = query[:, index], key[:, key_index], value[:, key_index]
-        yield _Head(index, key_index, *tensors, slope, window, settings.causal, settings.scale)
+        yield _Head(index, key_index, *tensors, slope, window, *settings[1:])
 
 
 def _sum_dtype(query: Tensor) -> torch.dtype:
@@ -208,7 +214,10 @@ def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
 def _attend(inputs: AttentionInputs) -> Tensor:
     query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (inputs.query, inputs.key, inputs.value))
     assert inputs.slopes is not None
-    settings = _Settings(key_windows(inputs), inputs.causal, inputs.scaling)
+    statistics = inputs.statistics() if inputs.key_length else None
+    finite = statistics is None or bool(statistics.radius.isfinite().all())
+    windows = key_windows(inputs._replace(key_statistics=statistics))
+    settings = _Settings(windows, inputs.causal, inputs.scaling, finite)
     return _Windowed.apply(query, key, value, inputs.slopes, settings)
 
 
@@ -217,6 +226,7 @@ def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     reasons = {
         "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
         "the windows depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
+        "it has no rules for the transforms of torch.func": torch._C._are_functorch_transforms_active(),
         "without slopes there are no windows": inputs.slopes is None,
         "a mask may hide the near keys that the windows rely on": inputs.has_mask,
         "with explicit positions, the distance is not the number of steps": inputs.positions is not None,

@@ -100,7 +100,8 @@ def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, group
     grouped = blocks(query, first_query, near, near, count).to(dtype)  # [batch, groups, near, head_dim]
     mean = blocks(key, first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
     largest = grouped.norm(dim=-1) * ball.radius[:, None, None] * (abs(scale) * (1 + ROUNDING))
-    return largest - torch.linalg.vecdot(grouped, mean - ball.center[:, None]) * scale
+    mean_content = (grouped * (mean - ball.center[:, None])).sum(-1) * scale  # autocast would round a dot product
+    return largest - mean_content
 
 
 def share_left_out(inputs: AttentionInputs, windows: tuple[int, ...]) -> float:

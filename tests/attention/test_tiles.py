@@ -1,0 +1,120 @@
+"""Tiles cover the part of the attention matrix within the window, each pair once."""
+
+from collections.abc import Iterable
+
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alibi_viz.attention.tiles import Tile, blocks, tiles
+
+LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
+WINDOWS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
+
+
+def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> Tensor:
+    """int [query, key]: how many rectangles contain each pair. All rectangles must lie within the matrix."""
+    counts = torch.zeros(query_length, key_length, dtype=torch.int32)
+    for tile in parts:
+        assert min(tile.rows, tile.width, tile.count) >= 1, tile
+        for index in range(tile.count):
+            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
+            assert 0 <= query <= query_length - tile.rows, tile
+            assert 0 <= key <= key_length - tile.width, tile
+            counts[query : query + tile.rows, key : key + tile.width] += 1
+    return counts
+
+
+def signed_distance(query_length: int, key_length: int) -> Tensor:
+    """[query, key]: negative for keys after the query."""
+    return torch.arange(key_length - query_length, key_length)[:, None] - torch.arange(key_length)
+
+
+@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans())
+@example(lengths=[700, 700], window=0, causal=True)
+@example(lengths=[129, 129], window=10**9, causal=False)
+def test_each_pair_within_the_window_is_in_one_tile_and_no_pair_in_two(
+    lengths: list[int], window: int, causal: bool
+) -> None:
+    query_length, key_length = lengths
+    counts = times_covered(tiles(query_length, key_length, window, causal=causal), query_length, key_length)
+    distance = signed_distance(query_length, key_length)
+    within = (distance <= window) & ((distance >= 0) if causal else (distance >= -window))
+    assert bool((counts[within] == 1).all())
+    assert bool((counts <= 1).all())
+
+
+@settings(max_examples=20)
+@given(lengths=st.sampled_from([(1700, 1700), (1400, 1800), (1990, 2000)]), window=st.integers(1025, 1250))
+def test_wide_windows_with_a_band_on_one_or_both_sides(lengths: tuple[int, int], window: int) -> None:
+    for causal in (True, False):
+        counts = times_covered(tiles(*lengths, window, causal=causal), *lengths)
+        distance = signed_distance(*lengths)
+        within = (distance <= window) & ((distance >= 0) if causal else (distance >= -window))
+        assert bool((counts[within] == 1).all())
+        assert int(counts.max()) == 1
+        assert bool((counts[distance > window] == 0).any())  # something is left out
+
+
+@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans())
+def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], window: int, causal: bool) -> None:
+    query_length, key_length = lengths
+    parts = tiles(query_length, key_length, window, causal=causal)
+    sides = [tile.side for tile in parts]
+    assert sides == sorted(sides, key=["own", "before", "after"].index)
+    assert causal <= ("after" not in sides)
+    own = torch.zeros(query_length, dtype=torch.int32)
+    for tile in parts:
+        distance = signed_distance(query_length, key_length)
+        for index in range(tile.count):
+            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
+            of_tile = distance[query : query + tile.rows, key : key + tile.width]
+            if tile.side == "own":
+                own[query : query + tile.rows] += 1
+                assert bool((of_tile == 0).any(1).all())  # each query's own key
+                # a causal mask hides at most the keys of later queries of the block
+                assert not causal or int(of_tile[-1].min()) == 0
+            else:
+                assert bool((of_tile > 0).all() if tile.side == "before" else (of_tile < 0).all())
+    assert bool((own == 1).all())
+
+
+@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans(), threads=st.integers(0, 9), size=st.integers(1, 5))
+def test_parts_of_a_tile_cover_the_same_pairs(
+    lengths: list[int], window: int, causal: bool, threads: int, size: int
+) -> None:
+    for tile in tiles(*lengths, window, causal=causal):
+        split = tile.split_rows(threads)
+        assert split.count in (tile.count, threads)
+        parts = [split.part(start, min(start + size, split.count)) for start in range(0, split.count, size)]
+        assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
+
+
+def test_split_rows_divides_a_single_rectangle_only_if_all_parts_are_equal() -> None:
+    tile = Tile("before", 64, 96, 0, 64, 1, 96, 96)
+    assert tile.split_rows(4) == Tile("before", 64, 24, 0, 64, 4, 24, 0)
+    assert tile.split_rows(5) == tile.split_rows(1) == tile.split_rows(0) == tile
+    own, many = Tile("own", 0, 64, 0, 64, 1, 64, 64), Tile("before", 64, 64, 0, 64, 2, 128, 128)
+    assert own.split_rows(2) == own
+    assert many.split_rows(2) == many
+
+
+@given(length=st.integers(1, 300), window=st.integers(0, 400), layout=st.sampled_from(["plain", "heads", "expanded"]))
+def test_queries_and_keys_are_views_of_the_rectangles(length: int, window: int, layout: str) -> None:
+    tensor = torch.arange(2.0 * length * 3).view(2, length, 3)
+    if layout == "heads":  # a head of a tensor [batch, length, heads, channels]
+        tensor = torch.arange(2.0 * length * 6).view(2, length, 2, 3)[:, :, 1]
+    elif layout == "expanded":
+        tensor = torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
+    for tile in tiles(length, length, window):
+        queries, keys = tile.queries(tensor), tile.keys(tensor)
+        assert queries.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+        for index in range(tile.count):
+            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
+            assert torch.equal(queries[:, index], tensor[:, query : query + tile.rows])
+            assert torch.equal(keys[:, index], tensor[:, key : key + tile.width])
+
+
+def test_blocks_may_overlap() -> None:
+    assert blocks(torch.arange(5)[None], 1, 2, 1, 3).tolist() == [[[1, 2], [2, 3], [3, 4]]]
