@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from alibi_viz.attention import AttentionTrace, KeyStatistics, alibi_attention, attention_trace, choose_backend
+from alibi_viz.attention import AttentionTrace, KeyStatistics, alibi_attention, attention_trace, choose_backend, fold
 from alibi_viz.bias import alibi_bias, bias_from_positions, grid_bias
 from alibi_viz.bias_cache import AlibiBias
 from alibi_viz.distance import causal_mask
@@ -36,6 +36,7 @@ __all__ = [
     "causal_mask",
     "choose_backend",
     "e_fold",
+    "fold",
     "grid_bias",
     "half_life",
     "reach",

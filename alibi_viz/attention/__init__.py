@@ -4,6 +4,7 @@
 """
 
 from alibi_viz.attention.choose import BACKENDS, Choice, alibi_attention, choose_backend
+from alibi_viz.attention.coordinates import fold
 from alibi_viz.attention.eager import AttentionTrace, attention_trace
 from alibi_viz.attention.key_statistics import KeyStatistics
 
@@ -15,4 +16,5 @@ __all__ = [
     "alibi_attention",
     "attention_trace",
     "choose_backend",
+    "fold",
 ]
