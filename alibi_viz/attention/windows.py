@@ -137,6 +137,6 @@ def needed_windows(weights: Tensor, tolerance: float) -> tuple[int, ...]:
     high = low + key_length
     while bool((low < high).any()):
         middle = (low + high) // 2
-        fits = beyond(middle) <= tolerance
+        fits = (beyond(middle) <= tolerance) | (low == high)  # NaN never fits
         low, high = torch.where(fits, low, middle + 1), torch.where(fits, middle, high)
     return tuple(low.tolist())

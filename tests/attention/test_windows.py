@@ -1,0 +1,294 @@
+"""Keys beyond the windows weigh at most the tolerance, for any content; and the windows are not much too wide."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, attention_trace, choose_backend
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.windows import key_windows, needed_windows, share_left_out
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+CONTENTS = ("normal", "far match", "near orthogonal", "own opposite", "first queries", "shifted", "zero")
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def share_beyond(inputs: AttentionInputs, windows: tuple[int, ...]) -> Tensor:
+    """float64 [heads]: the largest share of a query's weights that is more than `windows` steps away."""
+    query, key = inputs.query.double(), inputs.key.double().repeat_interleave(inputs.group_size, dim=1)
+    position = torch.arange(key.shape[2])
+    steps = position[key.shape[2] - query.shape[2] :, None] - position  # [query, key]
+    logits = query @ key.mT * inputs.scaling - inputs.slopes.double()[:, None, None] * steps.abs()
+    weights = (logits.masked_fill(steps < 0, -math.inf) if inputs.causal else logits).softmax(-1)
+    beyond = steps.abs() > torch.tensor(windows)[:, None, None]
+    return (weights * beyond).sum(-1).amax((0, 2))
+
+
+def assert_silent(inputs: AttentionInputs, windows: tuple[int, ...], tolerance: float | None = None) -> None:
+    """Keys beyond the windows weigh at most the tolerance."""
+    if tolerance is None:
+        tolerance = torch.finfo(inputs.query.dtype).eps / 2
+    share = share_beyond(inputs, windows)
+    assert bool((share <= tolerance * (1 + 1e-9)).all()), (share / tolerance, windows)
+
+
+def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
+    """Change queries and keys in place so that a bound that ignores some of the content would be wrong."""
+    direction = torch.ones(query.shape[-1], dtype=query.dtype)
+    far_key = far % key.shape[2]
+    if content == "far match":  # one key that some queries match far better than all others
+        key[:, :, far_key] = 30 * key.abs().amax() * direction
+        query[:, :, far % query.shape[2]] = 3 * query.abs().amax() * direction
+    elif content == "near orthogonal":  # only keys in the first half match the queries
+        query[..., 1:], key[..., 0] = 0, 0
+        key[:, :, : key.shape[2] // 2, 0] = 3 * key.abs().amax() * query[:, :1, -1:, 0].sign()
+    elif content == "own opposite":
+        key[:, :, -query.shape[2] :] = -query[:, : key.shape[1]]
+    elif content == "first queries":  # in the symmetric form, they see keys far ahead
+        query *= 0.01
+        query[:, :, :3], key[:, :, far_key] = 10 * direction, 10 * direction
+    elif content == "shifted":
+        key += 100 * direction
+    elif content == "zero":
+        query *= 0
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> AttentionInputs:
+    key_length = draw(st.integers(1, 400))
+    query_length = key_length if draw(st.booleans()) else draw(st.integers(1, key_length))
+    batch, key_heads, group_size = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    head_dim, heads, seed = draw(st.integers(1, 16)), key_heads * group_size, draw(st.integers(0, 10**6))
+    query = normal(batch, heads, query_length, head_dim, seed=seed) * 10 ** draw(st.floats(-2, 2))
+    key = normal(batch, key_heads, key_length, head_dim, seed=seed + 1) * 10 ** draw(st.floats(-2, 2))
+    with_content(query, key, draw(st.sampled_from(CONTENTS)), draw(st.integers(0, 400)))
+    dtype = draw(st.sampled_from(DTYPES))
+    slopes = [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)]
+    return AttentionInputs(
+        query.to(dtype),
+        key.to(dtype),
+        key.to(dtype),
+        torch.tensor(slopes, dtype=torch.float64),
+        causal=draw(st.booleans()),
+        scale=draw(st.sampled_from([None, 1.0, -0.3])),
+        tolerance=draw(st.sampled_from([None, 1e-2, 1e-5])),
+    )
+
+
+@given(calls())
+def test_keys_beyond_the_windows_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
+    windows = key_windows(inputs)
+    assert all(0 <= window <= inputs.key_length for window in windows)
+    assert_silent(inputs, windows, inputs.tolerance)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_windows_leave_something_out_and_nothing_that_matters(content: str, causal: bool) -> None:
+    """The same with slopes so steep that even extreme content has windows shorter than the sequence."""
+    query, key = normal(1, 4, 600, 8), normal(1, 2, 600, 8, seed=1)
+    with_content(query, key, content, far=599 if content == "first queries" else 40)
+    slopes = torch.tensor([4.0, 1.0, 0.5, 0.2]) * (8 if content in ("far match", "first queries", "shifted") else 1)
+    inputs = AttentionInputs(query.float(), key.float(), key.float(), slopes, causal=causal)
+    windows = key_windows(inputs)
+    assert min(windows) < 600
+    assert_silent(inputs, windows)
+
+
+def test_one_far_key_with_a_huge_match_is_not_lost() -> None:
+    query, key, value = torch.zeros(3, 1, 1, 1000, 4)
+    query[:, :, -1, 0] = key[:, :, 10, 0] = 40.0  # content 800 at distance 989, so a bias of -494
+    value[:, :, 10] = 7.0
+    output = alibi_attention(query, key, value, torch.tensor([0.5]), backend="windowed")
+    assert torch.allclose(output[0, 0, -1], torch.full((4,), 7.0))
+
+
+def test_the_first_queries_of_an_encoder_see_a_huge_match_ahead() -> None:
+    query, key, value = torch.zeros(3, 1, 1, 600, 4)
+    query[:, :, 0, 0], key[:, :, 500, 0] = 30.0, 100.0
+    value[:, :, 500] = 7.0
+    output = alibi_attention(query, key, value, torch.tensor([1.0]), causal=False, backend="windowed")
+    assert torch.allclose(output[0, 0, 0], torch.full((4,), 7.0))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_tolerance_a_thousand_times_too_large_is_caught(causal: bool) -> None:
+    """With equal content the bound is nearly tight, so the same check fails for windows of a larger tolerance."""
+    key = torch.zeros(1, 3, 700, 4)
+    inputs = AttentionInputs(key, key, key, torch.tensor([0.5, 0.25, 0.125]), causal=causal)
+    assert_silent(inputs, key_windows(inputs))
+    too_large = key_windows(inputs._replace(tolerance=1000 * torch.finfo(torch.float32).eps / 2))
+    with pytest.raises(AssertionError):
+        assert_silent(inputs, too_large)
+    for head in range(3):
+        share = share_beyond(inputs, too_large)[head]
+        assert float(share) > torch.finfo(torch.float32).eps / 2
+
+
+def test_a_smaller_tolerance_widens_the_windows_by_its_logarithm() -> None:
+    query, key = normal(2, 1, 2, 600, 8)
+    inputs = AttentionInputs(query, key, key, torch.tensor([0.5, 0.25], dtype=torch.float64))
+    wide, narrow = (key_windows(inputs._replace(tolerance=tolerance)) for tolerance in (1e-9, 1e-3))
+    for slope, *windows in zip((0.5, 0.25), wide, narrow, strict=True):
+        assert windows[0] - windows[1] == pytest.approx(math.log(1e6) / slope, abs=1)
+
+
+def test_half_of_the_work_at_4096_tokens_is_left_out() -> None:
+    query, key = normal(2, 1, 8, 4096, 64).float()
+    choice = choose_backend(query, key, alibi_slopes(8))
+    assert choice.name == "windowed"
+    assert choice.left_out > 0.5
+    last = torch.arange(4096)
+    seen = sum(int(torch.minimum(last, torch.tensor(window)).sum()) + 4096 for window in choice.windows or ())
+    assert choice.left_out == pytest.approx(1 - seen / (8 * 4096 * 4097 / 2))
+
+
+def test_windows_on_random_content_are_as_narrow_as_the_pilots() -> None:
+    query, key = normal(2, 1, 8, 16384, 64).float()
+    windows = key_windows(AttentionInputs(query, key, key, alibi_slopes(8)))
+    pilot = (73, 152, 299, 623, 1236, 2550, 5107, 10705)
+    assert all(window < 1.3 * expected for window, expected in zip(windows, pilot, strict=True)), windows
+    assert windows == tuple(sorted(windows))
+
+
+def test_adding_a_vector_to_all_keys_hardly_changes_the_windows() -> None:
+    """It changes all logits of a query equally, so the output stays the same."""
+    query, key = normal(2, 1, 4, 2000, 16)
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    windows, shifted = (key_windows(AttentionInputs(query, k, k, slopes)) for k in (key, key + 50))
+    assert all(abs(one - other) <= 1 + 0.02 * one for one, other in zip(windows, shifted, strict=True))
+
+
+@pytest.mark.parametrize("slope", [0.0, -0.5, 1e-30, 1e-300])
+def test_without_a_steep_slope_the_window_is_all_keys(slope: float) -> None:
+    query, key = normal(2, 1, 1, 300, 4)
+    inputs = AttentionInputs(query, key, key, torch.tensor([slope], dtype=torch.float64))
+    assert key_windows(inputs) == (300,)
+    assert key_windows(inputs._replace(slopes=None)) == (300,)
+
+
+def test_a_huge_slope_sees_hardly_more_than_the_own_token() -> None:
+    query, key = normal(2, 1, 1, 300, 4)
+    for slope in (1e3, 1e30, 1e300):
+        inputs = AttentionInputs(query, key, key, torch.tensor([slope], dtype=torch.float64))
+        assert key_windows(inputs)[0] <= 2
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("tensor", ["query", "key", "value"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_nan_and_inf_in_one_row_of_the_batch_leave_nothing_out(tensor: str, causal: bool, bad: float) -> None:
+    for position in (5, 250, 499):
+        tensors = {name: normal(2, 1, 500, 4, seed=seed).float() for seed, name in enumerate(("query", "key", "value"))}
+        tensors[tensor][1, 0, position, 2] = bad
+        assert key_windows(AttentionInputs(**tensors, slopes=torch.tensor([0.5]), causal=causal)) == (500,), position
+
+
+def test_content_that_overflows_leaves_nothing_out() -> None:
+    query, key = normal(2, 1, 1, 500, 4).float()
+    query[:, :, 400], key[:, :, 100] = 1e30, 1e30
+    assert key_windows(AttentionInputs(query, key, key, torch.tensor([0.5]))) == (500,)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype) -> None:
+    query, key = normal(2, 1, 2, 600, 64).float()
+    key = 0.05 * key + 10 * normal(64).float()
+    inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
+    expected, radius = key_windows(inputs), KeyStatistics.of(key, key).radius
+    with torch.autocast("cpu", dtype):
+        assert key_windows(inputs) == expected
+        assert torch.equal(KeyStatistics.of(key, key).radius, radius)
+    precision = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert key_windows(inputs) == expected
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+@given(
+    length=st.integers(1, 60),
+    center=st.sampled_from([0.0, 1.0, 1e4]),
+    spread=st.sampled_from([0.0, 1e-3, 1.0, 100.0]),
+    dtype=st.sampled_from(DTYPES),
+    given_center=st.booleans(),
+)
+def test_the_ball_contains_all_keys(
+    length: int, center: float, spread: float, dtype: torch.dtype, given_center: bool
+) -> None:
+    key = (normal(2, 3, length, 5) * spread + center).to(dtype)
+    first = key[:, :, :1].to(torch.promote_types(dtype, torch.float32))
+    ball = KeyStatistics.of(key, key, first if given_center else None)
+    distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
+    assert ball.radius.shape == (2, 3)
+    assert bool((ball.radius * (1 + 1e-6) >= distances).all())
+    assert bool((ball.radius <= distances * (1 + 1e-4) + 1e-4 * math.sqrt(5) * center + 1e-30).all())
+
+
+def loop_window(weights: Tensor, tolerance: float) -> int:
+    """The smallest window of one head, weights [batch, query, key], by trying all."""
+    batch, rows, columns = weights.shape
+    for window in range(columns + 1):
+        fits = True
+        for b in range(batch):
+            for row in range(rows):
+                position, beyond = row + columns - rows, 0.0
+                for column in range(columns):
+                    if abs(position - column) > window:
+                        beyond += float(weights[b, row, column])
+                fits = fits and beyond <= tolerance
+        if fits:
+            return window
+    raise AssertionError("no key is further away than the number of keys")
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("rows", [1, 4, 9])
+def test_windows_of_the_trace_are_the_smallest(rows: int, causal: bool) -> None:
+    query, key = normal(2, 3, rows, 4), normal(2, 3, 9, 4, seed=1)
+    trace = attention_trace(query, key, torch.tensor([2.0, 0.4, 0.0]), causal=causal)
+    for tolerance in (0.3, 1e-2, 1e-5):
+        expected = tuple(loop_window(trace.weights[:, head], tolerance) for head in range(3))
+        assert trace.windows(tolerance) == expected
+
+
+@given(calls())
+def test_windows_of_the_trace_are_at_most_those_of_the_bound_and_minimal(inputs: AttentionInputs) -> None:
+    query, key, _, slopes, causal = inputs[:5]
+    trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
+    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    smallest, bound = trace.windows(2 * tolerance), key_windows(inputs)  # twice: for the rounding of sums in float64
+    assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
+    exact = trace.windows(tolerance)
+    for head, window in enumerate(exact):
+        if window and tolerance > 1e-12:
+            less = tuple(w - (h == head) for h, w in enumerate(exact))
+            assert float(share_beyond(inputs, less)[head]) > tolerance * (1 - 1e-9)
+            assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
+
+
+def test_smallest_windows_of_weights_with_nan_are_all_keys() -> None:
+    weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
+    weights[0, 1, 2, 1] = math.nan
+    assert needed_windows(weights, 1e-6) == (0, 4)
+
+
+@given(length=st.integers(1, 30), rows=st.integers(1, 30), window=st.integers(0, 40), causal=st.booleans())
+def test_share_left_out_counts_pairs(length: int, rows: int, window: int, causal: bool) -> None:
+    rows = min(rows, length)
+    query, key = torch.zeros(1, 2, rows, 1), torch.zeros(1, 2, length, 1)
+    visible = seen = 0
+    for i in range(length - rows, length):
+        for j in range(length if not causal else i + 1):
+            visible += 2
+            seen += 1 + (abs(i - j) <= window)  # the first head sees everything
+    share = share_left_out(AttentionInputs(query, key, key, None, causal=causal), (length, window))
+    assert share == pytest.approx(1 - seen / visible)
