@@ -11,7 +11,7 @@ import torch
 
 from alibi_viz import attention_trace
 from alibi_viz.lab import PretrainedModel
-from alibi_viz.widgets import AttentionExplorer
+from alibi_viz.widgets import AttentionExplorer, WindowExplorer
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -55,6 +55,9 @@ def test_weights_equal_those_of_the_model() -> None:
     app = AttentionExplorer(source=pretrained, text="to be or not")
     assert app.num_heads == 4
     assert app.caption
+    windows = WindowExplorer(source=pretrained, text="to be or not", content="layer 2")
+    assert len(windows.figure.data[1].x) == 4
+    assert "layer 2 of 2 of a pretrained model" in windows.caption
 
 
 def test_a_long_text_is_truncated_and_its_length_reported() -> None:

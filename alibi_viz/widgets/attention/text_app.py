@@ -30,6 +30,7 @@ class TextApp(App):
     text = Line(TEXT)
     num_heads = Count(8, 1, 32)
     content = Choice("", "contents")
+    typing_delay = 0.0  # seconds without typing before the text is read
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         self.source = as_source(source)
@@ -43,7 +44,7 @@ class TextApp(App):
 
     def controls(self) -> list[Widget]:
         """The text box, the number of heads if the source can have any, and the menu of contents."""
-        delay = 0.3 if isinstance(self.source, ModelSource) else 0  # seconds without typing before a model runs
+        delay = 0.3 if isinstance(self.source, ModelSource) else self.typing_delay
         self._text_box = TextBox(self.text, self._on_text, delay)
         self.observe(lambda change: self._text_box.show(change.new), names="text")
         self._reader = Reader(self.source, MAX_TOKENS, self._text_box.show_progress)

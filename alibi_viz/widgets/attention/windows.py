@@ -35,6 +35,8 @@ class WindowExplorer(TextApp):
     Every head looks at the whole text, 100 tokens: nothing can be left out. Content is 0 for every pair, ...
     """
 
+    typing_delay = 0.3  # all weights of 4,096 tokens take a second
+
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         self._windows: tuple[Reading, pd.DataFrame] | None = None
         if "text" not in state:
