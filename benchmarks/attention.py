@@ -1,18 +1,14 @@
 """The cost of the bias: attention with ALiBi, ours and others', compared with torch's fused attention without a bias.
 
-All implementations take turns on the same float32 tensors: standard normal ones, batch 4 and 8 heads where nothing else
-is said, or those of trained and random models. Memory is measured in a new process.
+All implementations take turns on the same float32 tensors, standard normal, batch 4 and 8 heads.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BloomConfig, BloomModel
+from transformers import BloomConfig
 from transformers.models.bloom.modeling_bloom import BloomAttention
 from x_transformers.attend import Attend
 from x_transformers.x_transformers import AlibiPositionalBias
@@ -20,13 +16,10 @@ from x_transformers.x_transformers import AlibiPositionalBias
 from alibi_viz import (
     AlibiBias,
     AlibiSelfAttention,
-    KeyStatistics,
     alibi_attention,
     alibi_bias,
     alibi_slopes,
     causal_mask,
-    choose_backend,
-    lab,
 )
 from alibi_viz.adapters import huggingface_alibi
 from benchmarks.row import Row
@@ -151,64 +144,6 @@ def layer(length: int) -> Row:
 
 
 @torch.no_grad()
-def long(length: int, heads: int, target: float | None) -> list[Row]:
-    """A forward pass of one sequence, and the share of the pairs of query and key that the windows leave."""
-    q, k, v = qkv(length, 64, batch=1, heads=heads)
-    what = f"forward, B=1 H={heads} L={length} d=64"
-    return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target)
-
-
-def windowed_rows(what: str, *call: Tensor, target: float | None = None) -> list[Row]:
-    """The time of `auto`, and the pairs that its windows leave: a lower limit of the time."""
-    q, k, v, slopes = call
-    choice = choose_backend(q, k, slopes)
-    if choice.windows is not None:
-        print(f"{what}: windows {' '.join(map(str, choice.windows))}")
-    ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias")
-    left = Row(name=f"{what}: pairs within the windows", figure=1 - choice.left_out, unit="x all visible pairs")
-    return [*rows(ratios, what, target), left]
-
-
-@torch.no_grad()
-def models() -> list[Row]:
-    """Queries and keys of the published model on its text, and of a small BLOOM with random weights."""
-    calls: dict[str, list[tuple[Tensor, ...]]] = {"published model": [], "random BLOOM": []}
-    published = lab.published_model("alibi").model.eval()
-    tokens = lab.load_text().validation[None, :16384].long()
-    hidden = published.transformer.position.embed(published.embedding(tokens))
-    for block in published.transformer.blocks:
-        calls["published model"].append(
-            (*block.attention.heads(block.norm_attention(hidden)), block.attention.position.slopes)
-        )
-        hidden = block(hidden)
-    config = BloomConfig(hidden_size=256, n_head=8, n_layer=1, vocab_size=256)
-    bloom = BloomModel(config).eval()
-    normed = bloom.h[0].input_layernorm(bloom.word_embeddings_layernorm(bloom.word_embeddings(tokens[:, :4096])))
-    fused = bloom.h[0].self_attention.query_key_value(normed).view(1, 4096, 8, 3, 32).permute(3, 0, 2, 1, 4)
-    calls["random BLOOM"].append((*fused, alibi_slopes(8)))
-    return [
-        row
-        for name, layers in calls.items()
-        for number, call in enumerate(layers, 1)
-        for row in windowed_rows(f"forward, {name} layer {number}, L={call[0].shape[2]}", *call)
-    ]
-
-
-@torch.no_grad()
-def decoding(length: int, heads: int, head_dim: int, target: float) -> Row:
-    """One new token for a sequence with a cache."""
-    q, k, v = qkv(length, head_dim, batch=1, heads=heads)
-    q, slopes, statistics = q[:, :, -1:], alibi_slopes(heads), KeyStatistics.of(k, v)
-    implementations = {
-        "no bias": lambda: scaled_dot_product_attention(q, k, v),
-        "auto": lambda: alibi_attention(q, k, v, slopes, key_statistics=statistics),
-    }
-    ratio = relative_times(implementations, "no bias")["auto"]
-    name = f"one decoded token, H={heads} d={head_dim}, cache of {length}: auto"
-    return Row(name=name, figure=ratio, target=target, unit="x no bias")
-
-
-@torch.no_grad()
 def largest_error(dtype: torch.dtype, backend: str, length: int) -> float:
     """The largest error of the output, compared with float64 on the same rounded input, over every 31st query."""
     q, k, v = (t[:1] for t in qkv(length, 32, dtype=dtype))
@@ -237,52 +172,15 @@ def accuracy() -> list[Row]:
     ]
 
 
-def peak_memory() -> float:
-    """The most memory that this process has held since the peak was last reset, in MiB."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
-def extra_memory(length: int, head_dim: int, batch: int) -> float:
-    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new process."""
-    with torch.no_grad():
-        q, k, v = qkv(length, head_dim, batch=batch)
-        short = [t[:, :, :1024] for t in (q, k, v)]
-        alibi_attention(short[0], short[1], short[2], SLOPES)  # warm up: threads and library code take memory too
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
-        before = peak_memory()
-        output = alibi_attention(q, k, v, SLOPES)
-        after = peak_memory()
-    return after - before - output.numel() * output.element_size() / 2**20
-
-
-def memory(length: int, head_dim: int, batch: int, target: float) -> Row:
-    """A [query, key] tensor of all heads would have 32 GiB at 16384 tokens and batch 4."""
-    call = f"attention.extra_memory({length}, {head_dim}, {batch})"
-    code = f"from benchmarks import attention, timing; timing.pin(); print({call})"
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    name = f"peak extra memory, B={batch} L={length} d={head_dim}: auto"
-    return Row(name=name, figure=float(result.stdout), target=target, unit="MiB")
-
-
 def main() -> list[Row]:
     return [
         *(row for length in (512, 1024) for row in forward(length, 32, 1.25, PEERS)),
         *forward(2048, 32, 0.9, PEERS),
         *forward(4096, 32, 0.68, LONG_PEERS),
         *forward(4096, 64, 0.62),
-        *long(4096, 8, None),
-        *long(4096, 32, None),
-        *long(16384, 8, 0.36),
-        *long(65536, 8, 0.15),
-        *models(),
         *forward_and_backward(2048, 32, 1),
         *forward_and_backward(4096, 64, 0.8),
         *short(),
         *(layer(length) for length in (512, 1024, 2048)),
-        decoding(4096, 8, 32, 1.1),
-        decoding(16384, 32, 64, 0.4),
         *accuracy(),
-        memory(16384, 32, 4, 64),
-        memory(65536, 64, 1, 256),
     ]

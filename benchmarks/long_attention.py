@@ -1,0 +1,114 @@
+"""Long inputs, of which ALiBi leaves out what its slopes silence: time and memory, compared with no bias.
+
+One sequence at a time, with standard normal tensors or those of trained and random models.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, choose_backend, lab
+from alibi_viz.lab.model_sources import ByteModel
+from benchmarks.attention import HEADS, no_bias_and_auto, qkv, rows
+from benchmarks.row import Row
+from benchmarks.timing import relative_times
+from tests.pretrained_models import ByteTokenizer, small_model
+
+
+def long(length: int, heads: int, target: float | None) -> list[Row]:
+    """A forward pass of one sequence, and the share of the pairs of query and key that the windows leave."""
+    q, k, v = qkv(length, 64, batch=1, heads=heads)
+    what = f"forward, B=1 H={heads} L={length} d=64"
+    return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target)
+
+
+@torch.no_grad()
+def windowed_rows(what: str, *call: Tensor, target: float | None = None) -> list[Row]:
+    """The time of `auto`, and the pairs that its windows leave: a lower limit of the time."""
+    q, k, v, slopes = call
+    choice = choose_backend(q, k, slopes)
+    if choice.windows is not None:
+        print(f"{what}: windows {' '.join(map(str, choice.windows))}")
+    ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias")
+    left = Row(
+        name=f"{what}: pairs within the windows",
+        figure=1 - choice.left_out,
+        target=None,
+        unit="x all visible pairs",
+    )
+    return [*rows(ratios, what, target), left]
+
+
+def models() -> list[Row]:
+    """Queries and keys of the published model and of a small BLOOM with random weights; the values are the keys."""
+    published = lab.published_model("alibi").model
+    bloom = lab.PretrainedModel(small_model("bloom", heads=8), ByteTokenizer())
+    text = bytes(lab.load_text().validation[:16384].tolist()).decode()
+    result = []
+    for name, source, length in (("published model", ByteModel(published), 16384), ("random BLOOM", bloom, 4096)):
+        for layer in source.contents:
+            reading = source.read(text, layer, source.num_heads or HEADS, length)
+            call = reading.query, reading.key, reading.key, reading.slopes
+            result += windowed_rows(f"forward, {name}, {layer}, L={length}", *call)
+    return result
+
+
+@torch.no_grad()
+def decoding(length: int, heads: int, head_dim: int, target: float) -> Row:
+    """One new token for a sequence with a cache."""
+    q, k, v = qkv(length, head_dim, batch=1, heads=heads)
+    q, slopes, statistics = q[:, :, -1:], alibi_slopes(heads), KeyStatistics.of(k, v)
+    implementations = {
+        "no bias": lambda: scaled_dot_product_attention(q, k, v),
+        "auto": lambda: alibi_attention(q, k, v, slopes, key_statistics=statistics),
+    }
+    ratio = relative_times(implementations, "no bias")["auto"]
+    name = f"one decoded token, H={heads} d={head_dim}, cache of {length}: auto"
+    return Row(name=name, figure=ratio, target=target, unit="x no bias")
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held since the peak was last reset, in MiB."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def extra_memory(length: int, head_dim: int, batch: int) -> float:
+    """Peak memory of one call beyond query, key, value and output, in MiB. Correct only in a new process."""
+    with torch.no_grad():
+        q, k, v = qkv(length, head_dim, batch=batch)
+        short = [t[:, :, :1024] for t in (q, k, v)]
+        slopes = alibi_slopes(HEADS)
+        alibi_attention(short[0], short[1], short[2], slopes)  # warm up: threads and library code take memory too
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak to what is held now
+        before = peak_memory()
+        output = alibi_attention(q, k, v, slopes)
+        after = peak_memory()
+    return after - before - output.numel() * output.element_size() / 2**20
+
+
+def memory(length: int, head_dim: int, batch: int, target: float) -> Row:
+    """A [query, key] tensor of all heads would have 32 GiB at 16384 tokens and batch 4."""
+    call = f"long_attention.extra_memory({length}, {head_dim}, {batch})"
+    code = f"from benchmarks import long_attention, timing; timing.pin(); print({call})"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    name = f"peak extra memory, B={batch} L={length} d={head_dim}: auto"
+    return Row(name=name, figure=float(result.stdout), target=target, unit="MiB")
+
+
+def main() -> list[Row]:
+    return [
+        *long(4096, 8, None),
+        *long(4096, 32, None),
+        *long(16384, 8, 0.36),
+        *long(65536, 8, 0.15),
+        *models(),
+        decoding(4096, 8, 32, 1.1),
+        decoding(16384, 32, 64, 0.4),
+        memory(16384, 32, 4, 64),
+        memory(65536, 64, 1, 256),
+    ]
