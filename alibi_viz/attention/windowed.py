@@ -87,11 +87,7 @@ class _Head:
         merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
         for tile in self.tiles():
             mask, row_bias = self.bias(tile)
-            tensors = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            part, part_log_sums = _kernel("")(*tensors, **self.options(tile, mask))
-            if not self.finite:  # a query whose logits are all -inf gets 0 and a sum of exp(0), not 0
-                is_masked = (part == 0).all(-1) & (part_log_sums == 0)
-                part_log_sums = part_log_sums.masked_fill(is_masked, torch.finfo(log_sums.dtype).min)
+            part, part_log_sums = self.attend_tile(tile, mask)
             part_log_sums = part_log_sums + row_bias
             rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
@@ -103,6 +99,16 @@ class _Head:
                 torch.logaddexp(row_log_sums, part_log_sums, out=row_log_sums)
         if merged is not output:
             output.copy_(merged)
+
+    def attend_tile(self, tile: Tile, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The output [batch, count, rows, head_dim], and log(sum of exp(logits)) without the bias of the queries."""
+        query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
+        if self.finite:
+            return _kernel("")(query, key, value, **self.options(tile, mask))
+        # If all logits of a query are -inf, the kernel returns 0 and 0 instead of -inf. A channel of ones shows where.
+        query, key, value = pad(query, (0, 1)), pad(key, (0, 1)), pad(value, (0, 1), value=1.0)
+        output, log_sums = _kernel("")(query, key, value, **self.options(tile, mask))
+        return output[..., :-1], log_sums.masked_fill(output[..., -1] == 0, torch.finfo(log_sums.dtype).min)
 
     def add_gradients(
         self,

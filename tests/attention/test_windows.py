@@ -230,7 +230,7 @@ def test_the_ball_contains_all_keys(
     distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
     assert ball.radius.shape == (2, 3)
     assert bool((ball.radius * (1 + 1e-6) >= distances).all())
-    assert bool((ball.radius <= distances * (1 + 1e-4) + 1e-4 * math.sqrt(5) * center + 1e-30).all())
+    assert bool((ball.radius <= distances * (1 + 1e-4) + 1e-4 * key.double().norm(dim=-1).amax(-1)).all())
 
 
 def loop_window(weights: Tensor, tolerance: float) -> int:
