@@ -70,7 +70,7 @@ class KeyValueCache:
             raise ValueError("an empty cache has no statistics: append the keys and values of some tokens first")
         if self._measured < self.length:
             key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
-            old = self._statistics
+            old = self._statistics if self._measured else None
             self._statistics = KeyStatistics.of(key, value) if old is None else old.including(key, value)
             self._measured = self.length
         assert self._statistics is not None

@@ -391,4 +391,4 @@ def test_no_query_by_key_tensor_is_held() -> None:
     """At 16384 tokens it would take 8 GiB."""
     code = MEMORY.replace("LENGTH", "16384")
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert float(result.stdout) < 128
+    assert float(result.stdout) < 64  # MiB; it is 49 at 65536 tokens too
