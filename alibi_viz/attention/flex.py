@@ -67,12 +67,14 @@ def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
 
         device = str(inputs.query.device)
         return create_block_mask(visible, len(is_real), None, query_length, key_length, device=device)
-    if inputs.slopes is None or torch.compiler.is_compiling():  # a compiled graph cannot read the slopes
-        if not inputs.causal:
-            return None
+    # Finding the windows reads all keys, which a few queries don't make up for; a compiled graph cannot read the slopes
+    few = query_length < BLOCK and inputs.key_statistics is None
+    if inputs.slopes is not None and not few and not torch.compiler.is_compiling():
+        windows = window_tensor(inputs)
+    elif inputs.causal:
         windows = torch.full((1,), key_length, device=inputs.query.device)
     else:
-        windows = window_tensor(inputs)
+        return None
     return window_block_mask(
         windows, query_length, key_length, causal=inputs.causal, needs_gradients=inputs.needs_gradients
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace
+from alibi_viz import KeyStatistics, alibi_attention, alibi_bias, alibi_slopes, attention_trace
 from alibi_viz.attention.flex import BLOCK, _block_mask, _compiled, alibi_score_mod, window_block_mask
 from alibi_viz.attention.inputs import AttentionInputs
 
@@ -116,6 +116,19 @@ def test_slopes_and_tolerance_leave_out_blocks() -> None:
     assert blocks_of_call(alibi_slopes(8)) < 0.65 * triangle
     assert blocks_of_call(alibi_slopes(8), tolerance=1e-3) < blocks_of_call(alibi_slopes(8))
     assert blocks_of_call(torch.full((8,), 4.0)) == 8 * (16 + 15)  # only the nearest block before
+
+
+def test_a_few_queries_use_windows_only_with_key_statistics() -> None:
+    q, k = torch.randn(1, 2, 1, 16), torch.randn(1, 2, 2048, 16)
+    inputs = AttentionInputs(q, k, k, torch.ones(2))
+    without, with_statistics = (
+        _block_mask(inputs._replace(key_statistics=statistics), torch.tensor(2047))
+        for statistics in (None, KeyStatistics.of(k, k))
+    )
+    assert without is not None
+    assert with_statistics is not None
+    assert without.to_dense()[0, 0].sum() == 16
+    assert with_statistics.to_dense()[0, 0].sum() <= 2
 
 
 def test_block_mask_of_learned_slopes_is_detached_and_has_what_the_backward_pass_needs() -> None:
