@@ -188,13 +188,16 @@ def test_gradients_only_where_needed(needed: tuple[int, ...]) -> None:
     assert_equal(*gradients, tolerance=1e-10)
 
 
-def test_the_gradient_of_a_sum_and_of_a_few_rows() -> None:
+@pytest.mark.parametrize("learned", [True, False])
+def test_the_gradient_of_a_sum_and_of_a_few_rows(learned: bool) -> None:
     tensors = (*qkv(200, heads=2), torch.tensor([0.5, 0.01], dtype=torch.float64))
-    for reduce in (Tensor.sum, lambda output: output[:, :, 3, 1].sum(), lambda output: output.mT.mul(2).sum()):
+    weight = normal(1, 2, 16, 200)
+    for reduce in (Tensor.sum, lambda output: output[:, :, 3, 1].sum(), lambda output: (output.mT * weight).sum()):
         gradients = []
         for backend in ("windowed", "eager"):
-            leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-            gradients.append(torch.autograd.grad(reduce(alibi_attention(*leaves, backend=backend)), leaves))
+            leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors[: 3 + learned]]
+            output = alibi_attention(*[*leaves, *tensors[3 + learned :]], backend=backend)
+            gradients.append(torch.autograd.grad(reduce(output), leaves))
         assert_equal(*gradients, tolerance=1e-10)
 
 

@@ -132,6 +132,34 @@ def test_a_tolerance_a_thousand_times_too_large_is_caught(causal: bool) -> None:
         assert float(share) > torch.finfo(torch.float32).eps / 2
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
+    """The last query of a group matches the 64 keys before the group and all beyond its window; others oppose it."""
+    length, position, slope, tolerance = 3000, 1408 + 63, 0.02, 1e-3
+    query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
+    query[:, :, position] = 1.0
+    key[:] = 5.0
+    ball = KeyStatistics(torch.zeros(1, 1, 1, 1, dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64))
+    inputs = AttentionInputs(
+        query, key, key, torch.tensor([slope]), causal, scale=1.0, tolerance=tolerance, key_statistics=ball
+    )
+    (window,) = key_windows(inputs)
+    assert window < 600
+    key[:, :, position - window : position + window + 1] = -5.0
+    key[:, :, 1408 - 64 : 1408] = 5.0
+    share = float(share_beyond(inputs, (window,)))
+    assert 0.8 * tolerance < share <= tolerance
+
+
+def test_queries_with_few_keys_before_them_see_all_of_these() -> None:
+    """Query 63 is at position 123, and the bound uses 64 near keys; one match at position 0."""
+    query, key = torch.zeros(1, 1, 900, 1), torch.zeros(1, 1, 960, 1)
+    query[:, :, 63], key[:, :, 0] = 30.0, 30.0
+    ball = KeyStatistics(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1))  # of all keys but the first
+    inputs = AttentionInputs(query, key, key, torch.tensor([0.02]), tolerance=0.9, key_statistics=ball)
+    assert key_windows(inputs)[0] >= 123
+
+
 def test_a_smaller_tolerance_widens_the_windows_by_its_logarithm() -> None:
     query, key = normal(2, 1, 2, 600, 8)
     inputs = AttentionInputs(query, key, key, torch.tensor([0.5, 0.25], dtype=torch.float64))
