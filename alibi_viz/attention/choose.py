@@ -86,9 +86,9 @@ def alibi_attention(
             - "windowed": without the keys that the slopes silence, head by head
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
-        tolerance: the largest share of a query's weights that "windowed" may leave out. The default is half a unit in
-            the last place of the inputs' dtype, so the output is that of all keys to rounding; an output changes by at
-            most twice this share of the largest value.
+        tolerance: the largest share of a query's weights that "windowed" and "flex" may leave out. The default is half
+            a unit in the last place of the inputs' dtype, so the output is that of all keys to rounding; an output
+            changes by at most twice this share of the largest value.
         key_statistics: those of `key` and `value`, or a function that returns them, such as `KeyValueCache.statistics`.
             With them, a single query reads only the keys within its windows; without them, it would have to read all
             keys to find the windows.

@@ -102,9 +102,10 @@ class AttentionInputs(NamedTuple):
         if given is None:
             return KeyStatistics.of(self.key, self.value)
         statistics = given() if callable(given) else given
-        expected, got = list(self.key.shape[:2]), list(statistics.radius.shape)
-        if got != expected:
-            raise ValueError(f"the radius of key_statistics must be [batch, key_heads] = {expected}, got {got}")
+        batch, heads, _, head_dim = self.key.shape
+        got = list(statistics.center.shape), list(statistics.radius.shape)
+        if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):
+            raise ValueError(f"center and radius of key_statistics must be {expected} to match key, got {got}")
         return statistics
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:

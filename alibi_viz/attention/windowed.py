@@ -95,7 +95,10 @@ class _Head:
                 row_log_sums.copy_(part_log_sums)
             else:
                 share = torch.sigmoid(part_log_sums - row_log_sums)[..., None]
-                rows.mul_(1 - share).add_(part * share)  # lerp_ would turn inf into NaN
+                if self.finite:
+                    rows.lerp_(part.to(rows.dtype), share)
+                else:  # lerp_ would turn inf into NaN
+                    rows.mul_(1 - share).add_(part * share)
                 torch.logaddexp(row_log_sums, part_log_sums, out=row_log_sums)
         if merged is not output:
             output.copy_(merged)
