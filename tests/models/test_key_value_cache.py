@@ -90,8 +90,11 @@ def test_nan_and_inf_in_keys_or_values_make_the_radius_infinite(tensor: int, bad
 def test_statistics_of_another_shape_raise() -> None:
     query, key = normal(1, 4, 1, 8), normal(1, 2, 2000, 8)
     slopes = torch.tensor([0.5, 0.2, 0.1, 0.05])
-    for wrong in (KeyStatistics.of(key[:, :1], key[:, :1]), KeyStatistics.of(key.repeat(2, 1, 1, 1), key[:1])):
-        with pytest.raises(ValueError, match=r"key_statistics must be .* got \[[12], [12]\]"):
+    for part in (key[:, :1], key.repeat(2, 1, 1, 1), key[..., :1]):
+        wrong = KeyStatistics.of(part, part)
+        with pytest.raises(
+            ValueError, match=r"center and radius of key_statistics must be \(\[1, 2, 1, 8\], \[1, 2\]\)"
+        ):
             alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)
 
 
