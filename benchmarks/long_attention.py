@@ -1,6 +1,6 @@
 """Long inputs, of which ALiBi leaves out what its slopes silence: time and memory, compared with no bias.
 
-One sequence at a time, with standard normal tensors or those of trained and random models.
+With standard normal tensors or those of trained and random models.
 """
 
 import subprocess
@@ -58,16 +58,16 @@ def models() -> list[Row]:
 
 
 @torch.no_grad()
-def decoding(length: int, heads: int, head_dim: int, target: float) -> Row:
-    """One new token for a sequence with a cache."""
-    q, k, v = qkv(length, head_dim, batch=1, heads=heads)
+def decoding(batch: int, length: int, heads: int, head_dim: int, target: float) -> Row:
+    """One new token for sequences with a cache."""
+    q, k, v = qkv(length, head_dim, batch=batch, heads=heads)
     q, slopes, statistics = q[:, :, -1:], alibi_slopes(heads), KeyStatistics.of(k, v)
     implementations = {
         "no bias": lambda: scaled_dot_product_attention(q, k, v),
         "auto": lambda: alibi_attention(q, k, v, slopes, key_statistics=statistics),
     }
     ratio = relative_times(implementations, "no bias")["auto"]
-    name = f"one decoded token, H={heads} d={head_dim}, cache of {length}: auto"
+    name = f"one decoded token, B={batch} H={heads} d={head_dim}, cache of {length}: auto"
     return Row(name=name, figure=ratio, target=target, unit="x no bias")
 
 
@@ -107,8 +107,8 @@ def main() -> list[Row]:
         *long(16384, 8, 0.36),
         *long(65536, 8, 0.15),
         *models(),
-        decoding(4096, 8, 32, 1.1),
-        decoding(16384, 32, 64, 0.4),
+        decoding(4, 4096, 8, 32, 1.1),
+        decoding(1, 16384, 32, 64, 0.4),
         memory(16384, 32, 4, 64),
         memory(65536, 64, 1, 256),
     ]
