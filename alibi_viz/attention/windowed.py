@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.decoding import attend_one_query
+from alibi_viz.attention.inputs import AttentionInputs, Backend, sum_dtype
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 from alibi_viz.attention.windows import key_windows
 
@@ -46,7 +47,7 @@ class _Windowed(torch.autograd.Function):
         query, key, value, slopes, settings = tensors_and_settings
         batch, heads, length, head_dim = query.shape
         output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
-        log_sums = torch.empty(batch, heads, length, dtype=_sum_dtype(query))
+        log_sums = torch.empty(batch, heads, length, dtype=sum_dtype(query))
         for head in _heads(query, key, value, slopes, settings):
             head.attend(output[:, head.index], log_sums[:, head.index])
         ctx.save_for_backward(query, key, value, slopes, output, log_sums)
@@ -170,7 +171,7 @@ class _Head:
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
         consecutive = tile.count if tile.key_step == 0 else 1
-        rows = torch.arange(consecutive * tile.rows, dtype=_sum_dtype(self.query)).view(consecutive, tile.rows)
+        rows = torch.arange(consecutive * tile.rows, dtype=sum_dtype(self.query)).view(consecutive, tile.rows)
         first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
         keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
@@ -190,10 +191,6 @@ def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: 
         key_index = index // group_size
         tensors = query[:, index], key[:, key_index], value[:, key_index]
         yield _Head(index, key_index, *tensors, slope, window, *settings[1:])
-
-
-def _sum_dtype(query: Tensor) -> torch.dtype:
-    return torch.float64 if query.dtype == torch.float64 else torch.float32
 
 
 def _kernel(suffix: str) -> Any:
@@ -226,6 +223,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     statistics = inputs.statistics() if inputs.key_length else None
     finite = statistics is None or bool(statistics.radius.isfinite().all())
     windows = key_windows(inputs._replace(key_statistics=statistics))
+    if inputs.query_length == 1 and not inputs.needs_gradients:
+        return attend_one_query(inputs._replace(query=query, key=key, value=value), windows)
     settings = _Settings(windows, inputs.causal, inputs.scaling, finite)
     return _Windowed.apply(query, key, value, inputs.slopes, settings)
 
