@@ -10,9 +10,14 @@ from torch import Tensor
 from alibi_viz.arguments import check_slopes, check_tensor
 from alibi_viz.distance import causal_mask, grid_distance, right_aligned
 
-__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "grid_bias", "mask_future"]
+__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "exact_dtype", "grid_bias", "mask_future"]
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
+
+
+def exact_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which to compute biases and sums for a floating-point dtype: float64 for float64, else float32."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def alibi_bias(
@@ -88,7 +93,7 @@ def bias_from_positions(
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     _check_arguments(slopes, query_positions, key_positions, form, future_slopes)
-    compute_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    compute_dtype = exact_dtype(dtype)
     slope = slopes.to(compute_dtype)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
     # int64, because differences of uint8 would overflow
     keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]

@@ -1,4 +1,4 @@
-"""Long inputs, of which ALiBi leaves out what its slopes silence: time and memory, compared with no bias.
+"""Long inputs, where ALiBi skips keys of negligible weight: time and memory, compared with no bias.
 
 With standard normal tensors or those of trained and random models.
 """

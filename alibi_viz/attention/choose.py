@@ -83,7 +83,7 @@ def alibi_attention(
             - "eager": every step written out; the reference
             - "mask": torch's fused attention with the bias as a float mask
             - "strip": the same in blocks of queries, which share one block of bias
-            - "windowed": without the keys that the slopes silence, head by head
+            - "windowed": head by head, without the keys whose weight is negligible
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
         tolerance: the largest share of a query's weights that "windowed" and "flex" may leave out. The default is half
@@ -158,7 +158,7 @@ def _choose(inputs: AttentionInputs) -> Choice:
         has_windows = is_cached or inputs.query_length >= MIN_WINDOWED_QUERIES
         min_keys = MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
         if has_windows and inputs.key_length >= min_keys and WINDOWED.unsupported_reason(inputs) is None:
-            return Choice("windowed", f"with {min_keys} keys or more, it pays to leave out what the slopes silence")
+            return Choice("windowed", f"with {min_keys} keys or more, skipping those of negligible weight is fastest")
     if inputs.query_length == 1:
         return Choice("mask", "a single query needs only a single row of bias")
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no

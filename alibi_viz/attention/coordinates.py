@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_slopes
 from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.bias import exact_dtype
 
 __all__ = ["UNIT", "coordinates", "fold", "inexact_reason"]
 
@@ -45,7 +46,7 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
              [-0.5000,  0.0000,  0.5000],
              [-1.0000, -0.5000,  0.0000]]])
     """
-    compute_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+    compute_dtype = exact_dtype(dtype)
     slope = slopes.to(compute_dtype)[:, None] / scale  # [heads, 1]
     position = positions[..., None, :].to(compute_dtype)  # [..., 1, length]
     row = -slope * position  # [..., heads, length]

@@ -5,7 +5,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from alibi_viz.attention.inputs import AttentionInputs, sum_dtype
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.bias import exact_dtype
 
 __all__ = ["attend_one_query"]
 
@@ -27,7 +28,7 @@ def attend_one_query(inputs: AttentionInputs, windows: tuple[int, ...]) -> Tenso
         heads = list(group)
         width = min(inputs.key_length, 1 + max(windows[head] for head in heads))
         key_heads = slice(heads[0] // group_size, heads[-1] // group_size + 1)
-        steps = torch.arange(width - 1, -1, -1, dtype=sum_dtype(query))
+        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(query.dtype))
         bias = -slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
         key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
         outputs.append(inputs.fused_attention(query[:, heads], key, value, attn_mask=bias[None]))

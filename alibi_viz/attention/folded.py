@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from alibi_viz.attention.coordinates import UNIT, fold, inexact_reason
 from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.bias import exact_dtype
 
 __all__ = ["FOLDED"]
 
@@ -70,7 +71,7 @@ def _padding_penalty(query: Tensor, key: Tensor, inputs: AttentionInputs) -> Ten
     """How much lower a padded key's logit must be than now to lie below those of all real keys, / (UNIT * scale)."""
     if not query.numel() or not key.numel():
         return query.new_zeros(())
-    compute_dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    compute_dtype = exact_dtype(query.dtype)
     # an upper bound of |q . k|
     content = query.to(compute_dtype).norm(dim=-1).amax() * key.to(compute_dtype).norm(dim=-1).amax()
     penalty = content + _PADDING_MARGIN / inputs.scaling

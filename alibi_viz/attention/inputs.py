@@ -13,7 +13,7 @@ from alibi_viz.attention.key_statistics import KeyStatistics
 from alibi_viz.bias import bias_from_positions
 from alibi_viz.distance import causal_mask
 
-__all__ = ["AttentionInputs", "Backend", "autocast_dtype", "sum_dtype"]
+__all__ = ["AttentionInputs", "Backend", "autocast_dtype"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
@@ -24,11 +24,6 @@ def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     except RuntimeError:  # autocast does not exist on the meta device
         return None
     return torch.get_autocast_dtype(device_type) if enabled and tensor.dtype != torch.float64 else None
-
-
-def sum_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype in which kernels add: float64 for float64, float32 otherwise."""
-    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
 class AttentionInputs(NamedTuple):

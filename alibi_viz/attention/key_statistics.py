@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from alibi_viz.bias import exact_dtype
+
 __all__ = ["ROUNDING", "KeyStatistics"]
 
 ROUNDING = 1e-5  # more than the relative rounding error of float32 here, by which all bounds are widened
@@ -32,7 +34,7 @@ class KeyStatistics(NamedTuple):
         >>> av.KeyStatistics.of(key, key, center=torch.ones(1, 1, 1, 1)).radius
         tensor([[1.0000]])
         """
-        dtype = torch.float64 if key.dtype == torch.float64 else torch.float32
+        dtype = exact_dtype(key.dtype)
         if center is None:
             center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
         radii = [_radius(head.to(dtype), center[:, index]) for index, head in enumerate(key.unbind(1))]

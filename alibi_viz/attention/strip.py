@@ -6,7 +6,7 @@ e - 192 to e - 1 attend to the first e keys and use the lower right corner of th
 
 This avoids a [query, key] tensor and most work on masked keys: torch's causal kernel computes keys in blocks of 512,
 so up to 511 masked keys per query; here there are at most 191. On the CPU that saves about as much time as reading the
-bias costs. Up to 512 tokens it saves more, so ALiBi is faster than `is_causal` without a bias.
+bias costs. Up to 512 tokens it saves more, so ALiBi takes about as long as `is_causal` without a bias.
 """
 
 import torch

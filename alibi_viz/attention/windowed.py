@@ -1,4 +1,4 @@
-"""Attention without the keys that the slopes silence, exact to rounding.
+"""Attention that skips keys of negligible weight, exact to rounding.
 
 Each head computes only the keys within its window (`windows`), tile by tile (`tiles`), with torch's fused kernel. Next
 to the output of a tile, the kernel returns l = log(sum of exp(logits)), which tells how to merge two tiles:
@@ -22,9 +22,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from alibi_viz.attention.decoding import attend_one_query
-from alibi_viz.attention.inputs import AttentionInputs, Backend, sum_dtype
+from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 from alibi_viz.attention.windows import key_windows
+from alibi_viz.bias import exact_dtype
 
 __all__ = ["WINDOWED"]
 
@@ -47,7 +48,7 @@ class _Windowed(torch.autograd.Function):
         query, key, value, slopes, settings = tensors_and_settings
         batch, heads, length, head_dim = query.shape
         output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
-        log_sums = torch.empty(batch, heads, length, dtype=sum_dtype(query))
+        log_sums = torch.empty(batch, heads, length, dtype=exact_dtype(query.dtype))
         for head in _heads(query, key, value, slopes, settings):
             head.attend(output[:, head.index], log_sums[:, head.index])
         ctx.save_for_backward(query, key, value, slopes, output, log_sums)
@@ -171,7 +172,7 @@ class _Head:
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
         consecutive = tile.count if tile.key_step == 0 else 1
-        rows = torch.arange(consecutive * tile.rows, dtype=sum_dtype(self.query)).view(consecutive, tile.rows)
+        rows = torch.arange(consecutive * tile.rows, dtype=exact_dtype(self.query.dtype)).view(consecutive, tile.rows)
         first_distance = self.key.shape[1] - self.query.shape[1] + tile.query - tile.key
         keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)

@@ -8,7 +8,8 @@ neighboring queries. Relative to all weights of the query, the keys more than w 
     near   n exp(s - m (mean distance of the n keys))  at most the sum of all weights (Jensen's inequality)
 
 so far / near <= tolerance gives w. It depends on the slope and on the call's own queries and keys, and costs time
-proportional to the length.
+proportional to the length. In the symmetric form, the keys on each side may weigh half the tolerance. There the first
+queries, which have no n keys before them, are compared with the keys of their own group.
 
 Adding a vector to all keys does not change attention. Measuring keys from their mean makes c smaller.
 """
@@ -25,7 +26,7 @@ from alibi_viz.attention.tiles import blocks
 
 __all__ = ["key_windows", "needed_windows", "share_left_out", "window_tensor"]
 
-_MOST_NEAR_KEYS = 256
+_MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this
 
 
 def key_windows(inputs: AttentionInputs) -> tuple[int, ...]:

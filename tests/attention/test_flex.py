@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from alibi_viz import KeyStatistics, alibi_attention, alibi_bias, alibi_slopes, attention_trace
 from alibi_viz.attention.flex import BLOCK, _block_mask, _compiled, alibi_score_mod, window_block_mask
 from alibi_viz.attention.inputs import AttentionInputs
+from tests.largest_tensor import LargestTensor
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and not os.environ.get("CI"), reason="torch.compile needs g++ here"
@@ -88,16 +88,6 @@ def test_block_mask_has_exactly_the_blocks_with_a_key_within_the_window(
 
 
 def test_block_mask_takes_memory_proportional_to_the_number_of_blocks() -> None:
-    class LargestTensor(TorchDispatchMode):
-        numel = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            result = func(*args, **(kwargs or {}))
-            for tensor in result if isinstance(result, tuple) else (result,):
-                if isinstance(tensor, Tensor):
-                    self.numel = max(self.numel, tensor.numel())
-            return result
-
     with LargestTensor() as largest:
         window_block_mask(torch.tensor([100, 5000]), 16_384, 16_384)
     assert largest.numel <= 2 * (16_384 // BLOCK) * (16_384 // BLOCK + 1)

@@ -1,10 +1,9 @@
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from alibi_viz import alibi_attention, alibi_slopes, causal_mask, choose_backend
 from tests.attention.test_coordinates import HALF, error, unit_normal
+from tests.largest_tensor import LargestTensor
 
 
 @pytest.mark.parametrize("heads", [8, 12])
@@ -41,16 +40,6 @@ def test_gradients_equal_those_of_the_mask() -> None:
 
 
 def test_no_query_by_key_tensor_is_allocated() -> None:
-    class LargestTensor(TorchDispatchMode):
-        numel = 0
-
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            result = func(*args, **(kwargs or {}))
-            for tensor in result if isinstance(result, tuple) else (result,):
-                if isinstance(tensor, Tensor):
-                    self.numel = max(self.numel, tensor.numel())
-            return result
-
     q, k, v = unit_normal(4, 4096, 32)
     with LargestTensor() as largest:
         alibi_attention(q, k, v, alibi_slopes(4), backend="folded")

@@ -1,4 +1,4 @@
-"""Attention without the keys that the slopes silence gives the output and the gradients of full attention."""
+"""Attention that skips keys of negligible weight gives the output and the gradients of full attention."""
 
 from collections.abc import Iterator
 

@@ -31,7 +31,7 @@ def share_beyond(inputs: AttentionInputs, windows: tuple[int, ...]) -> Tensor:
     return (weights * beyond).sum(-1).amax((0, 2))
 
 
-def assert_silent(inputs: AttentionInputs, windows: tuple[int, ...], tolerance: float | None = None) -> None:
+def assert_negligible(inputs: AttentionInputs, windows: tuple[int, ...], tolerance: float | None = None) -> None:
     """Keys beyond the windows weigh at most the tolerance."""
     if tolerance is None:
         tolerance = torch.finfo(inputs.query.dtype).eps / 2
@@ -86,7 +86,7 @@ def calls(draw: st.DrawFn) -> AttentionInputs:
 def test_keys_beyond_the_windows_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
     windows = key_windows(inputs)
     assert all(0 <= window <= inputs.key_length for window in windows)
-    assert_silent(inputs, windows, inputs.tolerance)
+    assert_negligible(inputs, windows, inputs.tolerance)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -99,7 +99,7 @@ def test_windows_leave_something_out_and_nothing_that_matters(content: str, caus
     inputs = AttentionInputs(query.float(), key.float(), key.float(), slopes, causal=causal)
     windows = key_windows(inputs)
     assert min(windows) < 600
-    assert_silent(inputs, windows)
+    assert_negligible(inputs, windows)
 
 
 def test_one_far_key_with_a_huge_match_is_not_lost() -> None:
@@ -123,10 +123,10 @@ def test_a_tolerance_a_thousand_times_too_large_is_caught(causal: bool) -> None:
     """With equal content the bound is nearly tight, so the same check fails for windows of a larger tolerance."""
     key = torch.zeros(1, 3, 700, 4)
     inputs = AttentionInputs(key, key, key, torch.tensor([0.5, 0.25, 0.125]), causal=causal)
-    assert_silent(inputs, key_windows(inputs))
+    assert_negligible(inputs, key_windows(inputs))
     too_large = key_windows(inputs._replace(tolerance=1000 * torch.finfo(torch.float32).eps / 2))
     with pytest.raises(AssertionError):
-        assert_silent(inputs, too_large)
+        assert_negligible(inputs, too_large)
     for head in range(3):
         share = share_beyond(inputs, too_large)[head]
         assert float(share) > torch.finfo(torch.float32).eps / 2
