@@ -22,7 +22,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce models notebooks screenshots clean
+.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce report models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,9 +51,12 @@ check: $(VENV)/.installed-tests ## run ruff and mypy
 bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Takes 20 minutes or more on two cores. If interrupted, run it again to continue. The results ship with the package.
-reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim
-	$(PY) -m alibi_viz.lab reproduce --workers 2 --publish alibi_viz/lab/published/comparison.jsonl $(ARGS)
+# Takes up to 90 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
+reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim (PARTS="search needle")
+	$(PY) -m alibi_viz.lab reproduce $(PARTS) --workers 2 --publish alibi_viz/lab/published $(ARGS)
+
+report: $(VENV)/.installed ## write the page about the published results, in Markdown and HTML
+	$(PY) -m alibi_viz.lab report --out alibi_viz/lab/published
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a minute)
 	rm -rf models && $(PY) -m alibi_viz.lab models --out models

@@ -4,7 +4,7 @@ from alibi_viz.lab.attention_stats import AttentionStats, attention_stats
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.compare import Comparison, compare
-from alibi_viz.lab.comparison import default_comparison
+from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.evaluation import diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.interventions import (
@@ -29,6 +29,7 @@ from alibi_viz.lab.windows import window_table
 
 __all__ = [
     "COLUMNS",
+    "PARTS",
     "PUBLISHED_MODELS",
     "QUESTIONS",
     "TASKS",
@@ -54,7 +55,6 @@ __all__ = [
     "change_attention",
     "change_rotary_rule",
     "compare",
-    "default_comparison",
     "diverged",
     "drop_bias",
     "evaluation_distances",

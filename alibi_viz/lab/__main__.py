@@ -15,13 +15,14 @@ import torch
 from alibi_viz.arguments import load_function
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
-from alibi_viz.lab.comparison import default_comparison
 from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.published import published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
 from alibi_viz.lab.race import race
+from alibi_viz.lab.report import as_html, report
+from alibi_viz.lab.reproduce import NAMES, reproduce
 from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
 from alibi_viz.lab.sweep import executor, sweep
 from alibi_viz.lab.tasks import TASKS
@@ -103,22 +104,25 @@ def _listed_runs(path: str) -> list[Run]:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    """Train the runs of the published comparison and print a verdict on each claim."""
-    runs = default_comparison(options.seeds)
+    """Train the published comparison, or parts of it, and print a verdict on each claim that these runs are about."""
+    large = {"path": options.text, "device": options.device} if options.large else None
     with executor(options.workers, options.scheduler) as pool:
-        records = list(sweep(runs, pool, path=options.out))
-    print(f"{sum(record['seconds'] for record in records):,.0f} seconds of training and tests in {len(records)} runs")
-    print(*(f"- {verdict}" for verdict in judge(record_table(records, options.out))), sep="\n")
-    if options.publish:
-        settings = [run.settings() for run in runs]
-        records.sort(key=lambda record: settings.index(record["run"]))
-        Path(options.publish).write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+        parts = reproduce(options.parts, pool, options.out, seeds=options.seeds, large=large, publish=options.publish)
+        finished = [record for part in parts for record in part]
+    print(*(f"- {verdict}" for verdict in judge(record_table(finished, options.out)) if verdict.values), sep="\n")
 
 
 def _models(options: argparse.Namespace) -> None:
     """Train the models that ship with the package again, into new folders."""
     torch.set_num_threads(1)  # the numbers depend on it
     train_published_models(options.out)
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Write a page about the published results, report.md and report.html."""
+    page, folder = report(), Path(options.out)
+    (folder / "report.md").write_text(page, encoding="utf-8")
+    (folder / "report.html").write_text(as_html(page), encoding="utf-8")
 
 
 def _claims(options: argparse.Namespace) -> None:
@@ -189,7 +193,6 @@ def _parser() -> argparse.ArgumentParser:
         help="listed below, or a function of your own, as file.py:function; some common ones by default",
     )
     text.add_argument("--text", metavar="FILE", help="a UTF-8 file to use instead of the built-in text")
-    sweeping.add_argument("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
     sweeping.add_argument("--workers", type=_count, default=1, help="processes, one thread each (%(default)s)")
     sweeping.add_argument("--scheduler", help="address of a Dask scheduler, such as tcp://127.0.0.1:8786")
     question.add_argument("question", choices=[question.name for question in QUESTIONS], help="what was measured")
@@ -221,13 +224,19 @@ def _parser() -> argparse.ArgumentParser:
     add("--length", type=int, help=f"training length L ({Run.length}; longer on a CUDA device)")
     add("--steps", type=int, help=f"number of training steps ({Run.steps}; more, of a larger model, on a CUDA device)")
     add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
+    add("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
     add("--task", default="text", choices=["text", *TASKS], help="what to train on (%(default)s)")
     add("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
     add("--out", default="results", help=folder)
-    add = command(_reproduce, sweeping)
+    add = command(_reproduce, text, sweeping)
+    add("parts", nargs="*", metavar="part", help=f"some of {', '.join(NAMES)} (all, in this order)")
+    add("--seeds", type=_count, help="number of seeds, from 0, instead of the published number")
+    add("--large", action="store_true", help="a larger model for a GPU, and more steps (untested; needs --text)")
+    add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     add("--out", default="comparison", help=folder)
-    add("--publish", metavar="FILE", help="write the records there as well, one line each")
+    add("--publish", metavar="FOLDER", help="write the records there as well, one file per part")
     command(_models)("--out", default="models", help="folder to create the models in (%(default)s)")
+    command(_report)("--out", default=".", help="folder to write them in (%(default)s)")
     command(_claims, results)
     add = command(_show, question, results)
     add("--evaluated", default=AS_TRAINED, help=f"{AS_TRAINED}, {', '.join(VARIANTS)} (%(default)s)")

@@ -10,6 +10,7 @@ import platform
 import shutil
 import tempfile
 from dataclasses import asdict, dataclass
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -159,12 +160,13 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
 
 
 def versions() -> dict[str, str]:
-    """The versions and the processor type that results depend on, besides their settings."""
+    """The versions and the processor that results depend on, besides their settings, and the date."""
     return {
+        "date": date.today().isoformat(),
         "alibi_viz": version("alibi-viz"),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "machine": platform.machine(),
+        "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
     }
 
 

@@ -10,8 +10,9 @@ import pandas as pd
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.claims import NOT_TESTABLE, judge
 from alibi_viz.lab.comparison import COMPARISON_LENGTH
+from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run
-from alibi_viz.lab.intervals import LEVEL, differences, differences_in_words, over_seeds
+from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
 from alibi_viz.lab.latex import latex_table
 from alibi_viz.lab.questions import join, main_question
 from alibi_viz.lab.results import AS_TRAINED, record_table
@@ -121,15 +122,11 @@ class Comparison:
             raise ValueError(f"curves must be some of {', '.join(rows['curve'].unique())}, got {unknown[0]!r}")
         rows = rows[rows["curve"].isin(names)].assign(label=rows["curve"])
         panel = main_question("text").panel(rows, self.run.length, labels=names)
-        errors = over_seeds(rows)["half_width"].dropna() if len(rows) else pd.Series(dtype=float)
-        drawn = {
-            name: replace(points, errors={x: half for (curve, x), half in errors.items() if curve == name})
-            for name, points in panel.curves.items()
-        }
-        title = f"{panel.title}: mean of {self.seeds} seeds, {LEVEL:.0%} t interval (bars), each seed (thin)"
+        bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
+        title = f"{panel.title}: mean of {self.seeds} seeds{bars}, each seed (thin)"
         low, high = rows["value"].agg(["min", "max"]) if len(rows) else (panel.low, panel.high)
         title = title if self.seeds > 1 else f"{panel.title}: one seed"
-        return replace(panel, curves=drawn, title=title, low=low, high=high)
+        return replace(panel, title=title, low=low, high=high)
 
     def save(self, folder: str | Path) -> None:
         """Write results.csv, results.tex, verdicts.txt and results.parquet into a folder.

@@ -1,43 +1,145 @@
-"""The runs of the published comparison, which `make reproduce` trains.
+"""The runs of the published comparison, in parts that `make reproduce` can train one at a time.
 
-Runs are paired: for one seed all methods start from the same weights, and all but two controls read the same
-batches. The number of steps is fixed, not the time; where training lengths differ, the number of tokens is equal.
+Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
+size read the same batches. The number of steps is fixed, not the time; where training lengths differ, the number of
+tokens in a step is equal. Each run has the learning rate that a search found for it, see `learning_rates`.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
-from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.experiment import Run
-from alibi_viz.models import POSITIONS, own_method
+from alibi_viz.lab.training import LARGE
 
-__all__ = ["COMPARISON_LENGTH", "default_comparison"]
+__all__ = ["COMPARISON_LENGTH", "PARTS", "Part", "enlarged", "templates"]
 
 COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
-COPYING = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire", "forget")
+L = COMPARISON_LENGTH
+TIMES = (1, 2, 4, 16)  # training lengths, in multiples of L
+DURATIONS = {"a quarter of the steps": 150, "four times the steps": 2400}
+RETRIEVING = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire", "forget")
 
 
-def default_comparison(seeds: int = 3) -> list[Run]:
-    """The runs, ordered by seed, so that the first seed can be compared early. Raises ValueError below 1 seed.
+@dataclass(frozen=True)
+class Part:
+    """Runs of the comparison that belong together.
 
-    >>> runs = default_comparison()
-    >>> len(runs), len({run.label for run in runs if run.task == "text"})
-    (93, 14)
+    Attributes:
+        name: for the command line, and of the file with its records.
+        summary: what its runs show, in one sentence.
+        templates: one run for each label; the seeds and the learning rates are set by `runs`.
+        seeds: how many, from 0.
     """
-    check_positive_integers(seeds=seeds)
-    return [run for seed in range(seeds) for run in _runs(seed, COMPARISON_LENGTH)]
+
+    name: str
+    summary: str
+    templates: tuple[Run, ...]
+    seeds: int = 5
+
+    def runs(self, rates: Mapping[tuple[str, str], float], seeds: int | None = None) -> list[Run]:
+        """The runs, ordered by seed, so that the first seed can be compared early.
+
+        Args:
+            rates: {(task, label): learning rate}. A label without one takes that of its position method.
+            seeds: how many, from 0; by default as many as are published.
+
+        Raises KeyError for a run without a learning rate.
+        """
+        return [
+            replace(run, seed=seed, learning_rate=_rate(run, rates))
+            for seed in range(self.seeds if seeds is None else seeds)
+            for run in self.templates
+        ]
 
 
-def _runs(seed: int, length: int) -> list[Run]:
-    text = partial(Run, length=length, seed=seed)
-    needle = partial(text, task="needle", steps=300, learning_rate=4e-3, longest=32)
-    copy = partial(text, task="copy", steps=1500, learning_rate=4e-3)
-    return [
-        *(text(name) for name in POSITIONS if own_method(name) is None),
-        text("alibi", model={"learned_slopes": True}, label="alibi, learned slopes"),
-        # Longer windows in smaller batches, so that all runs see the same number of tokens per step. The second run
-        # is an upper bound: it is trained at the length of the longest test.
-        text("sinusoidal", length=2 * length, batch_size=16, longest=8, label="sinusoidal trained at 2L"),
-        text("rotary", length=16 * length, batch_size=2, longest=1, label="rotary trained at 16L"),
-        *map(needle, (*COPYING, "decay")),
-        *map(copy, COPYING),
-    ]
+def templates() -> list[Run]:
+    """One run for each label of all parts."""
+    return [run for part in PARTS.values() for run in part.templates]
+
+
+def enlarged(run: Run, path: str | None = None, device: str = "auto") -> Run:
+    """The same run with the larger model of `preset("cuda")`, longer windows and more steps (untested).
+
+    `path` is a text file; the built-in text is too short for this many steps.
+    """
+    return replace(
+        run,
+        length=run.length * LARGE["length"] // L,
+        steps=run.steps * LARGE["steps"] // Run.steps,
+        batch_size=run.batch_size * LARGE["batch_size"] // Run.batch_size,
+        learning_rate=run.learning_rate * LARGE["learning_rate"] / Run.learning_rate,
+        model={**LARGE["model"], **run.model},
+        path=path if run.task == "text" else None,
+        device=device,
+    )
+
+
+def _rate(run: Run, rates: Mapping[tuple[str, str], float]) -> float:
+    own = rates.get((run.task, run.label))
+    return rates[run.task, str(run.position)] if own is None else own
+
+
+def _eight_heads(position: str) -> Run:
+    return text(position, model={"num_heads": 8}, label=f"{position}, 8 heads")
+
+
+def _trained_at(position: str, times: int) -> Run:
+    """Trained on longer windows, and fewer of them in a batch.
+
+    All these runs read twice as many tokens in a step as the others, so that a batch has at least four windows.
+    """
+    where = f"{times if times > 1 else ''}L"
+    return Run(
+        position,
+        length=times * L,
+        batch_size=64 // times,
+        longest=16 // times,
+        label=f"{position} trained at {where}",
+    )
+
+
+text = partial(Run, length=L)
+needle = partial(text, task="needle", steps=300, longest=32)
+copy = partial(text, task="copy", steps=1500)
+LEARNED_SLOPES: dict[str, int | float | str | bool] = {"learned_slopes": True}
+ALL_PARTS = (
+    Part(
+        "main",
+        "The main table: the methods that most claims are about, trained on windows of L.",
+        (
+            *map(text, ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "forget")),
+            text("alibi", model=LEARNED_SLOPES, label="alibi, learned slopes"),
+        ),
+        seeds=8,
+    ),
+    Part(
+        "methods",
+        "Further position methods, and eight heads instead of four.",
+        (
+            *map(text, ("learned", "sandwich", "fire", "decay", "xpos", "cope", "stick-breaking", "bam", "randomized")),
+            *map(_eight_heads, ("alibi", "sinusoidal", "rotary")),
+            text("alibi", model={"num_heads": 8, **LEARNED_SLOPES}, label="alibi, 8 heads, learned slopes"),
+        ),
+    ),
+    Part(
+        "lengths",
+        "Models trained on windows of L to 16L that read equally many tokens: is it better to train on longer windows?",
+        (
+            *(_trained_at(position, times) for position in ("alibi", "sinusoidal") for times in TIMES),
+            *(_trained_at("rotary", times) for times in (1, 16)),
+        ),
+    ),
+    Part(
+        "steps",
+        "Shorter and longer training: does a model extrapolate less well after more training?",
+        tuple(
+            text(position, steps=steps, label=f"{position}, {duration}")
+            for position in ("alibi", "rotary", "forget")
+            for duration, steps in DURATIONS.items()
+        ),
+    ),
+    Part("needle", "How far back a model finds a value in noise.", tuple(map(needle, (*RETRIEVING, "decay", "bam")))),
+    Part("copy", "How long a sequence a model can repeat.", tuple(map(copy, RETRIEVING))),
+)
+PARTS = {part.name: part for part in ALL_PARTS}

@@ -1,7 +1,6 @@
 """What can be said over seeds: means with intervals, and differences that are decided or undecided.
 
-The intervals are 95% intervals of Student's t distribution. They are about seeds: if the comparison were repeated with
-other seeds, on the same text, the mean over many seeds would lie in such an interval 95 times out of 100.
+The intervals are those of `confidence.mean_interval`.
 """
 
 import math
@@ -10,12 +9,11 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from alibi_viz.lab.claims import SEEDS
+from alibi_viz.lab.confidence import LEVEL, SEEDS, t_quantile
 from alibi_viz.lab.questions.outcomes import join, quoted
 
-__all__ = ["LEVEL", "differences", "differences_in_words", "over_seeds", "t_quantile"]
+__all__ = ["differences", "differences_in_words", "over_seeds"]
 
-LEVEL = 0.95
 LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
 CLAUSES = {LOWER: "lower at", HIGHER: "higher at", UNDECIDED: "undecided at"}
 
@@ -96,22 +94,6 @@ def _how_many_are_decided(table: pd.DataFrame) -> str:
     decided = int((table["verdict"] != UNDECIDED).sum())
     by_chance = f"{(1 - LEVEL) * tested:.1f} would be by chance alone, if there were none"
     return f"{decided} of {len(table)} differences {'is' if decided == 1 else 'are'} decided; {by_chance}."
-
-
-def t_quantile(freedom: int) -> float:
-    """Half the width of the central 95% of Student's t distribution; NaN below one degree of freedom.
-
-    >>> from alibi_viz.lab.intervals import t_quantile
-    >>> [round(t_quantile(freedom), 3) for freedom in (1, 2, 4, 1000)]
-    [12.706, 4.303, 2.776, 1.962]
-    """
-    if freedom < 1:
-        return math.nan
-    # With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
-    angle = np.linspace(0, math.pi / 2, 200_001)
-    density = np.cos(angle) ** (freedom - 1)
-    area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(np.interp(LEVEL * area[-1], area, angle))
 
 
 def _wide(rows: pd.DataFrame) -> pd.DataFrame:

@@ -18,10 +18,29 @@ from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
 
-__all__ = ["DEFAULT_MODEL", "Step", "TrainingDiverged", "batches", "choose_device", "make_model", "preset", "train"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "LARGE",
+    "Step",
+    "TrainingDiverged",
+    "batches",
+    "choose_device",
+    "make_model",
+    "preset",
+    "train",
+]
 
 # The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
 DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 4, "dropout": 0.0}
+
+# Settings of a `Run` that suit a GPU. They are untested.
+LARGE: dict[str, Any] = {
+    "length": 256,
+    "steps": 3000,
+    "batch_size": 64,
+    "learning_rate": 1e-3,
+    "model": {"num_layers": 6, "d_model": 384, "num_heads": 8},
+}
 
 
 class TrainingDiverged(ArithmeticError):
@@ -148,10 +167,7 @@ def preset(device: str = "auto") -> dict[str, Any]:
     >>> lab.preset("cpu")
     {}
     """
-    if choose_device(device).type != "cuda":
-        return {}
-    sizes = {"num_layers": 6, "d_model": 384, "num_heads": 8}
-    return {"length": 256, "steps": 3000, "batch_size": 64, "learning_rate": 1e-3, "model": sizes}
+    return LARGE if choose_device(device).type == "cuda" else {}
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:

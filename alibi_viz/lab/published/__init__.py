@@ -1,19 +1,31 @@
 """Results and trained models that ship with the package, and their readers."""
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
 from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
-from alibi_viz.lab.comparison import default_comparison
+from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.experiment import final_answers, new_model, training_steps
-from alibi_viz.lab.results import read_records, record_table
+from alibi_viz.lab.learning_rates import best_rates
+from alibi_viz.lab.results import Record, read_records, record_table
 from alibi_viz.lab.text import load_text
 
-__all__ = ["PUBLISHED_MODELS", "PUBLISHED_RESULTS", "published_model", "published_results", "train_published_models"]
+__all__ = [
+    "PUBLISHED",
+    "PUBLISHED_MODELS",
+    "SEARCH",
+    "published_model",
+    "published_rates",
+    "published_records",
+    "published_results",
+    "train_published_models",
+]
 
-PUBLISHED_RESULTS = Path(__file__).parent / "comparison.jsonl"
+PUBLISHED = Path(__file__).parent
+SEARCH = "search"  # the file with the records of the search for learning rates
 PUBLISHED_MODELS = ("alibi", "rotary", "sinusoidal")
 
 
@@ -21,15 +33,27 @@ def published_results() -> pd.DataFrame:
     """The results that ship with the package, made by `make reproduce`: a table with the columns of `lab.COLUMNS`.
 
     >>> results = lab.published_results()
-    >>> sorted(results["task"].unique()), results["seed"].unique().tolist()
-    (['copy', 'needle', 'text'], [0, 1, 2])
+    >>> sorted(results["task"].unique())
+    ['copy', 'needle', 'text']
     """
     return _published().copy()
 
 
 @cache
 def _published() -> pd.DataFrame:
-    return record_table(read_records(PUBLISHED_RESULTS), "published")
+    return record_table(published_records(PARTS), "published")
+
+
+def published_records(parts: Iterable[str]) -> list[Record]:
+    """The finished runs of some parts of the published comparison, or of `SEARCH`."""
+    files = [PUBLISHED / f"{part}.jsonl" for part in parts]
+    return [record for file in files if file.exists() for record in read_records(file)]
+
+
+@cache
+def published_rates() -> dict[tuple[str, str], float]:
+    """The learning rates of the published comparison, {(task, label): learning rate}, as the search found them."""
+    return best_rates(published_records([SEARCH]))
 
 
 def published_model(name: str) -> SavedRun:
@@ -43,14 +67,14 @@ def published_model(name: str) -> SavedRun:
     """
     if name not in PUBLISHED_MODELS:
         raise ValueError(f"name must be one of {', '.join(PUBLISHED_MODELS)}, got {name!r}")
-    return load_run(Path(__file__).parent / "models" / name)
+    return load_run(PUBLISHED / "models" / name)
 
 
 def train_published_models(folder: str | Path) -> None:
     """Train the published models again, in about a minute, and save each in a new folder inside `folder`."""
     text = load_text()
-    for run in default_comparison(1):
-        if run.task == "text" and run.label in PUBLISHED_MODELS:
+    for run in PARTS["main"].runs(published_rates(), seeds=1):
+        if run.label in PUBLISHED_MODELS:
             model = new_model(run, text)
             for _ in training_steps(model, text, run):
                 pass

@@ -1,5 +1,6 @@
 """Base class of the lab's questions: how one is measured, shown in a panel, and summarized in a caption."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 from torch import Tensor
 
+from alibi_viz.lab.confidence import SEEDS, mean_interval
 from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, seed_curves
 from alibi_viz.lab.tasks import Task
@@ -109,7 +111,7 @@ class Question:
         marks: Mapping[str, float] | None = None,
         last: int | None = None,
     ) -> Panel:
-        """The panel of this question.
+        """The panel of this question: every seed, the mean, and its 95% interval from three seeds on.
 
         Args:
             results: rows of this question and of one kind of evaluation.
@@ -132,6 +134,7 @@ class Question:
                 all_seeds if len(all_seeds) > 1 else [],
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
+                _half_widths(seeds),
             )
         xs = {*pd.concat(tables)["x"].tolist(), *([last] if last else [])}
         return self.layout(curves, length, sorted(xs), marks or {})
@@ -141,6 +144,14 @@ def mean_curve(curves: Sequence[Points]) -> Points:
     """The mean of curves, at the positions that all of them have; empty for no curves."""
     shared = [x for x in curves[0] if all(x in points for points in curves)] if curves else []
     return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
+
+
+def _half_widths(curves: Sequence[Points]) -> Points:
+    """Half the width of the interval of the mean over seeds, where enough of them have a finite value."""
+    if len(curves) < SEEDS:
+        return {}
+    values = {x: [points[x] for points in curves] for x in mean_curve(curves)}
+    return {x: mean_interval(each)[1] for x, each in values.items() if all(map(math.isfinite, each))}
 
 
 def alibi_marks(slopes: Tensor) -> dict[str, float]:

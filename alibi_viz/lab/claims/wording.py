@@ -1,0 +1,72 @@
+"""Claims of the same kind are worded, and computed, by the same function."""
+
+from typing import Any
+
+from alibi_viz.lab.claims.claim import Claim, Seed
+from alibi_viz.lab.questions.outcomes import quoted
+from alibi_viz.lab.results import AS_TRAINED
+
+__all__ = ["finds", "gains", "holds", "more_accurate", "worse"]
+
+Windows = tuple[str, int] | tuple[str, int, str]  # label, length in multiples of L, and how the model was changed
+
+
+def worse(
+    claim: str,
+    source: str,
+    first: Windows,
+    second: Windows,
+    *,
+    at_least: float | None = None,
+    at_most: float = 0.0,
+    **history: Any,
+) -> Claim:
+    """The claim that the first loss is higher than the second by at least, or at most, some bits per byte.
+
+    `history` are the fields of `Claim` about when and how it was made.
+    """
+    bound, bits, sign = ("at most", at_most, -1) if at_least is None else ("at least", at_least, 1)
+    text = f"{claim}: {_name(*first)} is {bound} {bits:g} bits worse than {_name(*second)}"
+    return Claim(text, source, lambda seed: sign * (seed.bits(*first) - seed.bits(*second)), sign * bits, **history)
+
+
+def holds(label: str, source: str, times: int = 16, **history: Any) -> Claim:
+    """The claim that a method's loss rises by at most 0.1 bits from windows of L to longer ones."""
+    return worse(f"{label} holds", source, (label, times), (label, 1), at_most=0.1, **history)
+
+
+def gains(label: str, question: str, task: str, source: str, *, at_least: float, **history: Any) -> Claim:
+    """The claim that context of 16L instead of L saves some bits per byte on the same targets of a task."""
+    text = f"{task}: on the same targets, {quoted(label)} saves at least {at_least:g} bits with 16L of context"
+
+    def saved(seed: Seed) -> float:
+        short, long = (seed.bits(label, times, question=question, task=task) for times in (1, 16))
+        return short - long
+
+    return Claim(f"{text} instead of L", source, saved, at_least, **history)
+
+
+def finds(label: str, source: str, **history: Any) -> Claim:
+    """The claim that a method finds nine of ten needles 32 L back."""
+    text = f"needle: the method {label} finds at least 90% of the needles 32L back"
+    return Claim(text, source, lambda seed: seed.accuracy("needle", label, 32), 0.9, **history)
+
+
+def more_accurate(first: str, second: str, times: int, source: str, *, at_least: float, **history: Any) -> Claim:
+    """The claim that a method copies better than another one, on examples of a multiple of L."""
+    length = f"{times if times > 1 else ''}L"
+    text = (
+        f"copy: on examples of {length}, the accuracy of {first} is at least {at_least:g} higher than that of {second}"
+    )
+    return Claim(
+        text,
+        source,
+        lambda seed: seed.accuracy("copy", first, times) - seed.accuracy("copy", second, times),
+        at_least,
+        **history,
+    )
+
+
+def _name(label: str, times: int, evaluated: str = AS_TRAINED) -> str:
+    changed = "" if evaluated == AS_TRAINED else f" ({evaluated})"
+    return f"{quoted(label)}{changed} on windows of {times if times > 1 else ''}L"

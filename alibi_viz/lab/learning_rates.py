@@ -1,0 +1,60 @@
+"""Choose a learning rate for each run of the published comparison by a small search, so that none has an unfair one.
+
+Each run is trained with each of four learning rates and with seeds that the comparison doesn't use. The learning rate
+with the lowest training loss over the last tenth of the steps is chosen. No test takes part in the choice.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pandas as pd
+
+from alibi_viz.lab.comparison import COMPARISON_LENGTH, templates
+from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.results import TRAINING_LOSS, Record
+
+__all__ = ["RATES", "best_rates", "rate_table", "search_runs"]
+
+RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2)
+SEEDS = (100, 101)
+LAST = 0.1  # of the steps, over which the training loss is averaged
+
+
+def search_runs() -> list[Run]:
+    """The runs of the search. They are tested at the training length only.
+
+    Runs that train for longer, on longer windows, or with another number of heads take the learning rate of their
+    position method, with one exception: runs on windows of 16L, the furthest from the others, have their own search.
+
+    >>> from alibi_viz.lab.learning_rates import search_runs
+    >>> runs = search_runs()
+    >>> {run.learning_rate for run in runs}, {run.seed for run in runs}
+    ({0.008, 0.032, 0.004, 0.016}, {100, 101})
+    """
+    searched = [run for run in templates() if run.label == run.position or run.length == 16 * COMPARISON_LENGTH]
+    searched += [run for run in templates() if run.model == {"learned_slopes": True}]
+    return [
+        replace(run, seed=seed, learning_rate=rate, longest=1) for seed in SEEDS for run in searched for rate in RATES
+    ]
+
+
+def rate_table(records: Iterable[Record]) -> pd.DataFrame:
+    """The training loss in bits by task and label (rows) and learning rate (columns), mean over the seeds.
+
+    It is infinite where training diverged.
+    """
+    rows = []
+    for record in records:
+        run = record["run"]
+        losses = [(x, value) for _, question, x, value, *_ in record["answers"] if question == TRAINING_LOSS]
+        last = [value for x, value in losses if x > (1 - LAST) * run["steps"]]
+        loss = math.inf if record["error"] or not last else sum(last) / len(last)
+        rows.append((run["task"], run["label"], run["learning_rate"], loss))
+    table = pd.DataFrame(rows, columns=["task", "label", "learning rate", "loss"])
+    return table.pivot_table(index=["task", "label"], columns="learning rate", values="loss", sort=False)
+
+
+def best_rates(records: Iterable[Record]) -> dict[tuple[str, str], float]:
+    """The learning rate with the lowest training loss: {(task, label): learning rate}."""
+    return {tuple(where): float(rate) for where, rate in rate_table(records).idxmin(axis=1).items()}

@@ -1,0 +1,188 @@
+"""Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
+
+from collections.abc import Sequence
+
+import mistune
+import pandas as pd
+
+from alibi_viz.lab.claims import CLAIMS, CONTRADICTED, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, Verdict, judge
+from alibi_viz.lab.comparison import COMPARISON_LENGTH, DURATIONS, PARTS
+from alibi_viz.lab.confidence import LEVEL, SEEDS
+from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.intervals import over_seeds
+from alibi_viz.lab.learning_rates import rate_table
+from alibi_viz.lab.published import SEARCH, published_records
+from alibi_viz.lab.questions import QUESTIONS, Question, main_question
+from alibi_viz.lab.results import AS_TRAINED, Record, record_table
+from alibi_viz.lab.training import LARGE
+
+__all__ = ["as_html", "report"]
+
+L = COMPARISON_LENGTH
+LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
+STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 14px; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid #8884; padding: 0.2rem 0.6rem; text-align: left; vertical-align: top; }
+:root { color-scheme: light dark; }"""
+
+
+def report() -> str:
+    """The page in Markdown, from the records that ship with the package.
+
+    >>> print(lab.report.report().splitlines()[0])
+    # Results of alibi_viz
+    """
+    records = published_records(PARTS)
+    results = record_table(records, "published")
+    sections = [_introduction(records), *(_answers(question, results) for question in QUESTIONS)]
+    sections += [_durations(results), _rates(), _verdicts(judge(results)), _bibliography(), _replication()]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def as_html(markdown: str) -> str:
+    """The page as HTML without scripts, which needs nothing from the network."""
+    body = mistune.create_markdown(plugins=["table"])(markdown)
+    title = markdown.splitlines()[0].removeprefix("# ")
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    head = f"<head>{head}\n<style>{STYLE}</style></head>"
+    return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n<body>\n{body}</body>\n</html>\n'
+
+
+def _introduction(records: Sequence[Record]) -> str:
+    versions = pd.DataFrame([record["made_with"] for record in records])
+    lines = [f"- {name}: {', '.join(sorted(versions[name].dropna().unique()))}" for name in versions]
+    seconds = sum(record["seconds"] for record in records)
+    failed = [record["run"]["label"] for record in records if record["error"]]
+    return "\n".join(
+        [
+            "# Results of alibi_viz",
+            "",
+            f"{len(records)} training runs of models with about 130,000 parameters, and {len(CLAIMS)} claims judged by "
+            f"them. Every number on this page is computed by `make report` from the records that `make reproduce` "
+            f"writes. Models are trained on windows of L = {L} bytes unless their label says otherwise. Numbers after "
+            f"± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds.",
+            "",
+            f"Training and tests took {seconds / 3600:.1f} hours on one thread each. Runs that diverged: "
+            f"{', '.join(failed) or 'none'}. Made with:",
+            "",
+            *lines,
+        ]
+    )
+
+
+def _answers(question: Question, results: pd.DataFrame) -> str:
+    """A section with a table for one question: a row for each label and change to the model, a column for each x."""
+    rows = results[results["question"] == question.name]
+    if rows.empty or question.name in LEFT_OUT:
+        return ""
+    changed = rows["evaluated"] != AS_TRAINED
+    curves = rows["label"].where(~changed, rows["label"] + ", " + rows["evaluated"])
+    summary = over_seeds(rows.assign(curve=curves))
+    cells = summary.apply(_cell, axis=1).unstack("x", sort=False)
+    cells = cells[sorted(cells.columns)].fillna("")
+    cells["seeds"] = summary["seeds"].groupby(level="curve", sort=False).max().astype(int)
+    counts = rows.groupby("x")["count"].agg(["min", "max"])
+    low, high = int(counts["min"].min()), int(counts["max"].max())
+    counted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    title = _capitalized(question.name)
+    return (
+        f"## {title}\n\n{question.summary} Columns: {question.x_title or 'x'}. Values: {question.unit}, each a mean "
+        f"over {counted} samples per seed.\n\n{_table(cells, 'trained model')}"
+    )
+
+
+def _durations(results: pd.DataFrame) -> str:
+    """The map of tokens trained by test length."""
+    question = main_question("text")
+    rows = results[(results["question"] == question.name) & (results["evaluated"] == AS_TRAINED)]
+    steps = {"": Run.steps, **{f", {duration}": count for duration, count in DURATIONS.items()}}
+    tables = []
+    for method in dict.fromkeys(str(run.position) for run in PARTS["steps"].templates):
+        for suffix, count in sorted(steps.items(), key=lambda item: item[1]):
+            own = rows[rows["label"] == method + suffix]
+            name = f"{method}, {count * Run.batch_size * L / 1e6:.1f} million bytes"
+            tables.append(own.assign(curve=name))
+    table = pd.concat(tables)
+    if table.empty:
+        return ""
+    cells = over_seeds(table).apply(_cell, axis=1).unstack("x", sort=False)
+    return (
+        "## More training\n\nBits per byte by how much text a model was trained on (rows) and by the length of the "
+        f"test windows (columns). Each row has its own runs, whose learning rate has fallen to its end.\n\n"
+        f"{_table(cells[sorted(cells.columns)].fillna(''), 'trained on')}"
+    )
+
+
+def _rates() -> str:
+    records = published_records([SEARCH])
+    if not records:
+        return ""
+    table = rate_table(records)
+    best = table.idxmin(axis=1)
+    cells = table.map("{:.3f}".format)
+    for where, rate in best.items():
+        cells.loc[where, rate] = f"**{cells.loc[where, rate]}**"
+    cells.index = [f"{label} ({task})" for task, label in cells.index]
+    return (
+        "## Learning rates\n\nTraining loss in bits over the last tenth of the steps for each learning rate, mean over "
+        f"seeds that the comparison doesn't use. The runs above have the one in bold.\n\n{_table(cells, 'run')}"
+    )
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> str:
+    parts = [
+        "## Claims\n\nA claim is *reproduced* if the whole interval of its number reaches the threshold, "
+        "*contradicted* if the whole interval is below it, and *undecided* otherwise. It needs at least "
+        f"{SEEDS} seeds. *Post hoc* means that the claim was worded after results that showed it."
+    ]
+    for kind in (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE):
+        chosen = [f"- {str(each).removeprefix(f'{kind}: ')}" for each in verdicts if each.verdict == kind]
+        parts.append(f"### {_capitalized(kind)}: {len(chosen)}\n\n" + "\n".join(chosen or ["None."]))
+    return "\n\n".join(parts)
+
+
+def _bibliography() -> str:
+    return "## Papers\n\n" + "\n".join(f"- {paper}" for paper in PAPERS.values())
+
+
+def _replication() -> str:
+    """How to test the claims at a larger scale, with the cost to expect; it has not been done."""
+    layers, width, tokens_per_parameter, speed = 12, 832, 20, 2e14
+    parameters, large = _parameters(layers, width), _parameters(LARGE["model"]["num_layers"], LARGE["model"]["d_model"])
+    tokens = tokens_per_parameter * parameters
+    hours = 6 * parameters * tokens / speed / 3600
+    runs = 5 * len(PARTS["main"].templates)
+    return (
+        "## A larger replication, not run\n\n"
+        f"A model with {layers} layers, width {width} and 16 heads has {parameters / 1e6:.0f} million weights in its "
+        f"layers. With {tokens_per_parameter} tokens per weight it reads {tokens / 1e9:.1f} billion bytes. Training "
+        f"takes about 6 x weights x tokens, {6 * parameters * tokens:.1e} floating-point operations: {hours:.1f} "
+        f"hours at {speed / 1e12:.0f} TFLOP/s, which we assume for one data-center GPU. The methods of the main table "
+        f"with five seeds are {runs} runs, about {runs * hours:.0f} GPU hours.\n\n"
+        "`python -m alibi_viz.lab reproduce --large --text FILE --device cuda` runs the whole comparison with models "
+        f"of {large / 1e6:.0f} million weights. For the larger ones, change `LARGE` in `lab/training.py`, and "
+        "`MAX_BYTES` in `lab/text.py`, which limits a text to 20 MB."
+    )
+
+
+def _parameters(layers: int, width: int) -> int:
+    """The number of weights in the layers of a transformer: 4 width^2 for attention, 8 width^2 for the feed-forward."""
+    return 12 * layers * width**2
+
+
+def _capitalized(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _cell(row: pd.Series) -> str:
+    """The mean with half of its interval; "not defined" where no seed has a value."""
+    if row["seeds"] == 0:
+        return "not defined"
+    return f"{row['mean']:.3f}" + (f" ± {row['half_width']:.3f}" if row["half_width"] == row["half_width"] else "")
+
+
+def _table(cells: pd.DataFrame, corner: str) -> str:
+    """A Markdown table."""
+    header = [corner, *(f"{name:,}" if isinstance(name, int) else str(name) for name in cells.columns)]
+    rows = [[name, *row] for name, row in zip(cells.index, cells.to_numpy().tolist(), strict=True)]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in [header, ["---"] * len(header), *rows])

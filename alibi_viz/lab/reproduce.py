@@ -1,0 +1,68 @@
+"""Train the published comparison again, or parts of it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from alibi_viz.lab.comparison import PARTS, enlarged
+from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.learning_rates import best_rates, search_runs
+from alibi_viz.lab.published import SEARCH, published_rates
+from alibi_viz.lab.results import Record
+from alibi_viz.lab.sweep import sweep
+
+__all__ = ["NAMES", "reproduce"]
+
+NAMES = (SEARCH, *PARTS)
+
+
+def reproduce(
+    parts: Sequence[str] = (),
+    executor: Executor | None = None,
+    out: str | Path = "comparison",
+    *,
+    seeds: int | None = None,
+    large: Mapping[str, Any] | None = None,
+    publish: str | Path | None = None,
+) -> Iterator[list[Record]]:
+    """Train some parts of the published comparison, or all, and yield the records of each. Call it again to resume.
+
+    Args:
+        parts: names of `PARTS`, or "search", in any order; all by default. The learning rates are those of the
+            search, or the published ones if it is not among the parts.
+        executor, out: as in `sweep`; `out` is its results folder.
+        seeds: how many, from 0, instead of the published number.
+        large: train larger models, with these settings of `Run`: "path", a text file, and "device".
+        publish: a folder in which the records of each part are written to a file, one line each.
+
+    Raises ValueError, before any training, for an unknown part, and for larger models without a search or a text.
+    """
+    names = [name for name in NAMES if not parts or name in parts]
+    if unknown := [name for name in parts if name not in NAMES]:
+        raise ValueError(f"parts must be some of {', '.join(NAMES)}, got {unknown[0]!r}")
+    if large is not None and (SEARCH not in names or not large.get("path")):
+        raise ValueError("larger models need a text of your own, and learning rates of their own: the part 'search'")
+
+    def finished() -> Iterator[list[Record]]:
+        rates = {} if SEARCH in names else published_rates()
+        for name in names:
+            runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
+            records = _train(runs if large is None else [enlarged(run, **large) for run in runs], executor, out)
+            if publish is not None:
+                lines = [f"{json.dumps(record)}\n" for record in records]
+                (Path(publish) / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            if name == SEARCH:
+                rates = best_rates(records)
+            else:
+                yield records
+
+    return finished()
+
+
+def _train(runs: list[Run], executor: Executor | None, out: str | Path) -> list[Record]:
+    """The records of some runs, in their order."""
+    records = list(sweep(runs, executor, path=out))
+    order = [run.settings() for run in runs]
+    return sorted(records, key=lambda record: order.index(record["run"]))
