@@ -8,11 +8,23 @@ from functools import partial
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.experiment import Run
-from alibi_viz.models import POSITIONS, own_method
 
 __all__ = ["COMPARISON_LENGTH", "default_comparison"]
 
 COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
+METHODS = (
+    "alibi",
+    "sinusoidal",
+    "rotary",
+    "learned",
+    "none",
+    "t5",
+    "kerple-log",
+    "sandwich",
+    "fire",
+    "decay",
+    "forget",
+)
 COPYING = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log", "fire", "forget")
 
 
@@ -32,7 +44,7 @@ def _runs(seed: int, length: int) -> list[Run]:
     needle = partial(text, task="needle", steps=300, learning_rate=4e-3, longest=32)
     copy = partial(text, task="copy", steps=1500, learning_rate=4e-3)
     return [
-        *(text(name) for name in POSITIONS if own_method(name) is None),
+        *map(text, METHODS),
         text("alibi", model={"learned_slopes": True}, label="alibi, learned slopes"),
         # Longer windows in smaller batches, so that all runs see the same number of tokens per step. The second run
         # is an upper bound: it is trained at the length of the longest test.
