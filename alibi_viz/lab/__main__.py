@@ -203,7 +203,8 @@ def _parser() -> argparse.ArgumentParser:
         function: Callable[[argparse.Namespace], None], *parents: argparse.ArgumentParser
     ) -> Callable[..., argparse.Action]:
         """Add a command, and return the method that adds an argument to it."""
-        summaries = "".join(f"\n  {name:12}{method.summary}" for name, method in POSITIONS.items())
+        width = max(map(len, POSITIONS)) + 2
+        summaries = "".join(f"\n  {name:{width}}{method.summary}" for name, method in POSITIONS.items())
         subparser = commands.add_parser(
             function.__name__.removeprefix("_"),
             help=function.__doc__,

@@ -47,7 +47,9 @@ class ModifiedPosition(Position):
         super().__init__()
         self.original, self.factors, self.window, self.sinks = original, factors, window, sinks
         self.max_length, self.is_relative = original.max_length, original.is_relative
-        self.reads_input = original.reads_input
+        self.reads_input, self.is_additive = original.reads_input, original.is_additive
+        self.decoder_only = original.decoder_only
+        self.supports_cache, self.is_random = original.supports_cache, original.is_random
 
     @property
     def has_bias(self) -> bool:
@@ -58,6 +60,9 @@ class ModifiedPosition(Position):
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return self.original.transform(query, key)
+
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+        return self.original.weigh(query, key, bias, causal=causal)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         bias = self.original.bias(query_length, key_length, x)
@@ -181,7 +186,7 @@ def has_sinks(model: LanguageModel) -> bool:
     while isinstance(position, ModifiedPosition):
         position = position.original
     rotates = type(position).transform is not Position.transform
-    return position.is_relative and not rotates and not position.reads_input
+    return position.is_relative and position.is_additive and not rotates and not position.reads_input
 
 
 def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) -> LanguageModel:

@@ -72,8 +72,7 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     """
     position = method_name(position)
     settings = {**DEFAULT_MODEL, **sizes}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with _random_state(seed, torch.device("cpu")):
         common = LanguageModel(TransformerConfig(**settings, position="none"))  # type: ignore[arg-type]
         model = LanguageModel(TransformerConfig(**settings, position=position))  # type: ignore[arg-type]
     model.load_state_dict(common.state_dict(), strict=False)
@@ -120,7 +119,7 @@ def train(
         source: a text, whose training part is used, or a task.
         length: bytes in a training window, L; for a task, the maximum length of an example.
         learning_rate: its maximum.
-        seed: of the batches and of dropout.
+        seed: of the batches, and of dropout and random positions.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
     Raises ValueError at the call for a number out of range, or a text that is too short for one window, and
@@ -187,14 +186,14 @@ def _training_steps(
 ) -> Iterator[Step]:
     """Train on pairs of inputs and targets, each [batch, length]."""
     device, learning_rate = next(model.parameters()).device, optimizer.defaults["lr"]
-    has_dropout = model.config.dropout > 0
+    is_random = model.config.dropout > 0 or model.transformer.position.is_random
     model.train()
     for index in range(1, steps + 1):
         started = time.perf_counter()
         inputs, targets = (part.to(device) for part in next(pairs))
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * _schedule(index, steps)
-        seeded = _random_state((seed * steps + index) % 2**63, device) if has_dropout else nullcontext()
+        seeded = _random_state((seed * steps + index) % 2**63, device) if is_random else nullcontext()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"), seeded:
             logits = model(inputs)
             loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
@@ -215,9 +214,10 @@ _RANDOM_STATE = threading.Lock()
 
 @contextmanager
 def _random_state(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed dropout inside a `with` block, then restore torch's random state, which all threads share.
+    """Seed torch inside a `with` block, then restore its random state, which all threads share.
 
-    Dropout is seeded in each step, so that random numbers drawn elsewhere between steps change nothing.
+    Dropout and random positions are seeded in each step, so that random numbers drawn elsewhere between steps change
+    nothing.
     """
     with _RANDOM_STATE, torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

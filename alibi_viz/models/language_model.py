@@ -60,7 +60,7 @@ class LanguageModel(nn.Module):
         new_tokens: int,
         *,
         temperature: float = 1.0,
-        use_cache: bool = True,
+        use_cache: bool | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Generate `new_tokens` tokens after the given ones: int64 [batch, length + new_tokens].
@@ -69,11 +69,13 @@ class LanguageModel(nn.Module):
             tokens: integers [batch, length], with at least one token.
             new_tokens: number of tokens to add, 0 or more.
             temperature: divides the logits before sampling; 0 takes the most likely token instead.
-            use_cache: process each token once, instead of all tokens at each step. The result is the same.
+            use_cache: process each token once, instead of all tokens at each step. The result is the same. By default,
+                if the position method supports it.
             generator: random number generator for sampling.
 
         Raises TypeError for arguments of another type, and ValueError when a value is out of range, when the model is
-        an encoder and uses a cache, or when the text grows beyond a table of learned positions.
+        an encoder and uses a cache, when the position method supports no cache and `use_cache` is True, or when the
+        text grows beyond the positions that are defined.
 
         >>> model = LanguageModel(TransformerConfig(num_layers=1, d_model=32, num_heads=4)).eval()
         >>> model.generate(torch.tensor([[72, 105]]), 5).shape
@@ -86,6 +88,8 @@ class LanguageModel(nn.Module):
         check_number("temperature", temperature)
         if not (temperature >= 0 and math.isfinite(temperature)):
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
+        if use_cache is None:
+            use_cache = self.transformer.position.supports_cache
         cache = self.transformer.new_cache() if use_cache else None
         new = tokens
         for _ in range(new_tokens):

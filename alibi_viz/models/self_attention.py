@@ -26,7 +26,7 @@ class SelfAttention(nn.Module):
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
 
-    Raises ValueError when the sizes do not fit.
+    Raises ValueError when the sizes do not fit, or for an encoder with a position method for decoders only.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class SelfAttention(nn.Module):
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, got {dropout!r}")
+        position.check_causal(causal)
         self.position = position
         self.d_model, self.causal, self.dropout = d_model, causal, dropout
         self.sizes = (num_heads, num_key_heads, num_key_heads)

@@ -48,7 +48,15 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(config.d_model)
 
     def new_cache(self) -> list[KeyValueCache]:
-        """Empty caches, one per layer, to pass to every call while decoding."""
+        """Empty caches, one per layer, to pass to every call while decoding.
+
+        Raises ValueError for a position method whose positions change as the text grows.
+        """
+        if not self.position.supports_cache:
+            raise ValueError(
+                f"position method {self.config.position!r} supports no cache, because each new token changes the "
+                "positions of earlier tokens: call the model with all tokens, or generate(..., use_cache=False)"
+            )
         return [KeyValueCache() for _ in self.blocks]
 
     def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:

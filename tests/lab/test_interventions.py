@@ -47,7 +47,7 @@ def test_dropping_the_bias_of_one_head_leaves_the_others():
     assert torch.equal(before[others], after[others])
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.is_additive])
 def test_a_window_masks_keys_further_back(position):
     torch.manual_seed(0)
     model = lab.make_model(position, max_length=40)
@@ -84,7 +84,7 @@ def test_the_forget_gate_is_dropped_in_every_layer():
     torch.testing.assert_close(logits(modified), logits(lab.make_model("none")))
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.supports_cache])
 def test_modified_models_decode_with_a_cache(position):
     model = impose_window(lab.make_model(position, max_length=40), 4)
     pair = [model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache) for use_cache in (True, False)]
@@ -103,6 +103,8 @@ def test_rotary_rule_has_no_effect_within_the_training_length():
     ("intervene", "message"),
     [
         (lambda: multiply_slopes(lab.make_model("rotary"), 2), "position method 'rotary' has no bias"),
+        (lambda: drop_bias(lab.make_model("cope")), "position method 'cope' has no bias"),
+        (lambda: drop_bias(lab.make_model("stick-breaking")), "position method 'stick-breaking' has no bias"),
         (lambda: multiply_slopes(lab.make_model("alibi"), [1.0, 2.0]), "one for each of 4 heads"),
         (lambda: multiply_slopes(lab.make_model("alibi"), -1.0), "a number of at least 0"),
         (lambda: multiply_slopes(lab.make_model("alibi"), math.nan), "a number of at least 0"),
@@ -132,8 +134,8 @@ def test_variants_are_those_that_change_the_method():
     names = {position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS}
     assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
     assert names["alibi"] == ["window", "slopes interpolated"]
-    assert names["sinusoidal"] == []
-    assert all(names[position] == ["window"] for position in ("none", "t5", "forget"))
+    assert names["sinusoidal"] == names["randomized"] == []
+    assert all(names[position] == ["window"] for position in ("none", "t5", "forget", "xpos", "stick-breaking", "cope"))
     assert {name for variants in names.values() for name in variants} == {*VARIANTS}
 
 
@@ -174,7 +176,7 @@ def test_sinks_beyond_the_text_change_nothing_and_compose_with_other_changes():
     torch.testing.assert_close(half.bias(3, 20), half.bias(20, 20)[:, -3:])
 
 
-@pytest.mark.parametrize("method", ["rotary", "sinusoidal", "learned"])
+@pytest.mark.parametrize("method", ["rotary", "sinusoidal", "learned", "xpos", "cope", "stick-breaking"])
 def test_sinks_raise_for_methods_whose_distances_are_not_in_a_bias(method):
     with pytest.raises(ValueError, match=f"sinks must be 0 for position method '{method}', whose distances are not"):
         impose_window(lab.make_model(method), 4, sinks=1)

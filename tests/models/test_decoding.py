@@ -6,10 +6,11 @@ import torch
 from alibi_viz import KeyValueCache, LanguageModel, TransformerConfig
 from alibi_viz.models import POSITIONS
 
+CACHED = [name for name, method in POSITIONS.items() if method.supports_cache]
 SMALL = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0, "vocabulary": 50}
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", CACHED)
 @torch.no_grad()
 def test_decoding_step_by_step_gives_the_logits_of_one_pass(position: str) -> None:
     torch.manual_seed(0)
@@ -22,7 +23,7 @@ def test_decoding_step_by_step_gives_the_logits_of_one_pass(position: str) -> No
     assert [layer.length for layer in cache] == [12, 12]
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", CACHED)
 def test_generate_gives_the_same_tokens_with_and_without_a_cache(position: str) -> None:
     torch.manual_seed(0)
     model = LanguageModel(TransformerConfig(**SMALL, position=position)).eval()
@@ -96,3 +97,18 @@ def test_cache_grows_by_doubling_and_rejects_tensors_that_do_not_fit() -> None:
     assert cache.length == 20
     with pytest.raises(ValueError, match="a cache stores no gradients"):
         cache.append(parts[0].requires_grad_(), parts[0])
+
+
+def test_method_without_a_cache_generates_without_one_and_refuses_one() -> None:
+    assert [name for name in POSITIONS if name not in CACHED] == ["randomized"]
+    model = LanguageModel(TransformerConfig(**SMALL, position="randomized")).eval()
+    prompt = torch.randint(50, (2, 4))
+    for options in ({}, {"use_cache": None}):
+        texts = [model.generate(prompt, 5, temperature=0, **kept) for kept in (options, {"use_cache": False})]
+        assert torch.equal(*texts)
+    with pytest.raises(ValueError, match=r"'randomized' supports no cache, .* or generate\(\.\.\., use_cache=False\)"):
+        model.generate(prompt, 5, use_cache=True)
+    with pytest.raises(ValueError, match="depend on the length of the text, so start must be 0, got 4"):
+        cache = [KeyValueCache(), KeyValueCache()]
+        model.requires_grad_(False)(prompt, cache)
+        model(prompt, cache)

@@ -1,16 +1,20 @@
 """Position methods, by name in `POSITIONS`. To add one, write a subclass of `Position` and register it."""
 
 from alibi_viz.models.config import POSITIONS
-from alibi_viz.models.positions.absolute import Learned, Sinusoidal
+from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
 from alibi_viz.models.positions.alibi import Alibi
 from alibi_viz.models.positions.base import NoPosition, Position, register
+from alibi_viz.models.positions.contextual import Cope, StickBreaking
 from alibi_viz.models.positions.forget import Forget
-from alibi_viz.models.positions.relative import Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
+from alibi_viz.models.positions.relative import Bam, Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
 from alibi_viz.models.positions.rotary import Rotary
+from alibi_viz.models.positions.xpos import Xpos
 
 __all__ = [
     "POSITIONS",
     "Alibi",
+    "Bam",
+    "Cope",
     "Decay",
     "Fire",
     "Forget",
@@ -18,11 +22,14 @@ __all__ = [
     "Learned",
     "NoPosition",
     "Position",
+    "Randomized",
     "Relative",
     "Rotary",
     "Sandwich",
     "Sinusoidal",
+    "StickBreaking",
     "T5Buckets",
+    "Xpos",
     "register",
 ]
 
@@ -38,3 +45,8 @@ register("sandwich")(Sandwich)
 register("fire")(Fire)
 register("decay")(Decay)
 register("forget")(Forget)
+register("xpos")(Xpos)
+register("bam")(Bam)
+register("stick-breaking")(StickBreaking)
+register("cope")(Cope)
+register("randomized")(Randomized)

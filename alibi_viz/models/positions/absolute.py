@@ -1,4 +1,4 @@
-"""Absolute positions, added to the token vectors: sinusoidal, as in the original transformer, and learned."""
+"""Absolute positions, added to the token vectors: sinusoidal, randomized sinusoidal, and learned."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
-__all__ = ["Learned", "Sinusoidal"]
+__all__ = ["Learned", "Randomized", "Sinusoidal"]
 
 
 class Sinusoidal(Position):
@@ -34,6 +34,53 @@ class Sinusoidal(Position):
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
         return tokens + self.table(positions).to(tokens.dtype)
+
+
+class Randomized(Sinusoidal):
+    """Sinusoids of positions drawn at random from a range 16 times as long, in order (Ruoss et al. 2023).
+
+    During training, each batch draws as many different positions as it has tokens and sorts them (arXiv 2305.16843).
+    So training on short texts covers the positions of long ones. `lab.train` seeds the draws.
+
+    In evaluation, the positions are spread evenly: token i of n has the mean of the i-th smallest of n drawn positions,
+    rounded down. So a model gives the same output each time. The authors' code draws positions in evaluation too. The
+    positions depend on the length of the text: each new token moves all others, so there is no cache for decoding.
+
+    Args:
+        d_model: number of channels.
+        max_length: the size of the range; in a model, 16 times the training length. Raises ValueError beyond.
+
+    >>> position = Randomized(8, max_length=100)
+    >>> position.eval().positions(3), position.train().positions(100)[:4]
+    (tensor([24, 49, 74]), tensor([0, 1, 2, 3]))
+    """
+
+    supports_cache = False
+    is_random = True
+    RANGE = 16  # times the training length
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__(d_model)
+        self.max_length = max_length
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Randomized":
+        return cls(config.d_model, cls.RANGE * config.max_length)
+
+    def positions(self, length: int) -> Tensor:
+        """int64 [length], increasing, on the CPU: drawn in training, and evenly spread in evaluation."""
+        if not self.is_defined_at(length):
+            raise ValueError(f"randomized positions are not defined beyond length {self.max_length}, got {length}")
+        assert self.max_length is not None
+        if self.training:
+            # On the CPU, so that equal seeds draw equal positions on all devices
+            return torch.randperm(self.max_length, device="cpu")[:length].sort().values
+        return (torch.arange(1, length + 1) * (self.max_length + 1)) // (length + 1) - 1
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        if start:
+            raise ValueError(f"randomized positions depend on the length of the text, so start must be 0, got {start}")
+        return tokens + self.table(self.positions(tokens.shape[1]).to(tokens.device)).to(tokens.dtype)
 
 
 class Learned(Position):

@@ -1,16 +1,18 @@
 """The interface of position methods, and the function that registers them.
 
-A method can act at three points; most methods use only one:
+A method can act at four points; most methods use only one:
 
-    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
-    transform  changes the queries and keys of every layer                 rotary
+    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned, randomized
+    transform  changes the queries and keys of every layer                 rotary, xpos
     bias       adds to the attention logits of every layer                 all others
+    weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import attention_trace
@@ -48,6 +50,10 @@ class Position(nn.Module):
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
         uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
         max_length: the largest number of tokens for which it is defined, or None for no limit.
+        is_additive: whether the weights are the softmax of content plus bias; if not, `weigh` computes them.
+        decoder_only: whether it needs a causal mask.
+        supports_cache: False if a new token changes the positions of earlier ones.
+        is_random: whether it draws random numbers during training.
     """
 
     name: ClassVar[str]
@@ -56,6 +62,10 @@ class Position(nn.Module):
     reads_input = False
     uses_key_statistics = False
     max_length: int | None = None
+    is_additive = True
+    decoder_only = False
+    supports_cache = True
+    is_random = False
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":
@@ -68,8 +78,13 @@ class Position(nn.Module):
         return type(self).bias is not Position.bias
 
     def is_defined_at(self, length: int) -> bool:
-        """Whether inputs of this many tokens have positions; only learned positions are limited."""
+        """Whether inputs of this many tokens have positions, see `max_length`."""
         return self.max_length is None or length <= self.max_length
+
+    def check_causal(self, causal: bool) -> None:
+        """Raise ValueError if attention is not causal and the method needs it to be."""
+        if self.decoder_only and not causal:
+            raise ValueError(f"{type(self).__name__} is for decoders only: causal must be True, got False")
 
     def for_layer(self, layer: int) -> "Position":
         """The module for layer 0, 1, ...: this one, shared by all layers, unless each needs its own parameters."""
@@ -94,10 +109,18 @@ class Position(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool, dropout: float = 0.0, x: Tensor | None = None
     ) -> Tensor:
-        """Attention with this method: [batch, heads, query, head_dim]. `x` is as in `bias`."""
+        """Attention with this method: [batch, heads, query, head_dim]. `x` is as in `bias`.
+
+        Raises ValueError if the method is for decoders only and `causal` is False.
+        """
+        self.check_causal(causal)
         query, key = self.transform(query, key)
         query_length, key_length = query.shape[-2], key.shape[-2]
         mask = self.bias(query_length, key_length, x)
+        if not self.is_additive:
+            weights = drop(self.weigh(query, key, mask, causal=causal), dropout, training=dropout > 0)
+            value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)  # grouped-query attention
+            return weights.to(value.dtype) @ value
         # torch's is_causal aligns the first query with the first key, so it needs equal lengths
         is_causal = causal and mask is None and query_length == key_length
         if causal and not is_causal:
@@ -110,18 +133,24 @@ class Position(nn.Module):
             query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, enable_gqa=grouped
         )
 
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+        """Weights [batch, heads, query, key] from the outputs of `transform` and `bias`; at least float32."""
+        logits = attention_trace(query, key, None, causal=causal).logits.float()
+        return (logits if bias is None else logits + bias).softmax(-1)
+
     def weights(self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None) -> Tensor:
         """The attention weights that `attend` applies to the values: float32 [batch, heads, query, key].
+
+        Raises ValueError as `attend`.
 
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
         >>> av.models.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
         """
+        self.check_causal(causal)
         query, key = self.transform(query, key)
-        logits = attention_trace(query, key, None, causal=causal).logits.float()
-        bias = self.bias(query.shape[-2], key.shape[-2], x)
-        return (logits if bias is None else logits + bias).softmax(-1)
+        return self.weigh(query, key, self.bias(query.shape[-2], key.shape[-2], x), causal=causal).float()
 
 
 class NoPosition(Position):

@@ -9,7 +9,7 @@ from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
-__all__ = ["Decay", "Fire", "KerpleLog", "Relative", "Sandwich", "T5Buckets", "retention_slopes"]
+__all__ = ["Bam", "Decay", "Fire", "KerpleLog", "Relative", "Sandwich", "T5Buckets", "retention_slopes"]
 
 
 class Relative(Position):
@@ -83,6 +83,29 @@ class KerpleLog(Relative):
     def curve(self, distance: Tensor) -> Tensor:
         p, a = self.p.clamp(min=0.01)[:, None], self.a.clamp(min=0.01)[:, None]
         return -p * torch.log1p(a * distance.float())
+
+
+class Bam(Relative):
+    """Bias -exp(a) (d + 1e-5)^b with a and b learned per head and layer (BAM, Bianchessi et al. 2025).
+
+    This is a generalized Gaussian prior of the position (arXiv 2505.22842): b = 1 is ALiBi with slope exp(a), b = 0 no
+    positions, and a negative b attends to distant tokens. a and b start at zero, as in the authors' code, so training
+    starts without positions. The paper also evaluates BAM with scalable softmax, which is not part of this class.
+    """
+
+    EPSILON = 1e-5
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(num_heads)
+        self.log_scale = nn.Parameter(torch.zeros(num_heads))  # theta_alpha in the paper
+        self.shape = nn.Parameter(torch.zeros(num_heads))  # theta_beta
+
+    def for_layer(self, layer: int) -> "Bam":
+        return self if layer == 0 else Bam(self.num_heads)
+
+    def curve(self, distance: Tensor) -> Tensor:
+        scale, shape = self.log_scale.float().exp()[:, None], self.shape.float()[:, None]
+        return -scale * (distance.float() + self.EPSILON) ** shape
 
 
 class Sandwich(Relative):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_slopes
+from alibi_viz import Transformer, alibi_slopes
 from alibi_viz.models import POSITIONS, Alibi, Learned, Position, Sinusoidal, TransformerConfig
 from alibi_viz.models.positions import NoPosition
 from tests.reference import reference_attention, reference_bias
@@ -74,10 +74,14 @@ def test_learned_adds_rows_of_its_table_and_raises_beyond_it() -> None:
 
 
 def test_only_absolute_methods_are_not_relative() -> None:
-    assert {name for name, method in POSITIONS.items() if not method.is_relative} == {"sinusoidal", "learned"}
+    assert {name for name, method in POSITIONS.items() if not method.is_relative} == {
+        "sinusoidal",
+        "learned",
+        "randomized",
+    }
 
 
-@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("name", [name for name, method in POSITIONS.items() if method.is_additive])
 def test_bias_and_weights_describe_what_attend_computes(name: str) -> None:
     """Figures read `bias` and statistics read `weights`, while models call `attend`."""
     position = POSITIONS[name].from_config(TransformerConfig(d_model=HEADS * DIM, num_heads=HEADS, position=name))
@@ -91,3 +95,36 @@ def test_bias_and_weights_describe_what_attend_computes(name: str) -> None:
     output, weights = map(torch.cat, zip(*(reference_attention(*batch) for batch in batches), strict=True))
     assert torch.allclose(position.attend(q, k, v, causal=True, x=x).double(), output, atol=1e-6)
     assert torch.allclose(position.weights(q, k, x=x).double(), weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_weights_times_values_is_what_attend_returns(name: str) -> None:
+    position = POSITIONS[name].from_config(TransformerConfig(d_model=HEADS * DIM, num_heads=HEADS, position=name))
+    for parameter in position.parameters():  # some start at zero
+        torch.nn.init.normal_(parameter, std=0.5, generator=torch.Generator().manual_seed(0))
+    for rows, columns in LENGTHS[1:]:
+        q, k, v = (t.float() for t in inputs(rows, columns))
+        x = torch.randn(2, columns, HEADS * DIM)
+        weights = position.weights(q, k, x=x)
+        torch.testing.assert_close(position.attend(q, k, v, causal=True, x=x), weights @ v, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, HEADS, rows))
+
+
+DECODER_ONLY = ["xpos", "stick-breaking", "cope"]
+
+
+def test_decoder_only_methods_are_those_listed() -> None:
+    assert [name for name, method in POSITIONS.items() if method.decoder_only] == DECODER_ONLY
+
+
+@pytest.mark.parametrize("name", DECODER_ONLY)
+def test_decoder_only_method_in_an_encoder_raises(name: str) -> None:
+    config = TransformerConfig(d_model=HEADS * DIM, num_heads=HEADS, position=name, causal=False)
+    with pytest.raises(ValueError, match="is for decoders only: causal must be True, got False"):
+        Transformer(config)
+    position = POSITIONS[name].from_config(config)
+    q, k, v = inputs(3, 3)
+    with pytest.raises(ValueError, match="is for decoders only"):
+        position.attend(q, k, v, causal=False)
+    with pytest.raises(ValueError, match="is for decoders only"):
+        position.weights(q, k, causal=False)

@@ -30,7 +30,8 @@ def toy() -> Iterator[type[Relative]]:
 
 def test_methods_have_names_and_summaries_and_are_in_menu_order() -> None:
     assert ", ".join(POSITIONS) == (
-        "alibi, sinusoidal, rotary, learned, none, t5, kerple-log, sandwich, fire, decay, forget"
+        "alibi, sinusoidal, rotary, learned, none, t5, kerple-log, sandwich, fire, decay, forget, "
+        "xpos, bam, stick-breaking, cope, randomized"
     )
     for name, method in POSITIONS.items():
         assert method.name == name
@@ -55,5 +56,5 @@ def test_a_name_can_be_registered_only_once(toy: type[Relative]) -> None:
 
 
 def test_an_unregistered_name_raises() -> None:
-    with pytest.raises(ValueError, match=r"position must be one of alibi, .*, forget, got 'toy'"):
+    with pytest.raises(ValueError, match=r"position must be one of alibi, .*, randomized, got 'toy'"):
         TransformerConfig(position="toy")

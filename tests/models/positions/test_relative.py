@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_slopes
-from alibi_viz.models.positions import Alibi, Decay, Fire, KerpleLog, Position, Sandwich, T5Buckets
+from alibi_viz import alibi_slopes, lab
+from alibi_viz.models.positions import Alibi, Bam, Decay, Fire, KerpleLog, Position, Sandwich, T5Buckets
 from alibi_viz.models.positions.relative import retention_slopes
 from tests.reference import reference_attention
 
@@ -49,15 +49,24 @@ def fire(position: Fire, tau: float) -> Formula:
     return bias
 
 
+def bam(position: Bam) -> Formula:
+    alpha, beta = position.log_scale.tolist(), position.shape.tolist()
+    return lambda h, i, j: -math.exp(alpha[h]) * (abs(i - j) + 1e-5) ** beta[h]
+
+
 def cases() -> list[tuple[str, Position, Formula]]:
     torch.manual_seed(0)
     kerple_log, buckets, network = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, threshold=8)
-    slopes = alibi_slopes(HEADS)
+    slopes, gaussian = alibi_slopes(HEADS), Bam(HEADS)
+    with torch.no_grad():
+        gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
+        gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
     return [
         ("learned alibi", Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h].item() * abs(i - j)),
         ("decay", Decay(HEADS), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         ("sandwich", Sandwich(HEADS), sandwich),
         ("kerple-log", kerple_log, kerple(kerple_log)),
+        ("bam", gaussian, bam(gaussian)),
         ("t5", buckets, t5(buckets)),
         ("fire", network, fire(network, 8)),
     ]
@@ -90,6 +99,25 @@ def test_attend_matches_reference_attention_with_the_bias(case: tuple[str, Posit
     expected, _ = reference_attention(q[:, :, -3:], k, v, bias_from_formula(formula, 3, 7), causal=causal)
     output = position.attend(q[:, :, -3:], k, v, causal=causal)
     torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_bam_starts_without_positions_and_equals_alibi_with_shape_one() -> None:
+    position, slopes = Bam(4), alibi_slopes(4)
+    assert bool((position.bias(3, 9) == -1).all())  # the softmax cancels a constant
+    with torch.no_grad():
+        position.log_scale.copy_(slopes.log())
+        position.shape.fill_(1)
+    expected = Alibi(4, causal=False).bias(3, 9)
+    torch.testing.assert_close(position.bias(3, 9), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_bam_has_parameters_for_each_layer_and_all_get_gradients_after_one_step() -> None:
+    model = lab.make_model("bam", max_length=32)
+    priors = [block.attention.position for block in model.transformer.blocks]  # type: ignore[union-attr]
+    assert priors[0] is not priors[1]
+    list(lab.train(model, lab.load_text(), steps=2))
+    parameters = [parameter for prior in priors for parameter in (prior.log_scale, prior.shape)]  # type: ignore[union-attr]
+    assert all(parameter.grad is not None and bool((parameter.grad != 0).all()) for parameter in parameters)
 
 
 def test_kerple_clamps_negative_parameters() -> None:

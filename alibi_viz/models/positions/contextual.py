@@ -1,0 +1,117 @@
+"""Positions that come from the content: the weights are not the softmax of content plus a bias."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, pad
+
+from alibi_viz.distance import causal_mask, right_aligned
+from alibi_viz.models.config import TransformerConfig
+from alibi_viz.models.positions.base import Position
+
+__all__ = ["Cope", "StickBreaking"]
+
+
+def scaled_products(query: Tensor, vectors: Tensor) -> Tensor:
+    """q . v / sqrt(head_dim), at least float32 [batch, heads, query, vectors].
+
+    The vectors are [vectors, head_dim], or keys [batch, key_heads, key, head_dim], where groups of heads share a key.
+    """
+    if vectors.ndim == 4:
+        vectors = vectors.repeat_interleave(query.shape[1] // vectors.shape[1], dim=1)
+    products = query * query.shape[-1] ** -0.5 @ vectors.mT
+    return products.to(torch.promote_types(products.dtype, torch.float32))
+
+
+def visible_keys(content: Tensor, bias: Tensor | None) -> Tensor:
+    """bool [..., query, key]: True for keys that are not after the query, and that no window hides (bias -inf)."""
+    visible = causal_mask(*content.shape[-2:], device=content.device)
+    return visible if bias is None else visible & (bias > -math.inf)
+
+
+class Cope(Position):
+    """Vectors e[p_ij] added to the keys, p_ij the sum of the gates g_it for t = j..i (CoPE, Golovneva et al. 2024).
+
+    A gate g_it = sigmoid(q_i . k_t / sqrt(head_dim)) is how much query i counts token t. The logits are
+    q_i . (k_j + e[p_ij]) / sqrt(head_dim). The position p_ij is a fraction, so e[p] is interpolated between the vectors
+    of the integers around it, and it is capped at `max_position`. Each layer has its own vectors e, shared by its
+    heads, which start at zero. Decoders only.
+
+    This is the default of the authors' code (arXiv 2405.18719, repository facebookresearch/RAM), also in the scale: the
+    gates read q . k / sqrt(head_dim), and q . e is divided by sqrt(head_dim) too. The paper's listing does not divide
+    q . e.
+
+    Args:
+        head_dim: number of channels per head.
+        max_position: the largest position; in a model, the training length.
+    """
+
+    is_additive = False
+    decoder_only = True
+
+    def __init__(self, head_dim: int, max_position: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.zeros(max_position + 1, head_dim))  # of the positions 0, 1, ...
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Cope":
+        return cls(config.d_model // config.num_heads, config.max_length)
+
+    def for_layer(self, layer: int) -> "Cope":
+        count, head_dim = self.vectors.shape
+        return self if layer == 0 else Cope(head_dim, count - 1)
+
+    def positions(self, content: Tensor, visible: Tensor) -> Tensor:
+        """The position of each key, seen from each query, [batch, heads, query, key], from the scaled content.
+
+        >>> keys = torch.zeros(1, 1, 1, 4)  # without content, every gate is a half
+        >>> Cope(8, max_position=64).positions(keys, torch.ones(1, 4, dtype=torch.bool))
+        tensor([[[[2.0000, 1.5000, 1.0000, 0.5000]]]])
+        """
+        gates = content.sigmoid() * visible
+        return gates.flip(-1).cumsum(-1).flip(-1).clamp(max=len(self.vectors) - 1)
+
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+        content = scaled_products(query, key)
+        visible = visible_keys(content, bias)
+        position = self.positions(content, visible)
+        # The logit of each integer position, [batch, heads, query, positions]; then of the two around each position
+        integers = scaled_products(query, self.vectors)
+        below = position.detach().long()
+        low = integers.gather(-1, below)
+        high = integers.gather(-1, (below + 1).clamp(max=len(self.vectors) - 1))
+        logits = content + low + (position - below) * (high - low)
+        return logits.masked_fill(~visible, -math.inf).softmax(-1)
+
+
+class StickBreaking(Position):
+    """Each key takes a share b_ij = sigmoid(q_i . k_j / sqrt(d)) of what nearer keys left over (Tan et al. 2024).
+
+    The weight of a key j < i is b_ij times the product of 1 - b_it over the keys t between j and i (stick-breaking
+    attention, arXiv 2410.17980). So recent keys come first, without any positions. The token itself takes no share.
+    What all keys leave over becomes the weight of the token itself, so the weights of a query add up to one; this is
+    how the authors' code treats the remainder by default. Nothing is learned. Decoders only.
+
+    >>> query = key = torch.zeros(1, 1, 4, 8)  # equal content: every share is a half
+    >>> StickBreaking().weights(query, key)[0, 0]
+    tensor([[1.0000, 0.0000, 0.0000, 0.0000],
+            [0.5000, 0.5000, 0.0000, 0.0000],
+            [0.2500, 0.5000, 0.2500, 0.0000],
+            [0.1250, 0.2500, 0.5000, 0.1250]])
+    """
+
+    is_additive = False
+    decoder_only = True
+
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+        content = scaled_products(query, key)
+        queries, keys = right_aligned(*content.shape[-2:], device=content.device)
+        itself = queries[:, None] == keys
+        takes_share = visible_keys(content, bias) & ~itself
+        # Logarithms, because products of many small numbers underflow. ln(1 - sigmoid(x)) = ln sigmoid(-x).
+        left = logsigmoid(-content).masked_fill(~takes_share, 0.0)
+        left_from = left.flip(-1).cumsum(-1).flip(-1)  # by this key and all nearer ones
+        left_before = pad(left_from[..., 1:], (0, 1)) if len(keys) else left_from
+        shares = (logsigmoid(content) + left_before).exp() * takes_share
+        return torch.where(itself, left.sum(-1, keepdim=True).exp(), shares)
