@@ -16,6 +16,7 @@ from alibi_viz.lab.interventions import (
 )
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.model_sources import PretrainedModel
+from alibi_viz.lab.needle import needle_margins
 from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
@@ -72,6 +73,7 @@ __all__ = [
     "make_model",
     "measure",
     "multiply_slopes",
+    "needle_margins",
     "preset",
     "process_pool",
     "published_model",

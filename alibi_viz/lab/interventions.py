@@ -13,6 +13,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.distance import right_aligned
+from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention
 from alibi_viz.models.positions.rotary import ScaledRotary
 
@@ -30,6 +31,7 @@ __all__ = [
 
 VARIANTS = {  # of a trained model, in `evaluation_variants`: how it is evaluated, for a caption
     "window": "with attention limited to a window of the training length",
+    "window and sinks": f"with attention limited to a window of the training length and the first {SINKS} tokens",
     "pi": "with rotary positions interpolated (PI)",
     "ntk": "with rotary frequencies scaled (NTK)",
     "yarn": "with rotary frequencies scaled by parts (YaRN)",
@@ -233,9 +235,11 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     """Modified copies of a model trained at `length`, for evaluation beyond it, see `VARIANTS`.
 
     Methods that add absolute positions to the token vectors have no "window", because a window does not keep their
-    positions in the trained range.
+    positions in the trained range. Methods with `has_sinks` have a "window and sinks".
     """
     variants = {"window": impose_window(model, length)} if model.transformer.position.is_relative else {}
+    if has_sinks(model):
+        variants["window and sinks"] = impose_window(model, length, SINKS)
     if model.config.position == "rotary":
         variants |= {rule: change_rotary_rule(model, rule, length) for rule in ("pi", "ntk", "yarn")}
     if model.config.position == "alibi":

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
-from alibi_viz.models import LanguageModel
+from alibi_viz.models import Alibi, LanguageModel, Position
 
-__all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "task_samples"]
+__all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "examples_at_once", "task_samples"]
 
+SHARED_BATCH_TOKENS = 65_536  # of examples that share one bias, whose cost doesn't grow with their number
 NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy
 SYMBOLS = 16  # token ids 0 to 15: values, symbols to copy, and the noise of induction
 NOISE = 16  # the first of token ids 16 to 31: the noise of needle
@@ -83,10 +84,19 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     if not model.is_defined_at(length):
         return math.nan
     inputs, targets = task.make(samples, distance, length, torch.Generator().manual_seed(seed))
+    asked = length - int((targets != NOT_ASKED).any(0).nonzero()[0, 0])  # answers are asked at the last positions
     with evaluating(model) as device:
-        batches = inputs.to(device).split(max(1, MAX_BATCH_TOKENS // length))
-        guesses = torch.cat([model(batch).argmax(-1) for batch in batches]).cpu()
+        batches = inputs.to(device).split(examples_at_once(model, length))
+        guesses = torch.cat([model(batch, last=asked).argmax(-1) for batch in batches]).cpu()
+    targets = targets[:, -asked:]
     return float((guesses == targets)[targets != NOT_ASKED].float().mean())
+
+
+def examples_at_once(model: LanguageModel, length: int) -> int:
+    """How many examples to evaluate at a time: many where they share one bias, few where each may have its own."""
+    position = model.transformer.position
+    shares_bias = type(position).attend in (Position.attend, Alibi.attend) and not position.reads_input
+    return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)
 
 
 def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:

@@ -43,7 +43,8 @@ class LanguageModel(nn.Module):
         """
         return self.transformer.position.is_defined_at(length)
 
-    def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
+        """Logits of the next token: [batch, length, vocabulary], or only those of the `last` positions at the end."""
         check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
         tokens = tokens.long()  # nn.Embedding does not accept uint8
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
@@ -51,7 +52,7 @@ class LanguageModel(nn.Module):
             if low < 0 or high >= self.config.vocabulary:
                 invalid = low if low < 0 else high
                 raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {invalid}")
-        return self.head(self.transformer(self.embedding(tokens), cache))
+        return self.head(self.transformer(self.embedding(tokens), cache, last=last))
 
     @torch.no_grad()
     def generate(

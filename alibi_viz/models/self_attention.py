@@ -71,9 +71,16 @@ class SelfAttention(nn.Module):
         return query, key, value
 
     def forward(
-        self, x: Tensor, cache: KeyValueCache | None = None, *, key_padding_mask: Tensor | None = None
+        self,
+        x: Tensor,
+        cache: KeyValueCache | None = None,
+        *,
+        key_padding_mask: Tensor | None = None,
+        last: int | None = None,
     ) -> Tensor:
         """Attend to the tokens of `x` and to cached tokens. The keys and values of `x` are added to the cache.
+
+        With `last`, only so many positions at the end of `x` attend, and the output has only those.
 
         `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
@@ -82,6 +89,7 @@ class SelfAttention(nn.Module):
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
         options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
         query, key, value = self.heads(x)
+        query = query if last is None else query[:, :, -last:]
         length = 0 if cache is None else cache.length
         if cache is not None:
             # keys are cached before `transform`, since a rotation depends on their position only

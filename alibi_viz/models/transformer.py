@@ -5,6 +5,7 @@ Everything about positions is in `positions`.
 
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.key_value_cache import KeyValueCache
 from alibi_viz.models.positions import POSITIONS, Position
@@ -25,8 +26,9 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
-        x = x + self.dropout(self.attention(self.norm_attention(x), cache))
+    def forward(self, x: Tensor, cache: KeyValueCache | None = None, *, last: int | None = None) -> Tensor:
+        attended = self.attention(self.norm_attention(x), cache, last=last)
+        x = (x if last is None else x[:, -last:]) + self.dropout(attended)
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
 
 
@@ -59,11 +61,15 @@ class Transformer(nn.Module):
             )
         return [KeyValueCache() for _ in self.blocks]
 
-    def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
+    def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
+        """[batch, length, d_model], or only the `last` positions at the end: less work in the last block."""
+        if last is not None:
+            check_positive_integers(last=last)
         if x.ndim != 3 or x.shape[-1] != self.config.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
         layers = [None] * len(self.blocks) if cache is None else cache
         x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
-        for block, layer in zip(self.blocks, layers, strict=True):
-            x = block(x, layer)
+        final = len(self.blocks) - 1  # the last block; those before it need all positions
+        for number, (block, layer) in enumerate(zip(self.blocks, layers, strict=True)):
+            x = block(x, layer, last=last if number == final else None)
         return self.norm(x)

@@ -117,6 +117,17 @@ def test_accuracy_is_the_share_of_right_answers_where_one_is_asked():
     assert lab.accuracy(model, task, 6, samples=10, seed=0) == pytest.approx(right / 60)
 
 
+@pytest.mark.parametrize("position", ["alibi", "t5", "forget"])
+@pytest.mark.parametrize("name", TASKS)
+def test_accuracy_is_the_same_in_batches_of_any_size(name, position, monkeypatch):
+    task = TASKS[name]
+    model = lab.make_model(position, vocabulary=task.vocabulary)
+    at_once = lab.accuracy(model, task, 9, samples=50)
+    monkeypatch.setattr("alibi_viz.lab.tasks.SHARED_BATCH_TOKENS", 60)
+    monkeypatch.setattr("alibi_viz.lab.tasks.MAX_BATCH_TOKENS", 1)
+    assert lab.accuracy(model, task, 9, samples=50) == at_once
+
+
 def test_accuracy_beyond_a_learned_table_is_nan():
     task = TASKS["needle"]
     model = lab.make_model("learned", vocabulary=task.vocabulary, max_length=16)

@@ -35,6 +35,19 @@ def test_only_an_encoder_depends_on_later_tokens(position: str) -> None:
         assert same == causal
 
 
+@pytest.mark.parametrize("position", POSITIONS)
+def test_the_last_positions_alone_equal_those_of_all_positions(position: str) -> None:
+    torch.manual_seed(0)
+    tokens = torch.randint(50, (2, 11))
+    for causal in (True, False):
+        model = LanguageModel(TransformerConfig(**SMALL, position=position, causal=causal, vocabulary=50)).eval()
+        with torch.no_grad():
+            for last in (1, 4, 11, 12):
+                torch.testing.assert_close(model(tokens, last=last), model(tokens)[:, -last:], atol=1e-5, rtol=1e-4)
+    with pytest.raises(ValueError, match="last must be an integer of at least 1, got 0"):
+        model(tokens, last=0)
+
+
 @pytest.mark.parametrize("position", ["alibi", "sinusoidal", "rotary", "learned"])
 def test_only_an_encoder_without_positions_is_permutation_equivariant(position: str) -> None:
     torch.manual_seed(0)

@@ -1,13 +1,16 @@
 """The questions that the lab asks of trained models, one object each, in the order in which apps show them."""
 
+from alibi_viz.lab.questions.attention import BeyondL, Denominator, Sinks
 from alibi_viz.lab.questions.by_position import ByPosition
 from alibi_viz.lab.questions.gap import Gap
 from alibi_viz.lab.questions.longer_windows import LongerWindows
+from alibi_viz.lab.questions.needle_margin import NeedleMargin
 from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, join, outcome
 from alibi_viz.lab.questions.question import Answer, Question, alibi_marks
 from alibi_viz.lab.questions.retrieval import Retrieval
 from alibi_viz.lab.questions.same_targets import SameTargets
 from alibi_viz.lab.questions.sliding_windows import SlidingWindows
+from alibi_viz.lab.questions.slopes import Slopes
 
 __all__ = [
     "FAILS",
@@ -29,12 +32,17 @@ QUESTIONS: list[Question] = [
     Gap(),
     ByPosition(),
     SameTargets(),
+    BeyondL(),
+    Denominator(),
+    Sinks(),
+    Slopes(),
     Retrieval(
         "needle",
         "Needles found, by distance",
         "distance of the needle, tokens",
         "The model must recall one value hidden in noise: from how many tokens back?",
     ),
+    NeedleMargin(),
     Retrieval(
         "copy",
         "Symbols copied correctly, by length of the sequence",

@@ -47,6 +47,7 @@ class Question:
         while_training: whether a race answers it at each checkpoint, instead of measuring trained models. The
             first such question of a task is its main one, see `main_question`.
         guess_at: multiples of the training length at which LengthLab asks for a guess; none by default.
+        in_race: whether LengthLab offers it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Question:
     evaluations: tuple[str, ...] = (AS_TRAINED,)
     while_training: bool = False
     guess_at: tuple[int, ...] = ()
+    in_race: bool = True
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         """Measure a model trained on `length` tokens, up to `longest` times that; nothing if answered in training."""
@@ -89,6 +91,10 @@ class Question:
             high=3.0,
             length=length,
         )
+
+    def notes(self, rows: pd.DataFrame) -> dict[int, str]:
+        """Notes on the mean of one label, for the hover text: {x: note}. `rows` are its results."""
+        return {}
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
         """Sentences on what the rows of this question and one kind of evaluation show in every seed, if any."""
@@ -135,6 +141,7 @@ class Question:
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
                 _half_widths(seeds),
+                notes=self.notes(results[results["label"] == label]),
             )
         xs = {*pd.concat(tables)["x"].tolist(), *([last] if last else [])}
         return self.layout(curves, length, sorted(xs), marks or {})

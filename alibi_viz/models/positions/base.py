@@ -127,7 +127,8 @@ class Position(nn.Module):
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
-            mask = mask.to(query.dtype)
+            # torch's blockwise kernel on CPUs takes no mask [heads, query, key]; the other one stores all weights
+            mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
         grouped = query.shape[1] != key.shape[1]
         return scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, enable_gqa=grouped

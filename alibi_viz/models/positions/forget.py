@@ -45,4 +45,4 @@ class Forget(Position):
         # float64, because a bias between neighbors is a small difference of two long sums
         total = logsigmoid(self.gate(x)).double().cumsum(1).transpose(1, 2)  # [batch, heads, key]
         bias = total[:, :, key_length - query_length :, None] - total[:, :, None, :]
-        return -bias.abs().float()
+        return -bias.float().abs()

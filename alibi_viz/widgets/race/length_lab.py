@@ -47,8 +47,8 @@ class LengthLab(App):
         learning_rate: at most 1,000. Try 100 to see training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
         guesses: {method: {2, 4 or 16: bits per byte expected at that multiple of L}}, compared with the next race.
-        question: the tab, the name of one of `lab.QUESTIONS`. Questions about a task, such as "needle", need a race of
-            their own on that task; the others share a race on the text.
+        question: the tab, the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
+            "needle", need a race of their own on that task; the others share a race on the text.
         published: also draw the published results, a dotted line for each seed.
 
     >>> from alibi_viz.widgets import LengthLab
@@ -71,7 +71,7 @@ class LengthLab(App):
     redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, **state: Any) -> None:
-        self.questions = {question.name: question for question in QUESTIONS}
+        self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._reports: dict[str, RaceReport] = {}  # {task: the latest race on it}
         self._active: RaceReport | None = None  # the latest race of all
         self._background: Background[Any] | None = None

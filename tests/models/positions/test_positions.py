@@ -9,6 +9,7 @@ from torch import Tensor
 from alibi_viz import Transformer, alibi_slopes
 from alibi_viz.models import POSITIONS, Alibi, Learned, Position, Sinusoidal, TransformerConfig
 from alibi_viz.models.positions import NoPosition
+from tests.largest_tensor import LargestTensor
 from tests.reference import reference_attention, reference_bias
 
 HEADS, DIM = 3, 6
@@ -128,3 +129,13 @@ def test_decoder_only_method_in_an_encoder_raises(name: str) -> None:
         position.attend(q, k, v, causal=False)
     with pytest.raises(ValueError, match="is for decoders only"):
         position.weights(q, k, causal=False)
+
+
+@pytest.mark.parametrize("name", ["t5", "sandwich", "fire"])
+def test_examples_that_share_a_bias_need_no_attention_weights_in_memory(name: str) -> None:
+    """torch's blockwise kernel on CPUs takes a mask [1, heads, query, key], but not [heads, query, key]."""
+    position = POSITIONS[name].from_config(TransformerConfig(d_model=HEADS * DIM, num_heads=HEADS, position=name))
+    query, key, value = torch.randn(3, 64, HEADS, 50, DIM)
+    with torch.inference_mode(), LargestTensor() as largest:
+        position.attend(query, key, value, causal=True)
+    assert largest.numel < 64 * HEADS * 50 * 50 / 5

@@ -1,0 +1,130 @@
+"""What a head needs to find a needle: how much higher than all other keys it must score, and how much it does."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from alibi_viz.arguments import check_positive_integers
+from alibi_viz.attention import attention_trace
+from alibi_viz.lab.evaluation import evaluating
+from alibi_viz.lab.tasks import TASKS, examples_at_once
+from alibi_viz.models import Alibi, LanguageModel, SelfAttention
+from alibi_viz.models.positions import Decay
+
+__all__ = ["has_slopes", "needle_margins"]
+
+NEEDLE = TASKS["needle"]
+
+
+def has_slopes(model: LanguageModel) -> bool:
+    """Whether the bias is -m (i - j) with one slope m per head, fixed or learned: ALiBi and decay.
+
+    >>> from alibi_viz.lab.needle import has_slopes
+    >>> [has_slopes(lab.make_model(name)) for name in ("alibi", "decay", "forget", "none")]
+    [True, True, False, False]
+    """
+    return isinstance(model.transformer.position, Alibi | Decay)
+
+
+def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: int = 64, seed: int = 0) -> pd.DataFrame:
+    """Compare how clearly each head recognizes the needle with how clearly it must, to give it half of its weight.
+
+    The query is the last token of an example of the task "needle", and the needle is d tokens back. With content logits
+    c_j and slope m, its weight exceeds 1/2 if
+
+        c_needle - log(sum_j p_j e^c_j)  >  m d + log(S),    S = sum_j e^(-m d_j),    p_j = e^(-m d_j) / S
+
+    where j runs over all other keys, d_j tokens back. The left side is the margin found: how much higher the needle
+    scores than the others, in a mean weighted by the bias. The right side is the margin needed, which doesn't depend on
+    the content. S is about 1/m, so it is about m d + log(1/m). Found minus needed is the log odds of the needle's
+    weight w, log(w / (1 - w)).
+
+    Args:
+        model: a model with slopes, see `has_slopes`, trained on `TASKS["needle"]`.
+        distances: of the needle, in tokens.
+        samples: how many examples of each distance to average over.
+        seed: of the examples, as in `accuracy`.
+
+    Returns one row per layer, head and distance:
+
+        layer, head: counted from 1
+        distance: of the needle
+        slope: of the head
+        found, needed: the margins in nats, means over the examples
+        weight: of the needle, mean over the examples
+
+    Raises ValueError for a model without slopes or changed by an intervention, and for a number below 1.
+
+    >>> model = lab.make_model("alibi", vocabulary=lab.TASKS["needle"].vocabulary)
+    >>> table = lab.needle_margins(model, [63])
+    >>> table[table["layer"] == 1][["head", "slope", "needed"]].round(3)
+       head  slope  needed
+    0     1  0.250  17.259
+    1     2  0.062   6.721
+    2     3  0.016   4.708
+    3     4  0.004   4.266
+    """
+    position = model.transformer.position
+    if not isinstance(position, Alibi | Decay):
+        raise ValueError(
+            f"model must have fixed or learned slopes, unchanged, got position method {model.config.position!r} "
+            f"({type(position).__name__})"
+        )
+    check_positive_integers(samples=samples)
+    slopes = position.slopes.detach().float().cpu()
+    tables = []
+    for distance in distances:
+        check_positive_integers(distance=distance)
+        found, needed, weight = _measure(model, slopes, distance, samples, seed)
+        layers, heads = found.shape
+        tables.append(
+            pd.DataFrame(
+                {
+                    "layer": [layer for layer in range(1, layers + 1) for _ in range(heads)],
+                    "head": [*range(1, heads + 1)] * layers,
+                    "distance": distance,
+                    "slope": slopes.tolist() * layers,
+                    "found": found.flatten().tolist(),
+                    "needed": needed.tolist() * layers,
+                    "weight": weight.flatten().tolist(),
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def _measure(
+    model: LanguageModel, slopes: Tensor, distance: int, samples: int, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Margins found [layers, heads], margins needed [heads] and weights [layers, heads] at one distance."""
+    length = NEEDLE.min_length(distance)
+    inputs, _ = NEEDLE.make(samples, distance, length, torch.Generator().manual_seed(seed))
+    bias = -slopes[:, None] * torch.arange(length - 1, -1, -1)  # [heads, key]
+    needle = length - 1 - distance
+    others = torch.arange(length) != needle
+    log_sum = bias[:, others].logsumexp(-1)  # log S
+    content: list[Tensor] = []  # of each layer and batch
+
+    def record(attention: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        assert isinstance(attention, SelfAttention)
+        query, key, _ = attention.heads(arguments[0])
+        content.append(attention_trace(query[:, :, -1:], key, None).content[:, :, 0].float().cpu())
+
+    attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    hooks = [attention.register_forward_pre_hook(record) for attention in attentions]
+    try:
+        with evaluating(model) as device:
+            batches = inputs.to(device).split(examples_at_once(model, length))
+            for batch in batches:
+                model(batch, last=1)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    layers = len(attentions)
+    logits = torch.stack([torch.cat(content[layer::layers]) for layer in range(layers)])  # [layer, sample, head, key]
+    mean_of_others = (logits[..., others] + bias[:, others]).logsumexp(-1) - log_sum
+    found = logits[..., needle] - mean_of_others
+    needed = log_sum - bias[:, needle]
+    return found.mean(1), needed, (found - needed).sigmoid().mean(1)
