@@ -1,4 +1,7 @@
-"""Positions that come from the content: the weights are not the softmax of content plus a bias."""
+"""Positions that come from the content: the weights are not the softmax of content plus a bias.
+
+Both methods are computed step by step, with several tensors [batch, heads, query, key], not by a fused kernel.
+"""
 
 import math
 

@@ -86,7 +86,7 @@ class Intervention:
         if not subject.has_bias and (self.factor != 1 or self.dropped != "none"):
             reasons.append(f"{subject.name} adds no bias, so there is nothing to multiply or drop")
         if not subject.is_rotary and self.rule != "plain":
-            reasons.append(f"{subject.name} does not rotate queries and keys, so rotary's rule does not apply")
+            reasons.append(f"the rule is for rotary positions only, so it does not apply to {subject.name}")
         if self.sinks and not subject.has_sinks:
             reasons.append(f"the positions of {subject.name} are not all in a bias, so the first tokens are not kept")
         elif self.sinks and self.window is None:

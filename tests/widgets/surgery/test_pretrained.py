@@ -69,7 +69,7 @@ def test_controls_that_do_not_apply_are_disabled_and_named(app: SlopeSurgery) ->
     assert not control(app, "s-sinks").disabled
     assert not control(app, "s-factor").disabled
     app.sinks, app.rule = 4, "pi"
-    assert "bloom does not rotate queries and keys" in app.caption.lower()
+    assert "rotary positions only, so it does not apply to bloom" in app.caption.lower()
     assert "without a window every token is visible, so sinks change nothing" in app.caption
     assert app.after == app.before
     app.subject = "alibi"
