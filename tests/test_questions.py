@@ -74,7 +74,7 @@ def test_a_new_question_is_an_option_in_length_lab_and_measured_after_a_race(toy
     assert app.results.query("question == @toy.name")["value"].tolist() == [norm]
 
 
-def test_apps_offer_the_questions_in_their_order() -> None:
-    names = [question.name for question in QUESTIONS]
-    assert list(LengthLab().questions) == names
-    assert "weight norm" not in names
+def test_length_lab_offers_the_questions_for_a_race_in_their_order() -> None:
+    questions = LengthLab().questions
+    assert list(questions) == [question.name for question in QUESTIONS if question.in_race]
+    assert not {"weight norm", "slopes", "needle margin"} & {*questions}

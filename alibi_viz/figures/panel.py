@@ -165,9 +165,9 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     legend = {"name": _legend_name(name, curves.mean), "legendgroup": name}
     errors = np.array([curves.errors.get(int(x), np.nan) for x in xs])  # an array, because JSON has no NaN
     bars = {"array": errors, "visible": bool(curves.errors)}
-    notes = [f"<br>{note}" if (note := curves.notes.get(int(x))) else "" for x in xs]
-    hover = panel.hover.replace("<extra>", "%{customdata}<extra>") if any(notes) else panel.hover
-    mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=hover, customdata=notes, **legend)
+    notes = [f"<br>{curves.notes.get(int(x), '')}" for x in xs] if curves.notes else []
+    hover = panel.hover.replace("<extra>", "%{customdata}<extra>") if notes else panel.hover
+    mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=hover, customdata=notes or None, **legend)
     kinds = ((curves.seeds, "one seed"), (curves.published, "published"), ([curves.guesses], "guess"))
     for trace, (lines, kind) in zip(others, kinds, strict=True):
         xs, values = _finite(lines)

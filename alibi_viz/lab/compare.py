@@ -169,9 +169,9 @@ def compare(
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer windows.
 
-    Besides as trained, models are evaluated with a window of the training length, rotary also with PI, NTK and YaRN,
-    and ALiBi with its slopes interpolated (see `lab.interventions`). For one seed, all methods start from the same
-    weights and read the same batches.
+    Besides as trained, models are evaluated with a window of the training length, some also with sinks, rotary with PI,
+    NTK and YaRN, and ALiBi with its slopes interpolated (see `lab.interventions`). For one seed, all methods start
+    from the same weights and read the same batches.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.

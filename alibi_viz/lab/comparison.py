@@ -87,13 +87,15 @@ def _eight_heads(position: str) -> Run:
 def _trained_at(position: str, times: int) -> Run:
     """Trained on longer windows, and fewer of them in a batch.
 
-    All these runs read twice as many tokens in a step as the others, so that a batch has at least four windows.
+    All these runs read twice as many tokens in a step as the others, so that a batch has at least four windows, in two
+    thirds of the steps.
     """
     where = f"{times if times > 1 else ''}L"
     return Run(
         position,
         length=times * L,
         batch_size=64 // times,
+        steps=400,
         longest=16 // times,
         label=f"{position} trained at {where}",
     )

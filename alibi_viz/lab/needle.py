@@ -63,8 +63,8 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
        head  slope  needed
     0     1  0.250  17.259
     1     2  0.062   6.721
-    2     3  0.016   4.708
-    3     4  0.004   4.266
+    2     3  0.016   4.683
+    3     4  0.004   4.271
     """
     position = model.transformer.position
     if not isinstance(position, Alibi | Decay):

@@ -124,8 +124,8 @@ def _rates() -> str:
         cells.loc[where, rate] = f"**{cells.loc[where, rate]}**"
     cells.index = [f"{label} ({task})" for task, label in cells.index]
     return (
-        "## Learning rates\n\nTraining loss in bits over the last tenth of the steps for each learning rate, mean over "
-        f"seeds that the comparison doesn't use. The runs above have the one in bold.\n\n{_table(cells, 'run')}"
+        "## Learning rates\n\nTraining loss in bits over the last tenth of the steps for each learning rate, with a "
+        f"seed that the comparison doesn't use. The runs above have the one in bold.\n\n{_table(cells, 'run')}"
     )
 
 

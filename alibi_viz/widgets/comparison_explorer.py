@@ -38,7 +38,8 @@ class ComparisonExplorer(App):
         question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
         methods: at most seven labels of the table. Those without an answer are left out.
         evaluated: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
-            as the training length), "pi", "ntk" or "yarn" (for rotary), or "slopes interpolated" (for ALiBi).
+            as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
+            "slopes interpolated" (for ALiBi).
             Questions that are not asked of changed models are shown as trained.
 
     Raises ValueError if the table answers no question.

@@ -94,6 +94,14 @@ class NotebookPage:
         """A screenshot (PNG) of an app's plot, for comparison with a later one."""
         return self.settle(number).locator(".js-plotly-plot").first.screenshot()
 
+    def choose(self, css: str, value: str, number: int = 0) -> None:
+        """Choose a value of `App.tabs`: click its button, or select it in the menu that replaces many buttons."""
+        control = self.app(number).locator(f".{css}")
+        if menu := control.locator("select").all():
+            menu[0].select_option(label=value)
+        else:
+            control.locator("button", has_text=value).click()
+
     def press_slider(self, css: str, key: str = "ArrowRight", times: int = 1, number: int = 0) -> None:
         """Focus the slider with this CSS class in an app and press a key on it."""
         handle = self.app(number).locator(f".{css} .noUi-handle").first

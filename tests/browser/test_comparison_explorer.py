@@ -1,5 +1,6 @@
 """ComparisonExplorer in JupyterLab: opens with curves, answers its controls, and refuses an eighth method."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.notebook_page import NotebookPage
@@ -30,8 +31,35 @@ def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> No
     app.locator(".s-evaluated select").select_option(label="window")
     notebook.wait_for_caption("with attention limited to a window of the training length")
     before = notebook.wait_for_new_picture(before)
-    app.locator(".s-question button", has_text="needle").click()
+    notebook.choose("s-question", "needle")
     notebook.wait_for_caption("Shown as trained, because this question is not asked of models changed by window.")
     expect(app.locator(".s-evaluated select")).to_be_disabled()
     notebook.wait_for_new_picture(before)
+    assert notebook.errors() == []
+
+
+ALL_QUESTIONS = """import pandas as pd
+from alibi_viz import lab, widgets
+rows = lab.published_results().query("question == 'same targets'")
+app = widgets.ComparisonExplorer(pd.concat([rows.assign(question=question.name) for question in lab.QUESTIONS]))
+app"""
+
+
+@pytest.mark.parametrize("width", [1024, 1600])
+def test_all_questions_fit_on_the_page(notebook: NotebookPage, width: int) -> None:
+    notebook.page.set_viewport_size({"width": width, "height": 900})
+    notebook.server.write("questions", ALL_QUESTIONS)
+    notebook.open("questions")
+    notebook.run_all()
+    notebook.wait_for_caption("The loss on longer windows than in training")
+    before = notebook.picture()
+    notebook.choose("s-question", "softmax denominator")
+    notebook.wait_for_caption("The softmax's denominator relative to the largest logit")
+    notebook.wait_for_new_picture(before)
+    box = notebook.app().bounding_box()
+    for control in ("s-question", "s-evaluated"):
+        own = notebook.app().locator(f".{control}").bounding_box()
+        assert own is not None
+        assert box is not None
+        assert own["x"] + own["width"] <= box["x"] + box["width"]
     assert notebook.errors() == []

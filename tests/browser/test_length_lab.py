@@ -121,7 +121,7 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
         ("longer windows", "Thin lines are the 2 seeds"),
     ):
         before = notebook.picture(0)
-        app.locator(".s-question button", has_text=tab).click()
+        notebook.choose("s-question", tab)
         notebook.wait_for_caption(words, timeout=60)
         notebook.wait_for_new_picture(before)
     app.locator(".s-published input").click()

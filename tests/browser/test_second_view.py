@@ -39,7 +39,7 @@ def test_annotations_survive_an_axis_that_switches_to_linear_and_back(notebook: 
     assert "alibi 1/m" in texts(notebook, "annotation-text")
     for question in ("gap", "longer windows"):
         before = notebook.picture()
-        notebook.app().locator(".s-question button", has_text=question).click()
+        notebook.choose("s-question", question)
         notebook.wait_for_new_picture(before)
         notebook.page.wait_for_timeout(500)
         assert ("alibi 1/m" in texts(notebook, "annotation-text")) == (question != "gap")

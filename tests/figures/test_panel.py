@@ -40,6 +40,15 @@ def test_mean_seeds_published_and_guesses_have_a_trace_each() -> None:
     assert not any(trace.showlegend for trace in figure.data[SEEDS] + figure.data[PUBLISHED] + figure.data[GUESSES])
 
 
+def test_notes_are_a_line_of_the_hover_text_of_the_mean() -> None:
+    curves = {"alibi": Curves({31: 1.0, 63: 0.5}, notes={31: "one", 63: "two"}), "rotary": Curves({31: 1.0})}
+    figure = drawn(panel_of("needle", curves, 32, [31, 63]))
+    alibi, rotary = figure.data[MEAN][:2]
+    assert list(alibi.customdata) == ["<br>one", "<br>two"]
+    assert alibi.hovertemplate == "%{fullData.name}, distance %{x}<br>accuracy %{y:.0%}%{customdata}<extra></extra>"
+    assert "customdata" not in rotary.hovertemplate
+
+
 def test_the_legend_names_methods_that_are_not_defined() -> None:
     figure = drawn(panel_of("longer windows", {"rotary": Curves({32: math.nan})}, 32, [32, 64]))
     assert figure.data[MEAN][1].name == "rotary (not defined)"

@@ -1,21 +1,89 @@
 """Attention statistics, where they can be computed by hand and where ALiBi's slopes decide them."""
 
+import math
+from importlib import import_module
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from alibi_viz import lab
+from alibi_viz import alibi_slopes, lab
+from alibi_viz.lab.attention_stats import weight_stats
+from alibi_viz.models import LanguageModel
+
+
+def equal_content(position: str, **sizes: int) -> LanguageModel:
+    """A model with zero queries: all keys have the same content logit."""
+    model = lab.make_model(position, **sizes)
+    for block in model.transformer.blocks:
+        torch.nn.init.zeros_(block.attention.qkv.weight)
+    return model
 
 
 def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
-    model = lab.make_model("none")
-    for block in model.transformer.blocks:
-        torch.nn.init.zeros_(block.attention.qkv.weight)
+    model = equal_content("none")
     stats = lab.attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
     assert stats.entropy.shape == (2, 4)
     torch.testing.assert_close(stats.entropy, torch.full((2, 4), 6.0))  # log2(64)
     torch.testing.assert_close(stats.distance, torch.full((2, 4), 31.5))
     torch.testing.assert_close(stats.beyond, torch.full((2, 4), 48 / 64))
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 4), 6.0))
+    torch.testing.assert_close(stats.sinks, torch.full((2, 4), 4 / 64))
+
+
+def test_without_positions_the_denominator_at_equal_content_is_the_number_of_keys():
+    model, text = equal_content("none"), lab.load_text()
+    stats = lab.attention_stats(model, text, 50, trained=16, windows=2, queries=20)
+    expected = sum(math.log2(keys) for keys in range(31, 51)) / 20
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 4), expected))
+
+
+def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series():
+    """1 / (1 - e^-m): the last query of a long text sums e^(-m d) over all distances d."""
+    model, text = equal_content("alibi", num_heads=8), lab.load_text()
+    for length in (64, 1024, 4096):
+        stats = lab.attention_stats(model, text, length, trained=64, windows=1, queries=1)
+        sums = [sum(math.exp(-m * d) for d in range(length)) for m in alibi_slopes(8).tolist()]
+        torch.testing.assert_close(stats.denominator_bits, torch.tensor(sums).log2().expand(2, 8))
+    bound = -torch.log2(-torch.expm1(-alibi_slopes(8)))
+    torch.testing.assert_close(stats.denominator_bits, bound.expand(2, 8))  # 4,096 tokens are 16/m of the flattest head
+
+
+def test_weight_statistics_equal_a_loop():
+    weights = torch.randn(2, 3, 5, 12).tril(7).masked_fill(torch.ones(5, 12).triu(8).bool(), -math.inf).softmax(-1)
+    entropy, distance, beyond, bits, sinks = weight_stats(weights, trained=6).tolist()
+    for head in range(3):
+        rows = [(i, weights[batch, head, i - 7].tolist()) for batch in range(2) for i in range(7, 12)]
+        loops = [
+            (entropy, lambda i, row: -sum(w * math.log2(w) for w in row if w)),
+            (distance, lambda i, row: sum(w * (i - j) for j, w in enumerate(row))),
+            (beyond, lambda i, row: sum(w for j, w in enumerate(row) if i - j >= 6)),
+            (bits, lambda i, row: math.log2(1 / max(row))),
+            (sinks, lambda i, row: sum(row[:4])),
+        ]
+        for measured, statistic in loops:
+            assert measured[head] == pytest.approx(sum(statistic(i, row) for i, row in rows) / 10, abs=1e-5)
+
+
+def test_windows_with_a_spacing_end_where_longer_windows_do():
+    model, text = lab.make_model("alibi"), lab.load_text()
+    spaced = lab.attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
+    ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
+    expected = lab.attention_stats(model, SimpleNamespace(validation=ends), 16, trained=8, windows=3, queries=4)
+    torch.testing.assert_close(spaced.entropy, expected.entropy)
+    torch.testing.assert_close(spaced.sinks, expected.sinks)
+    with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
+        lab.attention_stats(model, text, 65, trained=8, spacing=64)
+
+
+def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
+    model, text = lab.make_model("forget"), lab.load_text()
+    at_once = lab.attention_stats(model, text, 32, trained=8, windows=5)
+    monkeypatch.setattr(import_module("alibi_viz.lab.attention_stats"), "MAX_BATCH_TOKENS", 64)
+    in_parts = lab.attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
+    for name in ("entropy", "distance", "beyond", "denominator_bits", "sinks"):
+        torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
 
 def test_heads_with_flatter_slopes_attend_further_back():

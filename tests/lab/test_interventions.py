@@ -133,10 +133,19 @@ def test_interpolated_slopes_equal_slopes_multiplied_by_the_ratio_of_lengths():
 def test_variants_are_those_that_change_the_method():
     names = {position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS}
     assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
-    assert names["alibi"] == ["window", "slopes interpolated"]
+    assert names["alibi"] == ["window", "window and sinks", "slopes interpolated"]
     assert names["sinusoidal"] == names["randomized"] == []
-    assert all(names[position] == ["window"] for position in ("none", "t5", "forget", "xpos", "stick-breaking", "cope"))
+    assert all(names[position] == ["window", "window and sinks"] for position in ("none", "t5", "fire"))
+    assert all(names[position] == ["window"] for position in ("forget", "xpos", "stick-breaking", "cope"))
     assert {name for variants in names.values() for name in variants} == {*VARIANTS}
+
+
+def test_the_variant_with_sinks_sees_a_window_of_the_training_length_and_four_tokens():
+    variant = evaluation_variants(lab.make_model("alibi"), 8)["window and sinks"]
+    visible = variant.transformer.position.bias(20, 20).isfinite()[0].tril()
+    for query in range(20):
+        expected = {*range(max(0, query - 7), query + 1), *range(min(4, query + 1))}
+        assert {key for key in range(20) if visible[query, key]} == expected
 
 
 def test_rule_and_window_give_the_same_model_in_either_order():

@@ -89,8 +89,9 @@ def test_a_record_is_the_same_table_after_saving_and_reading(tmp_path):
     (record,) = lab.sweep([lab.Run("none", length=16, steps=4, longest=2)], path=tmp_path, progress=False)
     results = lab.read_results(tmp_path)
     pd.testing.assert_frame_equal(results, record_table([record], tmp_path.name))
-    assert set(results["question"]) == {"training loss", "longer windows", "same targets", "by position"}
-    assert set(results["evaluated"]) == {"as trained", "window"}
+    attention = {"attention beyond L", "softmax denominator", "attention sinks"}
+    assert set(results["question"]) == {"training loss", "longer windows", "same targets", "by position", *attention}
+    assert set(results["evaluated"]) == {"as trained", "window", "window and sinks"}
     assert list(values(results, "longer windows")) == [16, 32]
     assert results["text"].unique().tolist() == [lab.load_text().fingerprint]
 
@@ -99,7 +100,8 @@ def test_a_record_of_a_task_has_its_accuracies(tmp_path):
     run = lab.Run("alibi", task="needle", length=8, steps=2, longest=2)
     results = record_table([lab.measure(run)], "test")
     assert list(values(results, "needle")) == [7, 15]
-    assert results["count"][results["question"] == "needle"].tolist() == [256, 256]
+    assert results["count"][results["question"] == "needle"].tolist() == [512, 512]
+    assert list(values(results, "needle margin")) == [7, 15]
     assert results["text"].unique().tolist() == [""]
 
 

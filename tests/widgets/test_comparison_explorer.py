@@ -1,8 +1,9 @@
 """ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from ipywidgets import Widget
+from ipywidgets import Dropdown, ToggleButtons, Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import theme
@@ -204,6 +205,22 @@ def test_any_table_of_results_can_be_shown() -> None:
     assert not any(note.text.startswith("alibi") and note.visible for note in app.figure.layout.annotations), (
         "a table does not say how many heads its models have"
     )
+
+
+def test_many_questions_are_offered_in_a_menu() -> None:
+    rows = lab.published_results().query("question == 'same targets' and label == 'alibi'")
+    tables = [rows.assign(question=question.name, task=question.task) for question in lab.QUESTIONS]
+    few, many = (ComparisonExplorer(pd.concat(tables[:count])) for count in (8, 9))
+    assert isinstance(control(few, "s-question"), ToggleButtons)
+    menu = control(many, "s-question")
+    assert isinstance(menu, Dropdown)
+    assert list(menu.options) == list(many.questions) == [question.name for question in lab.QUESTIONS[:9]]
+    menu.value = "by position"
+    assert many.question == "by position"
+    many.question = "attention sinks"
+    assert menu.value == "attention sinks"
+    with pytest.raises(BadValue, match="question must be one of longer windows, gap, "):
+        many.question = "nothing"
 
 
 def test_a_table_without_answers_is_refused() -> None:

@@ -51,6 +51,7 @@ from alibi_viz.widgets.core.traits import BadValue
 
 __all__ = ["App"]
 
+MAX_TABS = 8  # buttons of `App.tabs`
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
@@ -175,12 +176,15 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.link(menu, name, read=values.__getitem__, show=values.index)
         return menu
 
-    def tabs(self, name: str) -> ToggleButtons:
-        """One button per value of a `Choice`, with the CSS class "s-NAME"."""
+    def tabs(self, name: str) -> ToggleButtons | Dropdown:
+        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME"."""
         options = self.traits()[name].offered(self)
-        buttons = ToggleButtons(options=options, style={"button_width": "max-content"}).add_class(f"s-{name}")
-        self.link(buttons, name)
-        return buttons
+        if len(options) > MAX_TABS:
+            tabs = Dropdown(options=options, description=name, style={"description_width": "initial"}, layout=FIT)
+        else:
+            tabs = ToggleButtons(options=options, style={"button_width": "max-content"})
+        self.link(tabs.add_class(f"s-{name}"), name)
+        return tabs
 
     def checkbox(self, name: str, label: str, css: str, tip: str | None = None, **conversions: Any) -> Checkbox:
         """A checkbox for a `Flag`. `conversions` are those of `link`."""

@@ -9,6 +9,7 @@ from alibi_viz import lab
 from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.questions.by_position import _edges
 from alibi_viz.lab.results import COLUMNS
+from alibi_viz.lab.shares import share_interval
 
 TEXT = lab.load_text()
 
@@ -65,8 +66,8 @@ def test_a_rescaled_position_fits_the_axis_of_the_other_length(question):
     rows = lab.published_results().query("question == @question.name")
     for x in rows["x"].unique():
         rescaled = question.rescale(int(x), 64, 32)
-        assert rescaled == x if question.name == "gap" else rescaled <= x
-    if question.task == "text" and question.name != "gap":
+        assert rescaled == x if question.axes(64, [100]).length is None else rescaled <= x
+    if question.task == "text" and question.name not in ("gap", "slopes"):
         assert question.rescale(64, 64, 32) == 32
     elif question.task != "text":
         task = lab.TASKS[question.task]
@@ -135,8 +136,8 @@ def test_a_task_is_measured_by_its_accuracy():
     needle = lab.TASKS["needle"]
     model = lab.make_model("none", vocabulary=needle.vocabulary, max_length=8)
     answers = list(find_question("needle").measure(model, needle, 8, longest=4))
-    assert [answer.x for answer in answers] == [7, 15, 31]
-    assert answers[0].value == lab.accuracy(model, needle, 7, samples=answers[0].samples)
+    assert [(answer.x, answer.samples) for answer in answers] == [(7, 512), (15, 512), (31, 512)]
+    assert answers[0].value == lab.accuracy(model, needle, 7, samples=512)
 
 
 def test_findings_on_longer_windows():
@@ -165,5 +166,17 @@ def test_findings_on_retrieval_name_the_distance_solved_in_every_seed():
     values = {"a": [{31: 1.0, 63: 1.0}, {31: 1.0, 63: 0.5}], "b": [{31: 0.5, 63: 1.0}, {31: 1.0, 63: 1.0}]}
     text = " ".join(question.findings(table(question, values), 32))
     assert "Solved, with at least 90% correct answers in every seed: a up to 31 and b not at all." in text
-    assert "100 answers were tested per seed" in text
+    assert "100 examples were tested per seed" in text
+    assert "Correct there, with 95% intervals over the examples: a 75.0% (68.6% to 80.5%) and b 100.0%" in text
     assert "Guessing is right 6.2% of the time." in text
+
+
+def test_the_hover_text_of_a_share_has_the_interval_over_the_examples_of_all_seeds():
+    question = find_question("needle")
+    rows = table(question, {"a": [{31: 1.0, 63: 1.0}, {31: 1.0, 63: 0.5}], "b": [{31: math.nan}]})
+    curves = question.panel(rows, 32).curves
+    low, high = share_interval(0.75, 200)
+    assert curves["a"].notes[63] == f"95% interval {low:.1%} to {high:.1%}, 200 examples"
+    assert curves["a"].notes[31].startswith("95% interval 98.1% to 100.0%")
+    assert curves["b"].notes == {}, "not defined"
+    assert find_question("longer windows").panel(rows, 32).curves["a"].notes == {}
