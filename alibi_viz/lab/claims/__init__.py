@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from alibi_viz.lab.claims import length, retrieval, rivals
+from alibi_viz.lab.claims import length, mechanism, retrieval, rivals
 from alibi_viz.lab.claims.claim import (
     CONTRADICTED,
     NOT_TESTABLE,
@@ -42,7 +42,7 @@ __all__ = [
     "judge",
 ]
 
-CLAIMS = (*length.CLAIMS, *rivals.CLAIMS, *retrieval.CLAIMS)
+CLAIMS = (*length.CLAIMS, *rivals.CLAIMS, *retrieval.CLAIMS, *mechanism.CLAIMS)
 
 
 def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None) -> list[Verdict]:

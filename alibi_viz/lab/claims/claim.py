@@ -52,6 +52,10 @@ class Seed:
         self._values: dict[tuple[str | int, ...], float]
         self._values = results.dropna(subset="value").set_index(where)["value"].to_dict()
 
+    def answer(self, task: str, label: str, question: str, x: int, evaluated: str = AS_TRAINED) -> float:
+        """The answer to a question at x."""
+        return self._values[task, label, question, evaluated, x]
+
     def bits(
         self,
         label: str,
@@ -61,7 +65,7 @@ class Seed:
         task: str = "text",
     ) -> float:
         """The answer to a question at `times` L, by default bits per byte on windows of that length."""
-        return self._values[task, label, question, evaluated, times * self.length]
+        return self.answer(task, label, question, times * self.length, evaluated)
 
     def rise(self, label: str) -> float:
         """How many bits per byte more windows of 16 L cost than windows of L."""
@@ -70,7 +74,7 @@ class Seed:
     def accuracy(self, task: str, label: str, times: int) -> float:
         """The share of correct answers at the largest distance that fits into `times` L tokens."""
         distance = TASKS[task].max_distance(times * self.length)
-        return self._values[task, label, task, AS_TRAINED, distance]
+        return self.answer(task, label, task, distance)
 
 
 @dataclass(frozen=True)

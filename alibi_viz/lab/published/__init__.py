@@ -41,7 +41,7 @@ def published_results() -> pd.DataFrame:
 
 @cache
 def _published() -> pd.DataFrame:
-    return record_table(published_records(PARTS), "published")
+    return record_table(published_records(["comparison", *PARTS]), "published")
 
 
 def published_records(parts: Iterable[str]) -> list[Record]:
