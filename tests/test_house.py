@@ -35,7 +35,7 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
 LOWER = {"torch", "numpy"}
 FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
 LIBRARIES = {
-    "lab": {*LOWER, "pandas", "regex", "safetensors", "tqdm", "distributed"},  # distributed: only for a scheduler
+    "lab": {*LOWER, "mistune", "pandas", "regex", "safetensors", "tqdm", "distributed"},  # the last: for a scheduler
     "figures": FIGURES,
     "widgets": {*FIGURES, "ipywidgets", "anywidget", "traitlets", "IPython"},
 }

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds, t_quantile
+from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
 
 VALUES = {"a": {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]}, "b": {64: [2.1, 2.0, 2.4], 128: [3.0, 3.1, 3.3]}}
 
@@ -15,14 +15,6 @@ VALUES = {"a": {64: [2.0, 2.1, 2.3], 128: [2.0, 2.0, 2.1]}, "b": {64: [2.1, 2.0,
 def table(values: dict[str, dict[int, list[float]]]) -> pd.DataFrame:
     rows = [(c, s, x, v) for c, xs in values.items() for x, each in xs.items() for s, v in enumerate(each)]
     return pd.DataFrame(rows, columns=["curve", "seed", "x", "value"])
-
-
-@pytest.mark.parametrize(
-    ("freedom", "quantile"),  # from printed tables, two-sided 95%
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (100_000, 1.9600)],
-)
-def test_quantiles_are_those_of_printed_tables(freedom: int, quantile: float) -> None:
-    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-4)
 
 
 def test_an_interval_is_the_mean_and_t_times_the_standard_error() -> None:

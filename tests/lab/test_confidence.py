@@ -1,0 +1,45 @@
+"""Intervals of a mean over few seeds."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from alibi_viz.lab.confidence import mean_interval, t_quantile
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),  # from printed tables, two-sided 95%
+    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (9, 2.2622), (30, 2.0423), (100_000, 1.9600)],
+)
+def test_quantiles_are_those_of_printed_tables(freedom: int, quantile: float) -> None:
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-4)
+
+
+def test_the_half_width_is_t_times_the_standard_error() -> None:
+    values = [2.0, 2.1, 2.3, 2.2]
+    mean, half_width = mean_interval(values)
+    assert mean == pytest.approx(2.15)
+    assert half_width == pytest.approx(3.182446 * statistics.stdev(values) / 2, rel=1e-5)
+
+
+def test_a_single_value_has_no_interval_and_no_value_no_mean() -> None:
+    assert mean_interval([2.0])[0] == 2.0
+    assert math.isnan(mean_interval([2.0])[1])
+    assert all(map(math.isnan, mean_interval([])))
+
+
+@pytest.mark.parametrize(("seeds", "bootstrap"), [(5, 0.84), (8, 0.88)])
+def test_t_intervals_contain_the_mean_as_often_as_they_say_and_bootstrap_intervals_less_often(seeds, bootstrap) -> None:
+    """The module's docstring quotes these figures as the reason for Student's t."""
+    generator = np.random.default_rng(0)
+    samples = generator.normal(size=(3000, seeds))
+    hits, bootstrap_hits = 0, 0
+    for sample in samples:
+        mean, half_width = mean_interval(sample.tolist())
+        hits += abs(mean) <= half_width
+        low, high = np.quantile(generator.choice(sample, (500, seeds)).mean(axis=1), [0.025, 0.975])
+        bootstrap_hits += low <= 0 <= high
+    assert hits / 3000 == pytest.approx(0.95, abs=0.015)
+    assert bootstrap_hits / 3000 == pytest.approx(bootstrap, abs=0.02)
