@@ -34,7 +34,7 @@ import json, time
 
 from alibi_viz import lab
 from alibi_viz.lab.turns import on_one_thread
-from alibi_viz.widgets.race.report import TARGETS, RaceReport
+from alibi_viz.widgets.race.report import CHECKPOINT_TARGETS, RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
 
 def one_by_one():
@@ -46,7 +46,7 @@ def one_by_one():
             for model, stream in zip(models, streams):
                 yield next(stream)
                 if step % (app.steps // {CHECKPOINTS}) == 0:
-                    lab.loss_by_length(model, text, lab.evaluation_lengths(app.length), targets=TARGETS)
+                    lab.loss_by_length(model, text, lab.evaluation_lengths(app.length), targets=CHECKPOINT_TARGETS)
 
 def before():
     for _ in on_one_thread(one_by_one()):

@@ -5,7 +5,7 @@ from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.compare import Comparison, compare
 from alibi_viz.lab.comparison import PARTS
-from alibi_viz.lab.evaluation import diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
+from alibi_viz.lab.evaluation import TARGETS, diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.interventions import (
     change_rotary_rule,
@@ -33,6 +33,7 @@ __all__ = [
     "PARTS",
     "PUBLISHED_MODELS",
     "QUESTIONS",
+    "TARGETS",
     "TASKS",
     "Answer",
     "AttentionStats",

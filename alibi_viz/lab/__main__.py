@@ -15,7 +15,7 @@ import torch
 from alibi_viz.arguments import load_function
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
-from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
+from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.published import published_results, train_published_models
@@ -30,7 +30,6 @@ from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
 from alibi_viz.models import POSITIONS, method_name
 
-TARGETS = 4096  # bytes predicted at each length by `race`
 METHODS = ("alibi", "sinusoidal", "rotary")  # to compare if none are given
 
 

@@ -21,10 +21,11 @@ from alibi_viz.models import LanguageModel
 
 __all__ = ["diverged", "length_losses", "loss_by_context", "loss_by_length", "loss_by_position", "token_losses"]
 
+TARGETS = 8192  # bytes predicted at each length, so that one model has one loss wherever it is shown
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
 
-def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:
+def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
     """Bits for each target byte, float32 [windows, length], from windows of `length` bytes without overlap.
 
     Column p holds the targets that see p + 1 bytes of context. The windows start at the start of the validation part,
@@ -37,7 +38,7 @@ def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int 
 
 
 def loss_by_length(
-    model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = 8192
+    model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> dict[int, float]:
     """Mean bits per byte at each length, on the same target bytes for all lengths.
 
@@ -52,7 +53,7 @@ def loss_by_length(
 
 
 def length_losses(
-    model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = 8192
+    model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, float]]:
     """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
     lengths = list(lengths)
@@ -69,7 +70,7 @@ def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> in
     return min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)
 
 
-def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = 8192) -> Tensor:
+def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
     """Mean bits per byte at each position of windows of `length` bytes: float32 [length].
 
     With every position method, the loss is highest at the first positions, because they see little context. This

@@ -16,7 +16,7 @@ import torch
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.checkpoints import versions
-from alibi_viz.lab.evaluation import count_shared_targets, loss_by_length
+from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
@@ -28,7 +28,6 @@ from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_na
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
 
 CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
-CHECKPOINT_TARGETS = 8192  # bytes predicted at each length after each quarter of the training
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def _checkpoints(steps: int) -> set[int]:
 
 def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -> list[list[Any]]:
     lengths = sorted({run.length, run.length * min(4, run.longest)})
-    targets = max(CHECKPOINT_TARGETS, *lengths)
+    targets = max(TARGETS, *lengths)
     losses = loss_by_length(model, text, lengths, targets=targets)
     count = count_shared_targets(text, lengths, targets)
     return [

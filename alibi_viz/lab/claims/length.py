@@ -18,7 +18,10 @@ OVERTRAINED = (
     f"({cite('alibi interpolation', 'section 1')}); trained on 2,048 tokens alone it does not extrapolate well in "
     f"practice (model card of {cite('btlm')})"
 )
-WITH_SINKS = f"pretrained models, MPT among them, need the first tokens beside a window ({cite('streaming')})"
+WITH_SINKS = (
+    f"pretrained models, MPT among them, need the first tokens beside a window ({cite('streaming')}; "
+    f"{cite('lm-infinite')})"
+)
 
 
 def _rises_more(label: str, seed: Seed) -> float:

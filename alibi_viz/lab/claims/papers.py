@@ -93,12 +93,6 @@ PAPERS = {
         "Randomized Positional Encodings Boost Length Generalization of Transformers",
         "2305.16843",
     ),
-    "retnet": Paper(
-        "Sun and others", 2023, "Retentive Network: A Successor to Transformer for Large Language Models", "2307.08621"
-    ),
-    "rotary": Paper(
-        "Su and others", 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", "2104.09864"
-    ),
     "ruler": Paper(
         "Hsieh and others",
         2024,
@@ -114,12 +108,6 @@ PAPERS = {
     "stick-breaking": Paper("Tan and others", 2024, "Stick-breaking Attention", "2410.17980"),
     "streaming": Paper(
         "Xiao and others", 2023, "Efficient Streaming Language Models with Attention Sinks", "2309.17453"
-    ),
-    "t5": Paper(
-        "Raffel and others",
-        2020,
-        "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
-        "1910.10683",
     ),
     "xpos": Paper("Sun and others", 2022, "A Length-Extrapolatable Transformer", "2212.10554"),
     "yarn": Paper(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from alibi_viz.lab.evaluation import count_shared_targets, length_losses
+from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, length_losses
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions.outcomes import SeedCurves, best_at, join, outcomes, quoted, rises, undefined, values_at
 from alibi_viz.lab.questions.question import Answer, Question
@@ -15,8 +15,6 @@ from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
 __all__ = ["LongerWindows"]
-
-TARGETS = 8192  # bytes predicted at each length
 
 
 class LongerWindows(Question):

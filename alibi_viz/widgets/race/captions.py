@@ -102,7 +102,9 @@ def _status(report: RaceReport) -> str:
             seed = f" of seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
             return f"Training on {settings.source_name}: step {done:,} of {settings.steps:,}{seed}, {tested}."
         case "finished":
-            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}."
+            count = f"{report.count(settings.lengths[0]):,}"
+            tested = f"{count} examples" if settings.task in lab.TASKS else f"the same {count} bytes at each length"
+            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}, tested on {tested}."
     ended = "Stopped" if report.state == "stopped" else "Ended by an error"
     if report.complete:
         where = f"step {done:,} of seed {len(report.boards)} of {settings.seeds}"

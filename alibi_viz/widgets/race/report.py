@@ -21,10 +21,10 @@ from alibi_viz.panel import Panel, Points
 from alibi_viz.widgets.race.settings import RaceSettings, alibi_range
 from alibi_viz.widgets.race.traits import read_source
 
-__all__ = ["TARGETS", "RaceReport", "published_seeds"]
+__all__ = ["CHECKPOINT_TARGETS", "RaceReport", "published_seeds"]
 
 TEXT_STEPS, TASK_STEPS = 30, 60  # between two checkpoints; evaluating a task takes longer
-TARGETS = 2048  # bytes predicted at a checkpoint: with more, evaluation would take longer than training
+CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training
 
 
 @dataclass
@@ -92,7 +92,7 @@ class RaceReport:
                 seed=settings.seed + index,
                 lengths=settings.lengths,
                 checkpoints=checkpoints,
-                targets=TARGETS,
+                targets=CHECKPOINT_TARGETS,
                 learning_rate=settings.learning_rate,
             )
             for index in range(settings.seeds)
@@ -202,12 +202,12 @@ class RaceReport:
     def _answers(self, question: Question, index: int, method: str) -> list[Answer]:
         board = self.boards[index]
         if question is self.settings.main:
-            return [Answer(x, value, self._count(x)) for x, value in board.scores(method).items()]
+            return [Answer(x, value, self.count(x)) for x, value in board.scores(method).items()]
         if question.while_training:
             return [
                 answer
                 for step, scores in board.checkpoints[method].items()
-                for answer in question.at_checkpoint(step, scores, self.settings.length, self._count(max(scores)))
+                for answer in question.at_checkpoint(step, scores, self.settings.length, self.count(max(scores)))
             ]
         return self.measured.get((question.name, index, method), [])
 
@@ -224,12 +224,12 @@ class RaceReport:
         values = {"x": answer.x, "value": answer.value, "count": answer.samples}
         return {**run, "question": question, "unit": unit, **values}
 
-    def _count(self, x: int) -> int:
+    def count(self, x: int) -> int:
         """How many targets a value at a checkpoint is the mean of."""
         if isinstance(self.source, Task):
             return task_samples(self.source, x)
         assert isinstance(self.source, Text)
-        return count_shared_targets(self.source, self.settings.lengths, max(TARGETS, *self.settings.lengths))
+        return count_shared_targets(self.source, self.settings.lengths, max(CHECKPOINT_TARGETS, *self.settings.lengths))
 
     def _is_complete(self, index: int) -> bool:
         return self.boards[index].last_checkpoint() == self.settings.steps

@@ -20,9 +20,9 @@ from alibi_viz.lab.questions import SLIDING_WINDOWS, main_question
 from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Curves, Panel
 
-__all__ = ["TARGETS", "Evaluation", "Pretrained", "Subject", "TrainedHere"]
+__all__ = ["PRETRAINED_TARGETS", "Evaluation", "Pretrained", "Subject", "TrainedHere"]
 
-TARGETS = 2048  # bytes predicted at each length: few enough for a result while the user moves a control
+PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
 STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one window
 
@@ -92,7 +92,7 @@ class TrainedHere:
         model = self.model if model is None else model
         assert isinstance(model, LanguageModel)
         longest = max(self.lengths)
-        targets = max(TARGETS, longest)
+        targets = max(lab.TARGETS, longest)
         losses = lab.loss_by_length(model, self.text, self.lengths, targets=targets)
         if lab.diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
@@ -135,7 +135,13 @@ class Pretrained:
         limit = longest_context(model)
         stride = max(1, min(self.lengths) // 2)
         table = lab.length_curve(
-            model, self.tokenizer, self.text, self.lengths, targets=TARGETS, stride=stride, trained=self.length
+            model,
+            self.tokenizer,
+            self.text,
+            self.lengths,
+            targets=PRETRAINED_TARGETS,
+            stride=stride,
+            trained=self.length,
         )
         losses: dict[int, float] = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
         if all(map(math.isnan, losses.values())):

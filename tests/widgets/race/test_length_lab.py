@@ -10,7 +10,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.race.report import TARGETS
+from alibi_viz.widgets.race.report import CHECKPOINT_TARGETS
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, loss_trace, message, points, small, until
 
 # A race.
@@ -34,7 +34,7 @@ def test_the_results_are_those_of_lab_race() -> None:
     app.train().result(DEADLINE)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10, targets=TARGETS))
+    laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10, targets=CHECKPOINT_TARGETS))
     torch.set_num_threads(threads)
     for method in ("alibi", "none"):
         steps = [lap.step.loss for lap in laps if lap.method == method and lap.scores is None]

@@ -10,7 +10,7 @@ from alibi_viz import lab
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.surgery.intervention import Intervention
-from alibi_viz.widgets.surgery.subject import TARGETS, TrainedHere
+from alibi_viz.widgets.surgery.subject import TrainedHere
 from tests.widgets.race.small_race import control
 
 
@@ -27,7 +27,7 @@ def as_new(app: SlopeSurgery) -> None:
 
 
 def losses(model: lab.SavedRun | object) -> dict[int, float]:
-    return lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(64), targets=TARGETS)
+    return lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(64))
 
 
 def test_app_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
@@ -147,9 +147,7 @@ def test_a_saved_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path
     field.value = f"  {folder} "
     assert app.subject == "yours"
     assert "kerple-log, trained on windows of 16 bytes" in app.caption
-    assert app.before == pytest.approx(
-        lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(16), targets=TARGETS)
-    )
+    assert app.before == pytest.approx(lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(16)))
     assert control(app, "s-subject").index == 3
 
 
@@ -212,7 +210,7 @@ def test_the_rotary_rule_uses_the_training_length() -> None:
     model = lab.make_model("rotary")  # whose max_length says 256
     app = SlopeSurgery(model, length=16, rule="pi")
     changed = lab.change_rotary_rule(model, "pi", 16)
-    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.evaluation_lengths(16), targets=2048)
+    assert app.after == lab.loss_by_length(changed, lab.load_text(), lab.evaluation_lengths(16))
     assert app.after[32] != app.before[32]
 
 
@@ -227,7 +225,7 @@ def test_sinks_beside_a_window_of_a_byte_model(app: SlopeSurgery) -> None:
     saved = lab.published_model("alibi")
     changed = lab.impose_window(saved.model, 16, sinks=4)
     lengths = lab.evaluation_lengths(saved.settings["length"])
-    expected = lab.loss_by_length(changed, lab.load_text(), lengths, targets=2048)
+    expected = lab.loss_by_length(changed, lab.load_text(), lengths)
     assert app.after == pytest.approx(expected)
     app.sinks = 0
     assert app.after != pytest.approx(expected)
