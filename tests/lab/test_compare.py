@@ -86,7 +86,7 @@ def test_latex_table_is_balanced_and_escaped(comparison: Comparison) -> None:
     lines = comparison.latex().splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert [line.split(" & ")[0] for line in body][-2:] == [r"\quad window", r"\quad window and sinks"]
-    assert len(body) == 3 + 7
+    assert len(body) == 3 + 9
     assert all(line.count("&") == 2 and line.endswith(r"\\") for line in body)
     mean, half = comparison.summary.loc[("alibi", 32)][["mean", "half_width"]]
     assert f"{mean:.3f}\\,$\\pm$\\,{half:.3f}" in body[0]
