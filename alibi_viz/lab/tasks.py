@@ -93,9 +93,10 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
 
 
 def examples_at_once(model: LanguageModel, length: int) -> int:
-    """How many examples to evaluate at a time: many where they share one bias, few where each may have its own."""
+    """How many examples to evaluate at a time: many if they share one bias, few if each has its own bias or weights."""
     position = model.transformer.position
-    shares_bias = type(position).attend in (Position.attend, Alibi.attend) and not position.reads_input
+    has_kernel = type(position).attend in (Position.attend, Alibi.attend) and position.is_additive  # stores no weights
+    shares_bias = has_kernel and not position.reads_input
     return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)
 
 

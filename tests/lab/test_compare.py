@@ -27,9 +27,9 @@ def longer_windows(comparison: Comparison, label: str, evaluated: str = "as trai
 def test_table_has_every_method_seed_and_variant(comparison: Comparison, folder: Path) -> None:
     assert list(comparison.table.columns) == list(lab.COLUMNS)
     assert comparison.variants == {
-        "alibi": ["window", "slopes interpolated"],
+        "alibi": ["window", "window and sinks", "slopes interpolated"],
         "rotary": ["window", "pi", "ntk", "yarn"],
-        "square_root": ["window"],
+        "square_root": ["window", "window and sinks"],
     }
     saved = lab.read_results(folder)
     assert len(saved) == len(comparison.table)
@@ -50,13 +50,13 @@ def test_differences_are_between_methods_and_beyond_the_training_length_between_
     np.testing.assert_allclose(rows.loc[("alibi", "rotary")]["mean"], expected.mean(), atol=1e-9)
     pairs = {(first, second) for first, second, _ in rows.index}
     assert {("alibi", "rotary"), ("alibi", "square_root"), ("rotary", "square_root")} <= pairs
-    assert len(pairs) == 3 + 2 + 4 + 1
+    assert len(pairs) == 3 + 3 + 4 + 2
     assert [x for first, _, x in rows.index if first == "rotary, yarn"] == [32]
 
 
 def test_verdicts_follow_the_differences(comparison: Comparison) -> None:
     lines = comparison.verdicts
-    assert len(lines) == 10 + 1
+    assert len(lines) == 12 + 1
     for (first, second), rows in comparison.differences.groupby(["first", "second"], sort=False):
         (line,) = (line for line in lines if line.replace('"', "").startswith(f"{first} against {second}:"))
         for verdict, x in zip(rows["verdict"], rows["x"], strict=True):
@@ -85,8 +85,8 @@ def test_published_results_without_the_new_variants_can_be_compared() -> None:
 def test_latex_table_is_balanced_and_escaped(comparison: Comparison) -> None:
     lines = comparison.latex().splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
-    assert [line.split(" & ")[0] for line in body][-2:] == [r"square\_root", r"\quad window"]
-    assert len(body) == 3 + 7
+    assert [line.split(" & ")[0] for line in body][-2:] == [r"\quad window", r"\quad window and sinks"]
+    assert len(body) == 3 + 9
     assert all(line.count("&") == 2 and line.endswith(r"\\") for line in body)
     mean, half = comparison.summary.loc[("alibi", 32)][["mean", "half_width"]]
     assert f"{mean:.3f}\\,$\\pm$\\,{half:.3f}" in body[0]
@@ -182,7 +182,7 @@ def test_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pytes
     monkeypatch.setattr(compare_module, "sweep", diverging)
     failed = lab.compare(["alibi", "none"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
-    assert len(failed.verdicts) == 3, "the window of none, and how many differences are decided"
+    assert len(failed.verdicts) == 4, "two windows of none, and how many differences are decided"
     assert "\nalibi & -- & -- \\\\\n" in failed.latex()
     legend = [trace.name for trace in panel_figure(failed.panel()).data if trace.visible and trace.showlegend]
     assert legend == ["alibi", "none"]

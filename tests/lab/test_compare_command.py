@@ -19,7 +19,9 @@ LAW = """
 def root_law(distance, head, num_heads):
     return -0.5 * distance.float().sqrt() / head
 """
-IMAGES = {f"{name}.{suffix}" for name in ("figure", "figure-alibi") for suffix in ("svg", "pdf", "png")}
+IMAGES = {
+    f"{name}.{suffix}" for name in ("figure", "figure-alibi", "figure-root_law") for suffix in ("svg", "pdf", "png")
+}
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, task_samples
+from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, examples_at_once, task_samples
+from alibi_viz.models import POSITIONS
 
 
 def examples(name, distance, length, batch=64):
@@ -126,6 +127,13 @@ def test_accuracy_is_the_same_in_batches_of_any_size(name, position, monkeypatch
     monkeypatch.setattr("alibi_viz.lab.tasks.SHARED_BATCH_TOKENS", 60)
     monkeypatch.setattr("alibi_viz.lab.tasks.MAX_BATCH_TOKENS", 1)
     assert lab.accuracy(model, task, 9, samples=50) == at_once
+
+
+def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches():
+    at_once = {name: examples_at_once(lab.make_model(name), 2048) for name in POSITIONS}
+    assert {name for name, size in at_once.items() if size == 2} == {"forget", "stick-breaking", "cope"}
+    assert {*at_once.values()} == {2, 32}
+    assert examples_at_once(lab.make_model("forget"), 10_000) == 1
 
 
 def test_accuracy_beyond_a_learned_table_is_nan():
