@@ -120,3 +120,8 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     assert "3.11 or newer" in result.stderr
     assert "Python 3.9.1" in result.stderr
     assert not (tmp_path / "venv").exists()
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
