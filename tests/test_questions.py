@@ -77,4 +77,4 @@ def test_a_new_question_is_an_option_in_length_lab_and_measured_after_a_race(toy
 def test_length_lab_offers_the_questions_for_a_race_in_their_order() -> None:
     questions = LengthLab().questions
     assert list(questions) == [question.name for question in QUESTIONS if question.in_race]
-    assert not {"weight norm", "slopes", "needle margin"} & {*questions}
+    assert not {"weight norm", "slopes", "needle margin", "far context"} & {*questions}

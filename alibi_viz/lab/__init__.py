@@ -17,6 +17,7 @@ from alibi_viz.lab.interventions import (
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.model_sources import PretrainedModel
 from alibi_viz.lab.needle import needle_margins
+from alibi_viz.lab.passages import PassagesText, Recurrence, passages_text
 from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
@@ -41,9 +42,11 @@ __all__ = [
     "Claim",
     "Comparison",
     "Lap",
+    "PassagesText",
     "PretrainedModel",
     "Question",
     "Record",
+    "Recurrence",
     "Run",
     "SavedRun",
     "Scoreboard",
@@ -75,6 +78,7 @@ __all__ = [
     "measure",
     "multiply_slopes",
     "needle_margins",
+    "passages_text",
     "preset",
     "process_pool",
     "published_model",

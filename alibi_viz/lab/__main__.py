@@ -24,8 +24,8 @@ from alibi_viz.lab.race import race
 from alibi_viz.lab.report import as_html, report
 from alibi_viz.lab.reproduce import NAMES, reproduce
 from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
+from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.sweep import executor, sweep
-from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import preset
 from alibi_viz.models import POSITIONS, method_name
@@ -225,7 +225,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--steps", type=int, help=f"number of training steps ({Run.steps}; more, of a larger model, on a CUDA device)")
     add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     add("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
-    add("--task", default="text", choices=["text", *TASKS], help="what to train on (%(default)s)")
+    add("--task", default="text", choices=[*SOURCES], help="what to train on (%(default)s)")
     add("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
     add("--out", default="results", help=folder)
     add = command(_reproduce, text, sweeping)

@@ -19,7 +19,15 @@ from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["diverged", "length_losses", "loss_by_context", "loss_by_length", "loss_by_position", "token_losses"]
+__all__ = [
+    "diverged",
+    "length_losses",
+    "loss_by_context",
+    "loss_by_length",
+    "loss_by_position",
+    "token_losses",
+    "window_losses",
+]
 
 TARGETS = 8192  # bytes predicted at each length, so that one model has one loss wherever it is shown
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
@@ -34,7 +42,7 @@ def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int 
     Raises ValueError if the length is not an integer of at least 1, or if not even one window fits.
     """
     windows = _count_windows(text, length, targets)
-    return _bits(model, text.validation[: windows * length + 1].unfold(0, length + 1, length))
+    return window_losses(model, text.validation[: windows * length + 1].unfold(0, length + 1, length))
 
 
 def loss_by_length(
@@ -123,7 +131,7 @@ def loss_by_context(
     losses = {}
     for context in contexts:
         windows = text.validation[start + stride - context : end].unfold(0, context + 1, stride)
-        losses[context] = float(_bits(model, windows, last=stride).double().mean())
+        losses[context] = float(window_losses(model, windows, last=stride).double().mean())
     return losses
 
 
@@ -156,7 +164,7 @@ def _count_windows(text: Text, length: int, targets: int) -> int:
     return available // length
 
 
-def _bits(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
+def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
     """Bits for the last targets, by default for all, of windows [windows, context + 1]: float32 [windows, last]."""
     context = windows.shape[1] - 1
     last = context if last is None else last

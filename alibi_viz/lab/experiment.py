@@ -20,8 +20,9 @@ from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_leng
 from alibi_viz.lab.interventions import evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
-from alibi_viz.lab.tasks import TASKS, Task
-from alibi_viz.lab.text import Text, load_text
+from alibi_viz.lab.sources import SOURCES
+from alibi_viz.lab.tasks import Task
+from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, make_model, train
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method, provenance
 
@@ -36,7 +37,7 @@ class Run:
 
     Attributes:
         position: a position method: a name, or your own function or class, which is then known by its name.
-        task: "text", or one of `TASKS`.
+        task: "text"; "passages" or "text with passages", as in `passages_text`; or one of `TASKS`.
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
         longest: tests go to this many times the training length, or the largest power of two below.
         threads: of torch. One thread each is best when several runs share a machine.
@@ -67,8 +68,8 @@ class Run:
     own: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.task != "text" and self.task not in TASKS:
-            raise ValueError(f"task must be one of text, {', '.join(TASKS)}, got {self.task!r}")
+        if self.task not in SOURCES:
+            raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
         for name in ("length", "steps", "batch_size", "longest", "threads"):
             check_positive_integers(**{name: getattr(self, name)})
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
@@ -93,16 +94,14 @@ class Run:
 
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""
-        if self.task != "text":
-            return TASKS[self.task]
-        text = load_text(path=self.path)
+        source = SOURCES[self.task](self.path)
         needed = self.length * self.longest + self.length + 1
-        if len(text.validation) < needed:
+        if isinstance(source, Text) and len(source.validation) < needed:
             raise ValueError(
-                f"{text.name} is too short for tests up to {self.longest} times {self.length}: its validation part "
-                f"has {len(text.validation):,} bytes, at least {needed:,} are needed"
+                f"{source.name} is too short for tests up to {self.longest} times {self.length}: its validation part "
+                f"has {len(source.validation):,} bytes, at least {needed:,} are needed"
             )
-        return text
+        return source
 
 
 def measure(run: Run) -> Record:
@@ -120,7 +119,7 @@ def measure(run: Run) -> Record:
     True
     """
     started = time.perf_counter()
-    source = run.source()
+    source, has_checkpoints = run.source(), main_question(run.task).while_training
     text = source.fingerprint if isinstance(source, Text) else ""
     record: Record = {"run": run.settings(), "text": text, "error": None}
     steps: list[Step] = []
@@ -130,12 +129,13 @@ def measure(run: Run) -> Record:
         try:
             for step in training_steps(model, source, run):
                 steps.append(step)
-                if isinstance(source, Text) and step.index in _checkpoints(run.steps):
+                if has_checkpoints and isinstance(source, Text) and step.index in _checkpoints(run.steps):
                     answers += _checkpoint_answers(model, source, run, step.index)
             answers += final_answers(model, source, run)
         except TrainingDiverged as error:
             record["error"], answers = str(error), []
-    record["answers"] = _training_curve(steps, run) + answers
+    unit = "bits per byte" if isinstance(source, Text) else "bits per answer"
+    record["answers"] = _training_curve(steps, run, unit) + answers
     record["tokens_per_second"] = round(median(step.tokens_per_second for step in steps)) if steps else None
     record["seconds"] = round(time.perf_counter() - started, 2)
     record["made_with"] = versions()
@@ -167,6 +167,7 @@ def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -
     return [
         _as_row(AS_TRAINED, question, answer)
         for question in QUESTIONS
+        if question.task == run.task
         for answer in question.at_checkpoint(step, losses, run.length, count)
     ]
 
@@ -193,10 +194,9 @@ def _as_row(evaluated: str, question: Question, answer: Answer) -> list[Any]:
     return [evaluated, question.name, answer.x, value, question.unit, answer.samples]
 
 
-def _training_curve(steps: list[Step], run: Run) -> list[list[Any]]:
+def _training_curve(steps: list[Step], run: Run, unit: str) -> list[list[Any]]:
     points = min(len(steps), CURVE_POINTS)
     ends = [len(steps) * point // points for point in range(points + 1)] if points else []
-    unit = "bits per byte" if run.task == "text" else "bits per answer"
     rows = []
     for first, last in pairwise(ends):
         loss = sum(step.loss for step in steps[first:last]) / (last - first)

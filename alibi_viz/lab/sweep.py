@@ -23,7 +23,8 @@ from tqdm import tqdm
 
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.results import Record, read_records
-from alibi_viz.lab.text import load_text
+from alibi_viz.lab.sources import SOURCES
+from alibi_viz.lab.text import Text
 from alibi_viz.models import POSITIONS, own_method
 
 __all__ = ["executor", "process_pool", "sweep"]
@@ -178,11 +179,13 @@ def _check_importable(runs: Iterable[Run]) -> None:
 
 def _check_texts(finished: list[tuple[Run, Record]], folder: Path | None) -> None:
     """Raise ValueError if the text of a saved run has changed since it was measured."""
-    paths = {run.path for run, _ in finished if run.task == "text"}
-    fingerprints = {path: load_text(path=path).fingerprint for path in paths}
+    fingerprints = {
+        (task, path): source.fingerprint if isinstance(source := SOURCES[task](path), Text) else ""
+        for task, path in {(run.task, run.path) for run, _ in finished}
+    }
     for run, record in finished:
-        if run.task == "text" and record["text"] != fingerprints[run.path]:
-            name = "the built-in text" if run.path is None else repr(run.path)
+        if record["text"] != fingerprints[run.task, run.path]:
+            name = f"the built-in {run.task}" if run.path is None else repr(run.path)
             raise ValueError(f"{name} has changed since runs in {str(folder)!r} were made: use another results folder")
 
 
@@ -196,7 +199,7 @@ def _save(record: Record, folder: Path | None) -> Record:
         run = record["run"]
         digest = hashlib.sha256(_key(run).encode()).hexdigest()[:12]
         label = re.sub(r"[^\w-]+", "-", run["label"])[:40]
-        path = folder / f"{run['task']}-{label}-seed-{run['seed']}-{digest}.json"
+        path = folder / f"{run['task'].replace(' ', '-')}-{label}-seed-{run['seed']}-{digest}.json"
         scratch = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
         scratch.write_text(json.dumps(record), encoding="utf-8")
         scratch.replace(path)

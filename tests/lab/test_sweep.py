@@ -183,7 +183,7 @@ def test_equal_runs_and_bad_settings_raise():
         lab.sweep([lab.Run("alibi"), lab.Run("alibi")])
     for settings, message in (
         ({"position": "alibba"}, "got 'alibba'"),
-        ({"position": "alibi", "task": "juggle"}, "task must be one of text, needle, copy, induction, got 'juggle'"),
+        ({"position": "alibi", "task": "juggle"}, "task must be one of text, passages, .* induction, got 'juggle'"),
         ({"position": "alibi", "steps": 0}, "steps must be an integer of at least 1, got 0"),
         ({"position": "alibi", "seed": 0.5}, r"seed must be an integer, got 0\.5"),
         ({"position": "alibi", "model": {"d_model": 30}}, "d_model=30 must be a multiple"),

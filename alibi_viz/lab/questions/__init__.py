@@ -2,11 +2,13 @@
 
 from alibi_viz.lab.questions.attention import BeyondL, Denominator, Sinks
 from alibi_viz.lab.questions.by_position import ByPosition
+from alibi_viz.lab.questions.far_context import FarContext
 from alibi_viz.lab.questions.gap import Gap
 from alibi_viz.lab.questions.longer_windows import LongerWindows
 from alibi_viz.lab.questions.needle_margin import NeedleMargin
 from alibi_viz.lab.questions.outcomes import FAILS, HOLDS, TIE, join, outcome
 from alibi_viz.lab.questions.question import Answer, Question, alibi_marks
+from alibi_viz.lab.questions.recall_by_distance import RecallByDistance
 from alibi_viz.lab.questions.retrieval import Retrieval
 from alibi_viz.lab.questions.same_targets import SameTargets
 from alibi_viz.lab.questions.sliding_windows import SlidingWindows
@@ -55,6 +57,10 @@ QUESTIONS: list[Question] = [
         "distance of the cue's first occurrence, tokens",
         "A cue appears for the second time: does the model recall what followed it the first time?",
     ),
+    FarContext("passages", "far context"),
+    RecallByDistance("passages", "recall by distance"),
+    FarContext("text with passages", "far context in text"),
+    RecallByDistance("text with passages", "recall in text"),
 ]
 SLIDING_WINDOWS = SlidingWindows()  # of pretrained models, which the lab doesn't train
 
@@ -72,5 +78,5 @@ def find_question(name: str) -> Question:
 
 
 def main_question(task: str) -> Question:
-    """The question that is measured while models train on a task, or on "text"."""
-    return next(question for question in QUESTIONS if question.task == task and question.while_training)
+    """The first question of a task, or of "text". If models are tested while they train, it is this one."""
+    return next(question for question in QUESTIONS if question.task == task)

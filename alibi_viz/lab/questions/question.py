@@ -39,13 +39,12 @@ class Question:
         summary: what is measured, in one sentence.
         title, x_title: of the panel, as `axes` draws it.
         hover: plotly's template for the position of a point, such as "windows of %{x} bytes".
-        task: what the models are trained on, "text" or a task.
+        task: what the models are trained on, as in `Run`.
         unit: of the values.
         lowest_is_best: True for a loss, False for an accuracy.
         evaluations: how models may be changed before they are evaluated: "as trained" and names from
             `evaluation_variants`.
-        while_training: whether a race answers it at each checkpoint, instead of measuring trained models. The
-            first such question of a task is its main one, see `main_question`.
+        while_training: whether a race answers it at each checkpoint, instead of measuring trained models.
         guess_at: multiples of the training length at which LengthLab asks for a guess; none by default.
         in_race: whether LengthLab offers it.
     """
