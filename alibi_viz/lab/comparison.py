@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.tasks import TASKS
 from alibi_viz.lab.training import LARGE
 
 __all__ = ["COMPARISON_LENGTH", "PARTS", "Part", "enlarged", "templates"]
@@ -41,7 +42,8 @@ class Part:
         """The runs, ordered by seed, so that the first seed can be compared early.
 
         Args:
-            rates: {(task, label): learning rate}. A label without one takes that of its position method.
+            rates: {(task, label): learning rate}. A label without one takes that of its position method, and a text
+                with passages that of the passages alone.
             seeds: how many, from 0; by default as many as are published.
 
         Raises KeyError for a run without a learning rate.
@@ -70,14 +72,15 @@ def enlarged(run: Run, path: str | None = None, device: str = "auto") -> Run:
         batch_size=run.batch_size * LARGE["batch_size"] // Run.batch_size,
         learning_rate=run.learning_rate * LARGE["learning_rate"] / Run.learning_rate,
         model={**LARGE["model"], **run.model},
-        path=path if run.task == "text" else None,
+        path=None if run.task in TASKS else path,
         device=device,
     )
 
 
 def _rate(run: Run, rates: Mapping[tuple[str, str], float]) -> float:
-    own = rates.get((run.task, run.label))
-    return rates[run.task, str(run.position)] if own is None else own
+    task = "passages" if run.task == "text with passages" else run.task
+    own = rates.get((task, run.label))
+    return rates[task, str(run.position)] if own is None else own
 
 
 def _eight_heads(position: str) -> Run:
@@ -104,6 +107,9 @@ def _trained_at(position: str, times: int) -> Run:
 text = partial(Run, length=L)
 needle = partial(text, task="needle", steps=300, longest=32)
 copy = partial(text, task="copy", steps=1500)
+induction = partial(text, task="induction", steps=600)
+passages = partial(text, task="passages", steps=800)
+ORACLES = ("alibi", "none", "rotary")
 LEARNED_SLOPES: dict[str, int | float | str | bool] = {"learned_slopes": True}
 ALL_PARTS = (
     Part(
@@ -143,5 +149,30 @@ ALL_PARTS = (
     ),
     Part("needle", "How far back a model finds a value in noise.", tuple(map(needle, (*RETRIEVING, "decay", "bam")))),
     Part("copy", "How long a sequence a model can repeat.", tuple(map(copy, RETRIEVING))),
+    Part(
+        "recall",
+        "The positive control: far context pays in these texts, so a method that can use it gains from it.",
+        (
+            *map(passages, ("alibi", "sinusoidal", "rotary", "none", "kerple-log", "forget")),
+            *(
+                passages(name, length=16 * L, batch_size=2, longest=1, label=f"{name} trained at 16L")
+                for name in ORACLES
+            ),
+            *(passages(name, task="text with passages") for name in ("alibi", "rotary", "none")),
+            passages(
+                "alibi",
+                task="text with passages",
+                length=16 * L,
+                batch_size=2,
+                longest=1,
+                label="alibi trained at 16L",
+            ),
+        ),
+    ),
+    Part(
+        "induction",
+        "How far back a model finds what followed a cue.",
+        tuple(map(induction, ("alibi", "rotary", "none", "kerple-log"))),
+    ),
 )
 PARTS = {part.name: part for part in ALL_PARTS}

@@ -1,6 +1,6 @@
 """Choose a learning rate for each run of the published comparison by a small search, so that none has an unfair one.
 
-Each run is trained with each of four learning rates and a seed that the comparison doesn't use. The learning rate with
+Each run is trained with three or four learning rates and a seed that the comparison doesn't use. The learning rate with
 the lowest training loss over the last tenth of the steps is chosen; of equals, the lowest. No test takes part in it.
 """
 
@@ -14,9 +14,9 @@ from alibi_viz.lab.comparison import COMPARISON_LENGTH, templates
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.results import TRAINING_LOSS, Record
 
-__all__ = ["RATES", "best_rates", "rate_table", "search_runs"]
+__all__ = ["TASK_RATES", "TEXT_RATES", "best_rates", "rate_table", "search_runs"]
 
-RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2)
+TEXT_RATES, TASK_RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2), (2e-3, 4e-3, 8e-3)
 SEED = 100
 LAST = 0.1  # of the steps, over which the training loss is averaged
 
@@ -28,13 +28,20 @@ def search_runs() -> list[Run]:
     position method, with one exception: runs on windows of 16L, the furthest from the others, have their own search.
 
     >>> from alibi_viz.lab.learning_rates import search_runs
-    >>> runs = search_runs()
-    >>> {run.learning_rate for run in runs}, {run.seed for run in runs}
-    ({0.008, 0.032, 0.004, 0.016}, {100})
+    >>> [run.learning_rate for run in search_runs() if (run.task, run.label) == ("text", "alibi")]
+    [0.004, 0.008, 0.016, 0.032]
     """
-    searched = [run for run in templates() if run.label == run.position or run.length == 16 * COMPARISON_LENGTH]
-    searched += [run for run in templates() if run.model == {"learned_slopes": True}]
-    return [replace(run, seed=SEED, learning_rate=rate, longest=1) for run in searched for rate in RATES]
+    return [
+        replace(run, seed=SEED, learning_rate=rate, longest=1)
+        for run in templates()
+        if _is_searched(run)
+        for rate in (TEXT_RATES if run.task == "text" else TASK_RATES)
+    ]
+
+
+def _is_searched(run: Run) -> bool:
+    usual = run.label == run.position or run.length == 16 * COMPARISON_LENGTH or run.model == {"learned_slopes": True}
+    return usual and run.task != "text with passages"
 
 
 def rate_table(records: Iterable[Record]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.comparison import PARTS, Part, enlarged, templates
-from alibi_viz.lab.learning_rates import RATES, SEED, best_rates, rate_table, search_runs
+from alibi_viz.lab.learning_rates import SEED, TASK_RATES, TEXT_RATES, best_rates, rate_table, search_runs
 from alibi_viz.lab.reproduce import reproduce
 
 module = importlib.import_module("alibi_viz.lab.reproduce")
@@ -24,9 +24,9 @@ def key(run):
     return json.dumps(run.settings(), sort_keys=True)
 
 
-def record(label, rate, losses, *, error=None):
+def record(label, rate, losses, *, error=None, task="text"):
     answers = [["as trained", "training loss", step, loss, "bits per byte", 1] for step, loss in losses.items()]
-    run = {"task": "text", "label": label, "learning_rate": rate, "steps": 100}
+    run = {"task": task, "label": label, "learning_rate": rate, "steps": 100}
     return {"run": run, "error": error, "answers": answers}
 
 
@@ -66,11 +66,13 @@ def test_the_search_covers_every_method_of_every_task_with_a_seed_of_its_own():
     runs = search_runs()
     assert {run.seed for run in runs} == {SEED}
     assert SEED not in range(max(part.seeds for part in PARTS.values()))
-    assert {(run.task, run.position) for run in runs} == {(run.task, run.position) for run in templates()}
-    assert {label: {run.learning_rate for run in runs if run.label == label} for label in ("alibi", "bam")} == {
-        "alibi": {*RATES},
-        "bam": {*RATES},
-    }
+    searched = {(run.task, run.position) for run in runs}
+    assert searched == {(run.task, run.position) for run in templates() if run.task != "text with passages"}
+    rates = {(run.task, run.label, run.learning_rate) for run in runs}
+    assert {rate for task, label, rate in rates if (task, label) == ("text", "bam")} == {*TEXT_RATES}
+    assert {rate for task, label, rate in rates if (task, label) == ("needle", "bam")} == {*TASK_RATES}
+    for part in PARTS.values():
+        part.runs(best_rates([record(run.label, run.learning_rate, {}, task=run.task) for run in runs]))
 
 
 def test_the_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate():

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from alibi_viz.lab.claims.claim import PILOT, VERSION_1, Claim
+from alibi_viz.lab.claims.claim import PILOT, UNSEEN, VERSION_1, Claim
 from alibi_viz.lab.claims.papers import cite
-from alibi_viz.lab.claims.wording import finds, more_accurate
+from alibi_viz.lab.claims.wording import finds, more_accurate, recalls
 
 __all__ = ["CLAIMS"]
 
 OURS = "this project"
 EARLY: dict[str, Any] = {"written": "2026-11-21", "seen": PILOT}
 POST_HOC: dict[str, Any] = {"written": "2026-11-22", "seen": VERSION_1}
+NEW: dict[str, Any] = {"written": "2026-11-22", "seen": UNSEEN}
+CONTROL: dict[str, Any] = {"written": "2026-11-22", "seen": PILOT}
 
 CLAIMS = (
     Claim(
@@ -22,7 +24,7 @@ CLAIMS = (
     ),
     *(finds(label, OURS, **EARLY) for label in ("none", "t5", "kerple-log")),
     finds("fire", "version 0.1", **POST_HOC),
-    finds("bam", cite("bam", "on passkeys"), written="2026-11-22", seen="before any run"),
+    finds("bam", cite("bam", "on passkeys"), **NEW),
     more_accurate("kerple-log", "alibi", 4, OURS, at_least=0.1, **EARLY),
     more_accurate("kerple-log", "alibi", 16, f"{OURS}, after 4L had shown no difference", at_least=0.1, **POST_HOC),
     more_accurate("forget", "alibi", 16, "version 0.1", at_least=0.1, **POST_HOC),
@@ -32,13 +34,35 @@ CLAIMS = (
         more_accurate("alibi", label, 4, "version 0.1", at_least=0.1, **POST_HOC)
         for label in ("sinusoidal", "rotary", "none", "t5", "fire")
     ),
+    recalls("alibi trained at 16L", f"{OURS}: a control", at_least=1.0, **CONTROL),
+    recalls("alibi trained at 16L", f"{OURS}: a control", at_least=0.5, task="text with passages", **CONTROL),
+    recalls("alibi", f"{OURS}: alibi does use context beyond L where it pays", at_least=0.3, **CONTROL),
+    recalls("alibi", OURS, at_least=0.3, task="text with passages", **CONTROL),
+    *(recalls(label, OURS, at_least=0.3, **CONTROL) for label in ("none", "rotary")),
+    *(recalls(label, OURS, at_least=0.3, **NEW) for label in ("sinusoidal", "kerple-log", "forget")),
+    Claim(
+        "passages: with 16L of context, alibi recalls 0.5 bits or more less from beyond L when trained at L than at 16L",
+        OURS,
+        lambda s: (
+            s.answer("passages", "alibi", "far context", 1024)
+            - s.answer("passages", "alibi trained at 16L", "far context", 1024)
+        ),
+        0.5,
+        **CONTROL,
+    ),
+    Claim(
+        "induction: in examples of 16L, the accuracy of kerple-log is at least 0.1 higher than that of alibi",
+        cite("kerple"),
+        lambda s: s.accuracy("induction", "kerple-log", 16) - s.accuracy("induction", "alibi", 16),
+        0.1,
+        **NEW,
+    ),
     Claim(
         "needles at twice the training length: alibi near zero in a language model", cite("drope", "tables"), **EARLY
     ),
     Claim(
         "perplexity is not retrieval: models that hold their perplexity fail on longer retrieval tasks",
         cite("ruler"),
-        written="2026-11-22",
-        seen="before any run",
+        **NEW,
     ),
 )

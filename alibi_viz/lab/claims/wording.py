@@ -3,10 +3,11 @@
 from typing import Any
 
 from alibi_viz.lab.claims.claim import Claim, Seed
+from alibi_viz.lab.passages import PassagesText
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
 
-__all__ = ["finds", "gains", "holds", "more_accurate", "worse"]
+__all__ = ["finds", "holds", "more_accurate", "recalls", "worse"]
 
 Windows = tuple[str, int] | tuple[str, int, str]  # label, length in multiples of L, and how the model was changed
 
@@ -35,15 +36,18 @@ def holds(label: str, source: str, times: int = 16, **history: Any) -> Claim:
     return worse(f"{label} holds", source, (label, times), (label, 1), at_most=0.1, **history)
 
 
-def gains(label: str, question: str, task: str, source: str, *, at_least: float, **history: Any) -> Claim:
-    """The claim that context of 16L instead of L saves some bits per byte on the same targets of a task."""
-    text = f"{task}: on the same targets, {quoted(label)} saves at least {at_least:g} bits with 16L of context"
+def recalls(label: str, source: str, *, at_least: float, task: str = "passages", **history: Any) -> Claim:
+    """The claim that a method recalls passages from beyond L, which without recall need 3 bits per byte."""
+    question = "far context" if task == "passages" else "far context in text"
+    text = (
+        f"{task}: with 16L of context, {quoted(label)} saves at least {at_least:g} of 3 bits on passages from beyond L"
+    )
+    chance = PassagesText.chance
 
     def saved(seed: Seed) -> float:
-        short, long = (seed.bits(label, times, question=question, task=task) for times in (1, 16))
-        return short - long
+        return chance - seed.answer(task, label, question, PassagesText.far)
 
-    return Claim(f"{text} instead of L", source, saved, at_least, **history)
+    return Claim(text, source, saved, at_least, **history)
 
 
 def finds(label: str, source: str, **history: Any) -> Claim:
