@@ -18,7 +18,7 @@ from alibi_viz.lab.claims import judge
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.interventions import VARIANTS
-from alibi_viz.lab.published import published_results, train_published_models
+from alibi_viz.lab.published import SEARCH, published_records, published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
 from alibi_viz.lab.race import race
 from alibi_viz.lab.report import as_html, report
@@ -119,7 +119,7 @@ def _models(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     """Write a page about the published results, report.md and report.html."""
-    page, folder = report(), Path(options.out)
+    page, folder = report(published_records(), published_records([SEARCH])), Path(options.out)
     (folder / "report.md").write_text(page, encoding="utf-8")
     (folder / "report.html").write_text(as_html(page), encoding="utf-8")
 

@@ -11,7 +11,6 @@ from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.learning_rates import rate_table
-from alibi_viz.lab.published import SEARCH, published_records
 from alibi_viz.lab.questions import QUESTIONS, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, Record, record_table
 from alibi_viz.lab.training import LARGE
@@ -26,16 +25,21 @@ th, td { border-bottom: 1px solid #8884; padding: 0.2rem 0.6rem; text-align: lef
 :root { color-scheme: light dark; }"""
 
 
-def report() -> str:
-    """The page in Markdown, from the records that ship with the package.
+def report(records: Sequence[Record], search: Sequence[Record] = ()) -> str:
+    """The page in Markdown.
 
-    >>> print(lab.report.report().splitlines()[0])
-    # Results of alibi_viz
+    Args:
+        records: of the published comparison, or of another one.
+        search: of the search for learning rates.
+
+    >>> from alibi_viz.lab.published import published_records
+    >>> from alibi_viz.lab.report import report
+    >>> report(published_records()).splitlines()[0]
+    '# Results of alibi_viz'
     """
-    records = published_records(PARTS)
     results = record_table(records, "published")
     sections = [_introduction(records), *(_answers(question, results) for question in QUESTIONS)]
-    sections += [_durations(results), _rates(), _verdicts(judge(results)), _bibliography(), _replication()]
+    sections += [_durations(results), _rates(search), _verdicts(judge(results)), _bibliography(), _replication()]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -53,6 +57,7 @@ def _introduction(records: Sequence[Record]) -> str:
     lines = [f"- {name}: {', '.join(sorted(versions[name].dropna().unique()))}" for name in versions]
     seconds = sum(record["seconds"] for record in records)
     failed = [record["run"]["label"] for record in records if record["error"]]
+    texts = sorted({record["text"] for record in records} - {""})
     return "\n".join(
         [
             "# Results of alibi_viz",
@@ -63,7 +68,7 @@ def _introduction(records: Sequence[Record]) -> str:
             f"± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds.",
             "",
             f"Training and tests took {seconds / 3600:.1f} hours on one thread each. Runs that diverged: "
-            f"{', '.join(failed) or 'none'}. Made with:",
+            f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
             "",
             *lines,
         ]
@@ -113,13 +118,12 @@ def _durations(results: pd.DataFrame) -> str:
     )
 
 
-def _rates() -> str:
-    records = published_records([SEARCH])
-    if not records:
+def _rates(search: Sequence[Record]) -> str:
+    if not search:
         return ""
-    table = rate_table(records)
+    table = rate_table(search)
     best = table.idxmin(axis=1)
-    cells = table.map("{:.3f}".format)
+    cells = table.map("{:.3f}".format).where(table.notna(), "")
     for where, rate in best.items():
         cells.loc[where, rate] = f"**{cells.loc[where, rate]}**"
     cells.index = [f"{label} ({task})" for task, label in cells.index]

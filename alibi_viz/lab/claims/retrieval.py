@@ -41,7 +41,7 @@ CLAIMS = (
     *(recalls(label, OURS, at_least=0.3, **CONTROL) for label in ("none", "rotary")),
     *(recalls(label, OURS, at_least=0.3, **NEW) for label in ("sinusoidal", "kerple-log", "forget")),
     Claim(
-        "passages: with 16L of context, alibi recalls 0.5 bits or more less from beyond L when trained at L than at 16L",
+        "passages: with 16L of context, alibi trained at L recalls 0.5 bits less from beyond L than trained at 16L",
         OURS,
         lambda s: (
             s.answer("passages", "alibi", "far context", 1024)

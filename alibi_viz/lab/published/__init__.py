@@ -41,15 +41,16 @@ def published_results() -> pd.DataFrame:
 
 @cache
 def _published() -> pd.DataFrame:
-    # Until every part is trained, the published results are the three seeds of version 0.1.
-    complete = all((PUBLISHED / f"{part}.jsonl").exists() for part in PARTS)
-    return record_table(published_records(PARTS if complete else ["comparison"]), "published")
+    return record_table(published_records(), "published")
 
 
-def published_records(parts: Iterable[str]) -> list[Record]:
-    """The finished runs of some parts of the published comparison, or of `SEARCH`."""
-    files = [PUBLISHED / f"{part}.jsonl" for part in parts]
-    return [record for file in files if file.exists() for record in read_records(file)]
+def published_records(parts: Iterable[str] | None = None) -> list[Record]:
+    """The finished runs of some parts of the published comparison, by default of all, or of `SEARCH`."""
+    if parts is None:
+        # Until every part is trained, the published results are the three seeds of version 0.1.
+        complete = all((PUBLISHED / f"{part}.jsonl").exists() for part in PARTS)
+        parts = PARTS if complete else ["comparison"]
+    return [record for part in parts for record in read_records(PUBLISHED / f"{part}.jsonl")]
 
 
 @cache

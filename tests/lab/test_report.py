@@ -1,0 +1,77 @@
+"""The page about the published results is computed from their records."""
+
+import html.parser
+import re
+
+import pytest
+
+from alibi_viz import lab
+from alibi_viz.lab.claims import CLAIMS, PAPERS
+from alibi_viz.lab.intervals import over_seeds
+from alibi_viz.lab.published import published_records
+from alibi_viz.lab.report import as_html, report
+
+SEARCH = [
+    {
+        "run": {"task": "text", "label": "alibi", "learning_rate": rate, "steps": 100},
+        "error": None,
+        "answers": [["as trained", "training loss", 100, loss, "bits per byte", 1]],
+    }
+    for rate, loss in ((0.004, 2.5), (0.008, 2.25))
+]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return report(published_records(), SEARCH)
+
+
+def table(page, title):
+    """The rows of the table of a section: {first cell: {column: cell}}."""
+    section = page.split(f"## {title}\n")[1].split("\n## ")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line] for line in lines]
+    return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
+
+
+def test_the_main_table_has_each_mean_with_its_interval_and_the_number_of_seeds(page):
+    rows = lab.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
+    summary = over_seeds(rows.assign(curve=rows["label"]))
+    shown = table(page, "Longer windows")
+    for label, x in (("alibi", 64), ("rotary", 1024)):
+        mean, half_width, seeds = summary.loc[(label, x)]
+        assert shown[label][f"{x:,}"] == f"{mean:.3f} ± {half_width:.3f}"
+        assert shown[label]["seeds"] == f"{seeds:.0f}"
+    assert shown["learned"]["1,024"] == "not defined"
+    assert {"rotary, window", "rotary, ntk"} <= shown.keys()
+
+
+def test_every_claim_stands_under_its_verdict(page):
+    verdicts = lab.judge(lab.published_results())
+    for kind in ("reproduced", "contradicted", "undecided", "not testable here"):
+        own = [verdict for verdict in verdicts if verdict.verdict == kind]
+        section = page.split(f"### {kind[0].upper()}{kind[1:]}: {len(own)}\n")[1].split("\n##")[0]
+        assert section.count("\n- ") == len(own)
+        assert all(verdict.claim.text in section for verdict in own)
+    assert len(verdicts) == len(CLAIMS)
+
+
+def test_the_chosen_learning_rate_is_bold(page):
+    assert table(page, "Learning rates") == {"alibi (text)": {"0.004": "2.500", "0.008": "**2.250**"}}
+
+
+def test_papers_versions_and_texts_are_named(page):
+    assert all(paper.title in page for paper in PAPERS.values())
+    assert "- torch: 2.13.0" in page
+    assert lab.published_results()["text"].max() in page
+
+
+def test_the_page_as_html_has_its_tables_and_needs_nothing_from_the_network(page):
+    tags = []
+    parser = html.parser.HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.append((tag, dict(attributes)))
+    parser.feed(as_html(page))
+    names = [tag for tag, _ in tags]
+    assert names.count("table") == len(re.findall(r"^\| ?--- ", page, flags=re.MULTILINE))
+    assert names.count("h1") == 1
+    assert not {"script", "link", "img"} & {*names}
