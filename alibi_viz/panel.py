@@ -16,7 +16,7 @@ class Curves:
     seeds: Sequence[Points] = ()  # one curve per seed, drawn thin
     published: Sequence[Points] = ()  # one curve per seed trained elsewhere, drawn thin and dotted
     guesses: Points = field(default_factory=dict)  # values that the reader expects, drawn as open markers
-    errors: Points = field(default_factory=dict)  # half the width of an interval around the mean, drawn as bars
+    intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ends around the mean, drawn as bars
     notes: Mapping[int, str] = field(default_factory=dict)  # further lines in the hover text of the mean
 
 

@@ -163,8 +163,8 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     if not len(xs):  # plotly leaves a trace without points out of the legend
         xs, values = np.array([float(min(panel.ticks))]), np.array([np.nan])
     legend = {"name": _legend_name(name, curves.mean), "legendgroup": name}
-    errors = np.array([curves.errors.get(int(x), np.nan) for x in xs])  # an array, because JSON has no NaN
-    bars = {"array": errors, "visible": bool(curves.errors)}
+    ends = np.array([curves.intervals.get(int(x), (np.nan, np.nan)) for x in xs])  # an array, because JSON has no NaN
+    bars = {"array": ends[:, 1] - values, "arrayminus": values - ends[:, 0], "visible": bool(curves.intervals)}
     notes = [f"<br>{curves.notes.get(int(x), '')}" for x in xs] if curves.notes else []
     hover = panel.hover.replace("<extra>", "%{customdata}<extra>") if notes else panel.hover
     mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=hover, customdata=notes or None, **legend)
@@ -242,11 +242,7 @@ def _value_at(points: Points, x: float) -> float:
 def _all_points(panel: Panel) -> list[Points]:
     """Every curve that is drawn, with the ends of its intervals."""
     curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published, c.guesses)]
-    ends = [
-        {x: c.mean.get(x, np.nan) + sign * c.errors[x] for x in c.errors}
-        for c in panel.curves.values()
-        for sign in (-1, 1)
-    ]
+    ends = [{x: pair[end] for x, pair in c.intervals.items()} for c in panel.curves.values() for end in (0, 1)]
     return curves + ends
 
 

@@ -109,7 +109,6 @@ needle = partial(text, task="needle", steps=300, longest=32)
 copy = partial(text, task="copy", steps=1500)
 induction = partial(text, task="induction", steps=600)
 passages = partial(text, task="passages", steps=800)
-ORACLES = ("alibi", "none", "rotary")
 LEARNED_SLOPES: dict[str, int | float | str | bool] = {"learned_slopes": True}
 ALL_PARTS = (
     Part(
@@ -153,19 +152,11 @@ ALL_PARTS = (
         "recall",
         "The positive control: far context pays in these texts, so a method that can use it gains from it.",
         (
-            *map(passages, ("alibi", "sinusoidal", "rotary", "none", "kerple-log", "forget")),
-            *(
-                passages(name, length=16 * L, batch_size=2, longest=1, label=f"{name} trained at 16L")
-                for name in ORACLES
-            ),
+            *map(passages, ("alibi", "sinusoidal", "rotary", "none", "kerple-log")),
             *(passages(name, task="text with passages") for name in ("alibi", "rotary", "none")),
-            passages(
-                "alibi",
-                task="text with passages",
-                length=16 * L,
-                batch_size=2,
-                longest=1,
-                label="alibi trained at 16L",
+            *(
+                passages("alibi", task=task, length=16 * L, batch_size=2, longest=1, label="alibi trained at 16L")
+                for task in ("passages", "text with passages")
             ),
         ),
     ),

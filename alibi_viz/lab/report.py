@@ -1,6 +1,8 @@
 """Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
 
+import math
 from collections.abc import Sequence
+from functools import partial
 
 import mistune
 import pandas as pd
@@ -68,7 +70,8 @@ def _introduction(records: Sequence[Record]) -> str:
             f"{len(records)} training runs of models with about 130,000 parameters, and {len(CLAIMS)} claims judged by "
             f"them. Every number on this page is computed by `make report` from the records that `make reproduce` "
             f"writes. Models are trained on windows of L = {L} bytes unless their label says otherwise. Numbers after "
-            f"± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds.",
+            f"± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds. For shares, both ends of "
+            "the interval are in parentheses.",
             "",
             f"Training and tests took {seconds / 3600:.1f} hours on one thread each. Runs that diverged: "
             f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
@@ -87,7 +90,8 @@ def _answers(question: Question, results: pd.DataFrame) -> str:
     changed = rows["evaluated"] != AS_TRAINED
     curves = rows["label"].where(~changed, rows["label"] + ", " + rows["evaluated"])
     summary = over_seeds(rows.assign(curve=curves))
-    cells = summary.apply(_cell, axis=1).unstack("x", sort=False)
+    cell = _cell if question.limits[0] == -math.inf else partial(_range, question.limits)
+    cells = summary.apply(cell, axis=1).unstack("x", sort=False)
     cells = cells[sorted(cells.columns)].fillna("")
     cells["seeds"] = summary["seeds"].groupby(level="curve", sort=False).max().astype(int)
     counts = rows.groupby("x")["count"].agg(["min", "max"])
@@ -186,7 +190,15 @@ def _cell(row: pd.Series) -> str:
     """The mean with half of its interval; "not defined" where no seed has a value."""
     if row["seeds"] == 0:
         return "not defined"
-    return f"{row['mean']:.3f}" + (f" ± {row['half_width']:.3f}" if row["half_width"] == row["half_width"] else "")
+    return f"{row['mean']:.3f}" + (f" ± {row['half_width']:.3f}" if math.isfinite(row["half_width"]) else "")
+
+
+def _range(limits: tuple[float, float], row: pd.Series) -> str:
+    """As `_cell`, with both ends of the interval, for a value that has limits."""
+    if row["seeds"] == 0 or not math.isfinite(row["half_width"]):
+        return _cell(row)
+    low, high = max(limits[0], row["mean"] - row["half_width"]), min(limits[1], row["mean"] + row["half_width"])
+    return f"{row['mean']:.3f} ({low:.2f} to {high:.2f})"
 
 
 def _table(cells: pd.DataFrame, corner: str) -> str:

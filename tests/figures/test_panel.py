@@ -192,13 +192,16 @@ def test_fixed_methods_have_the_same_color_in_several_figures() -> None:
 
 
 def test_intervals_are_bars_around_the_mean_and_inside_the_axis() -> None:
-    curves = {"a": Curves({64: 2.5, 128: 3.0}, errors={64: 0.1, 128: 1.7}), "b": Curves({64: 2.0, 128: 2.2})}
+    intervals = {64: (2.4, 2.6), 128: (1.3, 4.5)}
+    curves = {"a": Curves({64: 2.5, 128: 3.0}, intervals=intervals), "b": Curves({64: 2.0, 128: 2.2})}
     panel = panel_of("longer windows", curves, 64, [64, 128])
     figure = panel_figure(panel)
     with_bars, without = (trace for trace in figure.data if trace.visible)
-    assert (list(with_bars.error_y.array), with_bars.error_y.visible) == ([0.1, 1.7], True)
+    assert list(with_bars.error_y.array) == pytest.approx([0.1, 1.5])
+    assert list(with_bars.error_y.arrayminus) == pytest.approx([0.1, 1.7])
+    assert with_bars.error_y.visible is True
     assert without.error_y.visible is False
     low, high = figure.layout.yaxis2.range
-    assert low <= 3.0 - 1.7 and high >= 3.0 + 1.7
+    assert low <= 1.3 and high >= 4.5
     panels.draw(figure, assign_slots(["a"], ()), panel_of("longer windows", {"a": Curves({64: 2.5})}, 64, [64]))
     assert figure.data[0].error_y.visible is False, "bars of an earlier panel are hidden"

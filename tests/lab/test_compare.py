@@ -109,7 +109,8 @@ def test_panel_has_the_mean_every_seed_and_the_interval(comparison: Comparison) 
     assert "95% t interval" in panel.title
     curves, summary = panel.curves["alibi"], comparison.summary.loc["alibi"]
     assert curves.mean == pytest.approx(summary["mean"].to_dict())
-    assert curves.errors == pytest.approx(summary["half_width"].to_dict())
+    half_widths = {x: (high - low) / 2 for x, (low, high) in curves.intervals.items()}
+    assert half_widths == pytest.approx(summary["half_width"].to_dict())
     assert list(curves.seeds) == longer_windows(comparison, "alibi").to_dict("records")
     figure = panel_figure(comparison.panel(["rotary", "rotary, yarn"]))
     means = [trace for trace in figure.data if trace.visible and trace.showlegend]

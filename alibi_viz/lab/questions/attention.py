@@ -60,6 +60,7 @@ class ShareByLength(AttentionByLength):
     """A share of the attention weights."""
 
     unit = "share of attention"
+    limits = (0.0, 1.0)
 
     def axes(self, length: int, xs: Sequence[int]) -> Panel:
         hover = f"%{{fullData.name}}, {self.hover}<br>%{{y:.1%}} of the attention<extra></extra>"

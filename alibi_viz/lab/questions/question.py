@@ -41,6 +41,7 @@ class Question:
         hover: plotly's template for the position of a point, such as "windows of %{x} bytes".
         task: what the models are trained on, as in `Run`.
         unit: of the values.
+        limits: the smallest and the largest possible value; intervals end there.
         lowest_is_best: True for a loss, False for an accuracy.
         evaluations: how models may be changed before they are evaluated: "as trained" and names from
             `evaluation_variants`.
@@ -56,6 +57,7 @@ class Question:
     hover: str = ""
     task: str = "text"
     unit: str = "bits per byte"
+    limits: tuple[float, float] = (-math.inf, math.inf)
     lowest_is_best: bool = True
     evaluations: tuple[str, ...] = (AS_TRAINED,)
     while_training: bool = False
@@ -139,7 +141,7 @@ class Question:
                 all_seeds if len(all_seeds) > 1 else [],
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
-                _half_widths(seeds),
+                _intervals(seeds, self.limits),
                 notes=self.notes(results[results["label"] == label]),
             )
         xs = {*pd.concat(tables)["x"].tolist(), *([last] if last else [])}
@@ -152,12 +154,16 @@ def mean_curve(curves: Sequence[Points]) -> Points:
     return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
 
 
-def _half_widths(curves: Sequence[Points]) -> Points:
-    """Half the width of the interval of the mean over seeds, where enough of them have a finite value."""
+def _intervals(curves: Sequence[Points], limits: tuple[float, float]) -> dict[int, tuple[float, float]]:
+    """The interval of the mean over seeds, within the limits, where enough of them have a finite value."""
     if len(curves) < SEEDS:
         return {}
-    values = {x: [points[x] for points in curves] for x in mean_curve(curves)}
-    return {x: mean_interval(each)[1] for x, each in values.items() if all(map(math.isfinite, each))}
+    intervals = {}
+    for x, mean in mean_curve(curves).items():
+        if math.isfinite(mean):
+            half_width = mean_interval([points[x] for points in curves])[1]
+            intervals[x] = max(limits[0], mean - half_width), min(limits[1], mean + half_width)
+    return intervals
 
 
 def alibi_marks(slopes: Tensor) -> dict[str, float]:

@@ -28,6 +28,7 @@ class Retrieval(Question):
     """
 
     unit = "share of answers"
+    limits = (0.0, 1.0)
     lowest_is_best = False
     while_training = True
 

@@ -180,3 +180,12 @@ def test_the_hover_text_of_a_share_has_the_interval_over_the_examples_of_all_see
     assert curves["a"].notes[31].startswith("95% interval 98.1% to 100.0%")
     assert curves["b"].notes == {}, "not defined"
     assert find_question("longer windows").panel(rows, 32).curves["a"].notes == {}
+
+
+def test_a_panel_has_intervals_over_three_seeds_that_end_at_the_limits_of_a_share() -> None:
+    rows = {**dict.fromkeys(lab.COLUMNS, ""), "label": "alibi", "length": 64, "x": 63, "count": 512}
+    needles = lab.results_table({**rows, "seed": seed, "value": value} for seed, value in enumerate((1.0, 1.0, 0.7)))
+    curves = find_question("needle").panel(needles, 64).curves["alibi"]
+    assert curves.intervals == {63: (pytest.approx(0.9 - 4.302653 * 0.1, abs=1e-4), 1.0)}
+    two = find_question("needle").panel(needles[needles["seed"] < 2], 64).curves["alibi"]
+    assert two.intervals == {}
