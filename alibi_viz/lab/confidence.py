@@ -10,6 +10,7 @@ eight (`tests/lab/test_confidence.py` measures it).
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from statistics import mean, stdev
 
 import numpy as np
@@ -32,6 +33,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean(values), t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
+@cache
 def t_quantile(freedom: int) -> float:
     """Half the width of the central 95% of Student's t distribution; NaN below one degree of freedom.
 

@@ -1,5 +1,6 @@
 """Train the published comparison again, or parts of it."""
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -35,7 +36,7 @@ def reproduce(
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
         large: train larger models, with these settings of `Run`: "path", a text file, and "device".
-        publish: a folder in which the records of each part are written to a file, one line each.
+        publish: a folder in which the records of each part are written to a compressed file, one line each.
 
     Raises ValueError, before any training, for an unknown part, and for larger models without a search or a text.
     """
@@ -51,8 +52,8 @@ def reproduce(
             runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
             records = _train(runs if large is None else [enlarged(run, **large) for run in runs], executor, out)
             if publish is not None:
-                lines = [f"{json.dumps(record)}\n" for record in records]
-                (Path(publish) / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+                lines = "".join(f"{json.dumps(record)}\n" for record in records)
+                (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
             if name == SEARCH:
                 rates = best_rates(records)
             else:

@@ -1,5 +1,6 @@
 """One tidy table of results: a row per measured value, whatever run or app it comes from."""
 
+import gzip
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -55,6 +56,7 @@ def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
 def read_records(path: str | Path) -> list[Record]:
     """The finished runs in a results folder (one JSON file per run), or in a file with one JSON record per line.
 
+    The file may be compressed with gzip.
     Records written by version 0.1 are converted.
     Raises FileNotFoundError, and ValueError that names the file or line that is not a record.
     """
@@ -62,7 +64,8 @@ def read_records(path: str | Path) -> list[Record]:
     if path.is_dir():
         sources = [(file.name, file.read_text(encoding="utf-8")) for file in sorted(path.glob("*.json"))]
     else:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        data = path.read_bytes()
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
         sources = [(f"line {number}", line) for number, line in enumerate(lines, start=1)]
     return [_record(text, f"{name} of {str(path)!r}") for name, text in sources]
 

@@ -10,6 +10,7 @@ from alibi_viz import lab
 from alibi_viz.lab.comparison import PARTS, Part, enlarged, templates
 from alibi_viz.lab.learning_rates import SEED, TASK_RATES, TEXT_RATES, best_rates, rate_table, search_runs
 from alibi_viz.lab.reproduce import reproduce
+from alibi_viz.lab.results import read_records
 
 module = importlib.import_module("alibi_viz.lab.reproduce")
 TINY = Part(
@@ -99,8 +100,7 @@ def test_a_part_is_trained_published_and_resumed(tmp_path, monkeypatch):
         ("none", 1),
     ]
     assert [each["run"]["learning_rate"] for each in records[:2]] == [8e-3, 4e-3]
-    lines = (tmp_path / "tiny.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == records
+    assert read_records(tmp_path / "tiny.jsonl.gz") == records
     monkeypatch.setattr(importlib.import_module("alibi_viz.lab.sweep"), "measure", None)  # nothing is left to train
     assert list(reproduce(["tiny"], out=tmp_path / "out")) == [records]
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
+from alibi_viz.lab.comparison import Part
 
 
 @pytest.mark.parametrize("name", lab.PUBLISHED_MODELS)
@@ -25,15 +26,16 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 def test_training_them_again_uses_the_settings_of_the_runs(tmp_path, monkeypatch) -> None:
     """Not for 600 steps here: five are enough to see that the settings reach the training."""
-    short = [lab.Run("rotary", length=64, steps=5, longest=2)]
-    monkeypatch.setattr("alibi_viz.lab.published.default_comparison", lambda seeds: short)
+    short = Part("main", "", (lab.Run("rotary", length=64, steps=5, longest=2),))
+    monkeypatch.setattr("alibi_viz.lab.published.PARTS", {"main": short})
+    monkeypatch.setattr("alibi_viz.lab.published.published_rates", lambda: {("text", "rotary"): 4e-3})
     from alibi_viz.lab.__main__ import main  # noqa: PLC0415 - after the patch, as a user would call it
 
     threads = torch.get_num_threads()
     assert main(["models", "--out", str(tmp_path)]) == 0
     torch.set_num_threads(threads)
     saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
-    list(lab.train(again, lab.load_text(), length=64, steps=5, device="cpu"))
+    list(lab.train(again, lab.load_text(), length=64, steps=5, learning_rate=4e-3, device="cpu"))
     assert saved.settings["steps"] == 5
     assert saved.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
     assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)

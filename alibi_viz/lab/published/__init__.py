@@ -48,9 +48,9 @@ def published_records(parts: Iterable[str] | None = None) -> list[Record]:
     """The finished runs of some parts of the published comparison, by default of all, or of `SEARCH`."""
     if parts is None:
         # Until every part is trained, the published results are the three seeds of version 0.1.
-        complete = all((PUBLISHED / f"{part}.jsonl").exists() for part in PARTS)
+        complete = all((PUBLISHED / f"{part}.jsonl.gz").exists() for part in PARTS)
         parts = PARTS if complete else ["comparison"]
-    return [record for part in parts for record in read_records(PUBLISHED / f"{part}.jsonl")]
+    return [record for part in parts for record in read_records(PUBLISHED / f"{part}.jsonl.gz")]
 
 
 @cache
