@@ -52,7 +52,7 @@ CLAIMS = (
     ),
     Claim(
         "induction: in examples of 16L, the accuracy of kerple-log is at least 0.1 higher than that of alibi",
-        cite("kerple"),
+        OURS,
         lambda s: s.accuracy("induction", "kerple-log", 16) - s.accuracy("induction", "alibi", 16),
         0.1,
         **NEW,
