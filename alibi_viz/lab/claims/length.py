@@ -100,7 +100,7 @@ CLAIMS = (
         ("rotary", 2, "pi"),
         ("rotary", 2),
         at_least=0.02,
-        contrary=f"even before fine-tuning, LLaMA is far better with PI than without, at 4 times its length ({cite('pi')})",
+        contrary=f"at 4 times its length, LLaMA is far better with PI than without ({cite('pi')})",
         **EARLY,
     ),
     worse("without fine-tuning, NTK helps", "bloc97 2023", ("rotary", 2), ("rotary", 2, "ntk"), at_least=0.02, **EARLY),
