@@ -44,6 +44,22 @@ def test_the_whole_interval_over_the_seeds_decides(values, verdict):
     assert judged.values == tuple(value for value in values if not math.isnan(value))
 
 
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((0.3, 0.31, 0.32), "reproduced"),
+        ((0.5, 0.5, 0.5), "reproduced"),
+        ((0.6, 0.61, 0.62), "contradicted"),
+        ((0.4, 0.5, 0.51), "undecided"),
+    ],
+)
+def test_an_upper_limit_decides_the_other_way(values, verdict):
+    claim = Claim("it is small", "a test", CLAIM.statistic, at_most=0.5)
+    (judged,) = lab.judge(results_with(*values), [claim])
+    assert judged.verdict == verdict
+    assert "needs at most +0.50" in judged.numbers
+
+
 def test_a_claim_without_a_statistic_is_not_testable():
     quoted = Claim("at scale", "a paper")
     (judged,) = lab.judge(results_with(1.0, 1.0, 1.0), [quoted])
@@ -55,7 +71,7 @@ def test_a_verdict_prints_its_numbers_their_count_and_when_the_claim_was_made():
     claim = Claim("it finds", "a test", CLAIM.statistic, 0.5, "2026-11-22", UNSEEN, "another test")
     (judged,) = lab.judge(results_with(0.6, 0.61, 0.62), [claim])
     assert str(judged) == (
-        "reproduced: it finds [+0.610, 95%: +0.585 to +0.635, 3 seeds, needs +0.50] "
+        "reproduced: it finds [+0.610, 95%: +0.585 to +0.635, 3 seeds, needs at least +0.50] "
         "(a test; written 2026-11-22, before any run; against it: another test)"
     )
 

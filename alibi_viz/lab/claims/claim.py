@@ -1,12 +1,12 @@
 """Test a claim against results. Verdicts are computed from the results, never typed in.
 
-A claim says that a number, computed from the runs of one seed, reaches a threshold. The runs of one seed started from
-the same weights and, at equal training length and batch size, read the same batches. The verdict depends on the 95%
-interval of that number's mean over the seeds:
+A claim says that a number, computed from the runs of one seed, is at least or at most a threshold. The runs of one
+seed started from the same weights and, at equal training length and batch size, read the same batches. The verdict
+depends on the 95% interval of that number's mean over the seeds:
 
-    reproduced         the whole interval reaches the threshold
-    contradicted       the whole interval is below it
-    undecided          the interval contains the threshold
+    reproduced         the claim holds in the whole interval
+    contradicted       it holds nowhere in the interval
+    undecided          it holds in a part of the interval
     not testable here  the results lack runs for it, or it is about models much larger than ours
 """
 
@@ -84,9 +84,9 @@ class Claim:
     Attributes:
         text: the claim, with its threshold.
         source: who makes it.
-        statistic: computes from a `Seed` the number that must reach `at_least`; None for a claim that needs a larger
-            scale than ours.
-        at_least: the threshold, in bits per byte or in share of answers.
+        statistic: computes a number from a `Seed`; None for a claim that needs a larger scale than ours.
+        at_least: the smallest number for which the claim holds, in bits per byte or in share of answers.
+        at_most: the largest such number; with it, `at_least` is not used.
         written: the date at which the claim and its threshold were written down, such as "2026-11-22".
         seen: what was known of the result by then: `UNSEEN`, `PILOT` or `VERSION_1`, or your own words.
         contrary: published evidence against the claim, with its source.
@@ -99,6 +99,12 @@ class Claim:
     written: str = ""
     seen: str = ""
     contrary: str = ""
+    at_most: float | None = None
+
+    @property
+    def needs(self) -> str:
+        """The threshold in words, such as "at least +0.50"."""
+        return f"at least {self.at_least:+.2f}" if self.at_most is None else f"at most {self.at_most:+.2f}"
 
 
 @dataclass(frozen=True)
@@ -120,16 +126,16 @@ class Verdict:
         if len(self.values) < SEEDS:
             return NOT_TESTABLE
         low, high = (round(end, 4) for end in self.interval)  # results have five digits
-        if low >= self.claim.at_least:
-            return REPRODUCED
-        return CONTRADICTED if high < self.claim.at_least else UNDECIDED
+        claim = self.claim
+        holds = [end >= claim.at_least if claim.at_most is None else end <= claim.at_most for end in (low, high)]
+        return REPRODUCED if all(holds) else UNDECIDED if any(holds) else CONTRADICTED
 
     @property
     def numbers(self) -> str:
         """The mean, its interval, the number of seeds and the threshold, in words; empty without a result."""
         if self.claim.statistic is None:
             return ""
-        needed = f"{len(self.values)} seeds, needs {self.claim.at_least:+.2f}"
+        needed = f"{len(self.values)} seeds, needs {self.claim.needs}"
         if len(self.values) < SEEDS:
             return needed
         low, high = self.interval

@@ -26,9 +26,10 @@ def worse(
 
     `history` are the fields of `Claim` about when and how it was made.
     """
-    bound, bits, sign = ("at most", at_most, -1) if at_least is None else ("at least", at_least, 1)
+    bound, bits = ("at most", at_most) if at_least is None else ("at least", at_least)
     text = f"{claim}: {_name(*first)} is {bound} {bits:g} bits worse than {_name(*second)}"
-    return Claim(text, source, lambda seed: sign * (seed.bits(*first) - seed.bits(*second)), sign * bits, **history)
+    limits: dict[str, Any] = {"at_most": at_most} if at_least is None else {"at_least": at_least}
+    return Claim(text, source, lambda seed: seed.bits(*first) - seed.bits(*second), **limits, **history)
 
 
 def holds(label: str, source: str, times: int = 16, **history: Any) -> Claim:
