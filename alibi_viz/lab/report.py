@@ -143,8 +143,8 @@ def _rates(search: Sequence[Record]) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
     parts = [
-        "## Claims\n\nA claim is *reproduced* if the whole interval of its number reaches the threshold, "
-        "*contradicted* if the whole interval is below it, and *undecided* otherwise. It needs at least "
+        "## Claims\n\nA claim is *reproduced* if it holds in the whole interval of its number, *contradicted* if it "
+        "holds nowhere in the interval, and *undecided* otherwise. A verdict needs at least "
         f"{SEEDS} seeds. *Post hoc* means that the claim was worded after results that showed it."
     ]
     for kind in (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE):
