@@ -50,8 +50,16 @@ def caption(
                 _still_improving(report),
                 _compare_guesses(report, guesses),
             ]
-        sentences.append(_describe_evidence(report))
+        sentences += [_describe_samples(question, results), _describe_evidence(report)]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _describe_samples(question: lab.Question, results: pd.DataFrame) -> str:
+    """How many bytes a point is the mean of; with other bytes, the same model has another loss."""
+    if question.unit != "bits per byte" or results.empty:
+        return ""
+    low, high = results["count"].min(), results["count"].max()
+    return f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes."
 
 
 def _explain_marks(marks: Mapping[str, float]) -> str:
@@ -102,9 +110,7 @@ def _status(report: RaceReport) -> str:
             seed = f" of seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
             return f"Training on {settings.source_name}: step {done:,} of {settings.steps:,}{seed}, {tested}."
         case "finished":
-            count = f"{report.count(settings.lengths[0]):,}"
-            tested = f"{count} examples" if settings.task in lab.TASKS else f"the same {count} bytes at each length"
-            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}, tested on {tested}."
+            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}."
     ended = "Stopped" if report.state == "stopped" else "Ended by an error"
     if report.complete:
         where = f"step {done:,} of seed {len(report.boards)} of {settings.seeds}"

@@ -202,12 +202,12 @@ class RaceReport:
     def _answers(self, question: Question, index: int, method: str) -> list[Answer]:
         board = self.boards[index]
         if question is self.settings.main:
-            return [Answer(x, value, self.count(x)) for x, value in board.scores(method).items()]
+            return [Answer(x, value, self._count(x)) for x, value in board.scores(method).items()]
         if question.while_training:
             return [
                 answer
                 for step, scores in board.checkpoints[method].items()
-                for answer in question.at_checkpoint(step, scores, self.settings.length, self.count(max(scores)))
+                for answer in question.at_checkpoint(step, scores, self.settings.length, self._count(max(scores)))
             ]
         return self.measured.get((question.name, index, method), [])
 
@@ -224,7 +224,7 @@ class RaceReport:
         values = {"x": answer.x, "value": answer.value, "count": answer.samples}
         return {**run, "question": question, "unit": unit, **values}
 
-    def count(self, x: int) -> int:
+    def _count(self, x: int) -> int:
         """How many targets a value at a checkpoint is the mean of."""
         if isinstance(self.source, Task):
             return task_samples(self.source, x)

@@ -91,6 +91,7 @@ def test_the_caption_is_computed_from_the_results() -> None:
     more = f"{abs(none[32] - alibi[32]):.2f} {'more' if none[32] >= alibi[32] else 'less'}"
     assert f"alibi needs {alibi[32]:.2f} bits per byte, none {more}" in app.caption
     assert "Not defined beyond 8: learned." in app.caption
+    assert f"Each point is the mean over {CHECKPOINT_TARGETS:,} predicted bytes." in app.caption
     assert "a key 256 tokens back (1/m) gets 37% of the weight of the current one" in app.caption
     assert "a key 1,024 back (4/m) gets 2%" in app.caption
     assert [math.isnan(loss) for loss in app.means["learned"].values()] == [False, True, True, True, True]
