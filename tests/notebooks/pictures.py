@@ -77,9 +77,11 @@ def train(notebook: NotebookPage) -> bytes:
     """Press Train, capture the app when a progress bar has passed its middle, and wait until all are full."""
     app = notebook.app(-1)
     app.locator(".s-train").click()
+    app.locator(".s-stop:enabled").wait_for(timeout=300_000)  # the kernel has begun
     notebook.page.wait_for_function(
-        """() => [...document.querySelectorAll('.alibi-app .progress-bar')]
+        """app => [...app.querySelectorAll('.progress-bar')]
             .some(bar => bar.offsetWidth > 0.5 * bar.parentElement.offsetWidth)""",
+        arg=app.element_handle(),
         timeout=300_000,
     )
     live = png(app)
