@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
@@ -39,7 +39,7 @@ class Run:
         position: a position method: a name, or your own function or class, which is then known by its name.
         task: "text"; "passages" or "text with passages", as in `passages_text`; or one of `TASKS`.
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
-        longest: tests go to this many times the training length, or the largest power of two below.
+        longest: tests go to this many times the training length, or the largest power of two below; 0 for no tests.
         threads: of torch. One thread each is best when several runs share a machine.
         path: a text file of your own, instead of the built-in text.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
@@ -70,8 +70,9 @@ class Run:
     def __post_init__(self) -> None:
         if self.task not in SOURCES:
             raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
-        for name in ("length", "steps", "batch_size", "longest", "threads"):
+        for name in ("length", "steps", "batch_size", "threads"):
             check_positive_integers(**{name: getattr(self, name)})
+        check_integer("longest", self.longest, 0)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
         name = method_name(self.position)
@@ -129,9 +130,14 @@ def measure(run: Run) -> Record:
         try:
             for step in training_steps(model, source, run):
                 steps.append(step)
-                if has_checkpoints and isinstance(source, Text) and step.index in _checkpoints(run.steps):
+                if (
+                    has_checkpoints
+                    and run.longest
+                    and isinstance(source, Text)
+                    and step.index in _checkpoints(run.steps)
+                ):
                     answers += _checkpoint_answers(model, source, run, step.index)
-            answers += final_answers(model, source, run)
+            answers += final_answers(model, source, run) if run.longest else []
         except TrainingDiverged as error:
             record["error"], answers = str(error), []
     unit = "bits per byte" if isinstance(source, Text) else "bits per answer"

@@ -22,7 +22,7 @@ LAST = 0.1  # of the steps, over which the training loss is averaged
 
 
 def search_runs() -> list[Run]:
-    """The runs of the search. They are tested at the training length only.
+    """The runs of the search. They are trained only, not tested.
 
     Runs that train for longer, on longer windows, or with another number of heads take the learning rate of their
     position method, with one exception: runs on windows of 16L, the furthest from the others, have their own search.
@@ -32,7 +32,7 @@ def search_runs() -> list[Run]:
     [0.004, 0.008, 0.016, 0.032]
     """
     return [
-        replace(run, seed=SEED, learning_rate=rate, longest=1)
+        replace(run, seed=SEED, learning_rate=rate, longest=0)
         for run in templates()
         if _is_searched(run)
         for rate in (TEXT_RATES if run.task == "text" else TASK_RATES)

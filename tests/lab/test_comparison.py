@@ -9,6 +9,7 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.lab.comparison import PARTS, Part, enlarged, templates
 from alibi_viz.lab.learning_rates import SEED, TASK_RATES, TEXT_RATES, best_rates, rate_table, search_runs
+from alibi_viz.lab.published import SEARCH, published_rates, published_records
 from alibi_viz.lab.reproduce import reproduce
 from alibi_viz.lab.results import read_records
 
@@ -129,3 +130,17 @@ def test_a_larger_run_keeps_the_proportions():
     run = enlarged(lab.Run("alibi", length=128, steps=150, batch_size=16, learning_rate=4e-3, model={"num_heads": 8}))
     assert (run.length, run.steps, run.batch_size, run.learning_rate) == (512, 750, 32, 5e-4)
     assert run.model == {"num_layers": 6, "d_model": 384, "num_heads": 8}
+
+
+def test_the_published_search_is_that_of_this_version_and_gives_every_run_a_learning_rate():
+    records = published_records([SEARCH])
+    assert sorted(json.dumps(each["run"], sort_keys=True) for each in records) == sorted(map(key, search_runs()))
+    rates = published_rates()
+    assert all(run.learning_rate in {*TEXT_RATES, *TASK_RATES} for part in PARTS.values() for run in part.runs(rates))
+
+
+def test_the_published_records_of_the_main_table_are_its_runs():
+    records = published_records(["main"])
+    expected = map(key, PARTS["main"].runs(published_rates()))
+    assert sorted(json.dumps(each["run"], sort_keys=True) for each in records) == sorted(expected)
+    assert not [each["run"]["label"] for each in records if each["error"]]

@@ -44,3 +44,10 @@ def test_gaps_are_measured_after_each_quarter_of_the_training():
 def test_equal_settings_give_equal_numbers():
     one, other = (lab.measure(lab.Run("kerple-log", length=16, steps=3, longest=2)) for _ in range(2))
     assert one["answers"] == other["answers"]
+
+
+def test_a_run_without_tests_has_only_its_training_loss() -> None:
+    record = lab.measure(lab.Run("alibi", length=16, steps=4, longest=0))
+    tested = lab.measure(lab.Run("alibi", length=16, steps=4, longest=1))
+    assert {answer[1] for answer in record["answers"]} == {"training loss"}
+    assert record["answers"] == [answer for answer in tested["answers"] if answer[1] == "training loss"]
