@@ -147,7 +147,7 @@ ALL_PARTS = (
         ),
     ),
     Part("needle", "How far back a model finds a value in noise.", tuple(map(needle, (*RETRIEVING, "decay", "bam")))),
-    Part("copy", "How long a sequence a model can repeat.", tuple(map(copy, RETRIEVING))),
+    Part("copy", "How well a model repeats a sequence, by its length.", tuple(map(copy, RETRIEVING))),
     Part(
         "recall",
         "The positive control: far context pays in these texts, so a method that can use it gains from it.",

@@ -1,6 +1,6 @@
-"""95% confidence intervals of a mean over seeds.
+"""95% confidence intervals: of a mean over seeds, and of a share of correct answers.
 
-They are intervals of Student's t distribution. They are about seeds: if a comparison were repeated with other seeds, on
+Those of a mean over seeds are intervals of Student's t distribution: if a comparison were repeated with other seeds, on
 the same text, the mean over many seeds would lie in such an interval 95 times out of 100.
 
 A percentile bootstrap over seeds needs no assumption on how seeds are distributed, but with so few of them it promises
@@ -11,14 +11,15 @@ eight (`tests/lab/test_confidence.py` measures it).
 import math
 from collections.abc import Sequence
 from functools import cache
-from statistics import mean, stdev
+from statistics import NormalDist, mean, stdev
 
 import numpy as np
 
-__all__ = ["LEVEL", "SEEDS", "mean_interval", "t_quantile"]
+__all__ = ["LEVEL", "SEEDS", "mean_interval", "share_interval", "share_with_interval", "t_quantile"]
 
 LEVEL = 0.95
 SEEDS = 3  # nothing is decided with fewer
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)  # standard deviations around the mean that hold 95% of a normal distribution
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -48,3 +49,37 @@ def t_quantile(freedom: int) -> float:
     density = np.cos(angle) ** (freedom - 1)
     area = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return math.sqrt(freedom) * math.tan(np.interp(LEVEL * area[-1], area, angle))
+
+
+def share_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95% interval of a share that was measured on `count` independent answers (Wilson 1927).
+
+    It is about the answers, not about seeds: it says how far the measured share may be from that of the same model on
+    endlessly many answers. Unlike the usual share ± 1.96 standard errors, it is sensible at 0% and 100% too.
+
+    Raises ValueError for a share outside of 0 to 1 and a count below 1.
+
+    >>> from alibi_viz.lab.confidence import share_interval
+    >>> for share, count in ((1.0, 32), (1.0, 512), (0.25, 512)):
+    ...     print([round(end, 3) for end in share_interval(share, count)])
+    [0.893, 1.0]
+    [0.993, 1.0]
+    [0.214, 0.289]
+    """
+    if not 0 <= share <= 1 or count < 1:
+        raise ValueError(f"share must be between 0 and 1, of at least 1 answer, got {share!r} of {count!r}")
+    weight = Z**2 / count
+    center = (share + weight / 2) / (1 + weight)
+    half_width = Z * math.sqrt(share * (1 - share) / count + weight / (4 * count)) / (1 + weight)
+    return max(0.0, center - half_width), min(1.0, center + half_width)
+
+
+def share_with_interval(share: float, count: int) -> str:
+    """A share in percent, with its interval.
+
+    >>> from alibi_viz.lab.confidence import share_with_interval
+    >>> share_with_interval(0.25, 512)
+    '25.0% (21.4% to 28.9%)'
+    """
+    low, high = share_interval(share, count)
+    return f"{share:.1%} ({low:.1%} to {high:.1%})"

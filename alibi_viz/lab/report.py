@@ -90,7 +90,7 @@ def _answers(question: Question, results: pd.DataFrame) -> str:
     changed = rows["evaluated"] != AS_TRAINED
     curves = rows["label"].where(~changed, rows["label"] + ", " + rows["evaluated"])
     summary = over_seeds(rows.assign(curve=curves))
-    cell = _cell if question.limits[0] == -math.inf else partial(_range, question.limits)
+    cell = _cell if question.limits[0] == -math.inf else partial(_range, question)
     cells = summary.apply(cell, axis=1).unstack("x", sort=False)
     cells = cells[sorted(cells.columns)].fillna("")
     cells["seeds"] = summary["seeds"].groupby(level="curve", sort=False).max().astype(int)
@@ -99,8 +99,8 @@ def _answers(question: Question, results: pd.DataFrame) -> str:
     counted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     title = _capitalized(question.name)
     return (
-        f"## {title}\n\n{question.summary} Columns: {question.x_title or 'x'}. Values: {question.unit}, each a mean "
-        f"over {counted} samples per seed.\n\n{_table(cells, 'trained model')}"
+        f"## {title}\n\n{question.summary} Columns: {question.x_title}. Values: {question.unit}"
+        f"{f', each a mean over {counted} samples per seed' if high > 1 else ''}.\n\n{_table(cells, 'trained model')}"
     )
 
 
@@ -193,11 +193,11 @@ def _cell(row: pd.Series) -> str:
     return f"{row['mean']:.3f}" + (f" ± {row['half_width']:.3f}" if math.isfinite(row["half_width"]) else "")
 
 
-def _range(limits: tuple[float, float], row: pd.Series) -> str:
+def _range(question: Question, row: pd.Series) -> str:
     """As `_cell`, with both ends of the interval, for a value that has limits."""
     if row["seeds"] == 0 or not math.isfinite(row["half_width"]):
         return _cell(row)
-    low, high = max(limits[0], row["mean"] - row["half_width"]), min(limits[1], row["mean"] + row["half_width"])
+    low, high = question.interval(row["mean"], row["half_width"])
     return f"{row['mean']:.3f} ({low:.2f} to {high:.2f})"
 
 

@@ -141,29 +141,28 @@ class Question:
                 all_seeds if len(all_seeds) > 1 else [],
                 list(published_curves.get(label, {}).values()),
                 (guesses or {}).get(label, {}),
-                _intervals(seeds, self.limits),
+                self._intervals(seeds),
                 notes=self.notes(results[results["label"] == label]),
             )
         xs = {*pd.concat(tables)["x"].tolist(), *([last] if last else [])}
         return self.layout(curves, length, sorted(xs), marks or {})
+
+    def interval(self, mean: float, half_width: float) -> tuple[float, float]:
+        """The ends of the interval of a mean, within the limits of the values."""
+        return max(self.limits[0], mean - half_width), min(self.limits[1], mean + half_width)
+
+    def _intervals(self, curves: Sequence[Points]) -> dict[int, tuple[float, float]]:
+        """The interval of the mean over seeds, where enough of them have a finite value."""
+        if len(curves) < SEEDS:
+            return {}
+        means = {x: mean for x, mean in mean_curve(curves).items() if math.isfinite(mean)}
+        return {x: self.interval(*mean_interval([points[x] for points in curves])) for x in means}
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
     """The mean of curves, at the positions that all of them have; empty for no curves."""
     shared = [x for x in curves[0] if all(x in points for points in curves)] if curves else []
     return {x: sum(points[x] for points in curves) / len(curves) for x in shared}
-
-
-def _intervals(curves: Sequence[Points], limits: tuple[float, float]) -> dict[int, tuple[float, float]]:
-    """The interval of the mean over seeds, within the limits, where enough of them have a finite value."""
-    if len(curves) < SEEDS:
-        return {}
-    intervals = {}
-    for x, mean in mean_curve(curves).items():
-        if math.isfinite(mean):
-            half_width = mean_interval([points[x] for points in curves])[1]
-            intervals[x] = max(limits[0], mean - half_width), min(limits[1], mean + half_width)
-    return intervals
 
 
 def alibi_marks(slopes: Tensor) -> dict[str, float]:

@@ -5,11 +5,11 @@ from itertools import takewhile
 
 import pandas as pd
 
+from alibi_viz.lab.confidence import share_interval, share_with_interval
 from alibi_viz.lab.questions.outcomes import FOUND, best_at, join, quoted
 from alibi_viz.lab.questions.question import Answer, Question, with_multiple
 from alibi_viz.lab.race import evaluation_distances
 from alibi_viz.lab.results import seed_curves
-from alibi_viz.lab.shares import share_interval, share_with_interval
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel

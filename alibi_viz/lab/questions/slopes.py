@@ -21,6 +21,7 @@ class Slopes(Question):
 
     name = "slopes"
     summary = "The slopes that were learned, by head."
+    x_title = "head"
     unit = "nats per token"
     in_race = False
 
@@ -37,7 +38,7 @@ class Slopes(Question):
         heads = range(1, max([4, *xs]) + 1)
         return Panel(
             title="Learned slopes, by head",
-            x_title="head",
+            x_title=self.x_title,
             y_title="slope, nats per token",
             hover="%{fullData.name}, head %{x}<br>slope %{y:.4f}<extra></extra>",
             ticks={head: f"{head}" for head in heads},

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
+from alibi_viz.lab.confidence import share_interval
 from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.questions.by_position import _edges
 from alibi_viz.lab.results import COLUMNS
-from alibi_viz.lab.shares import share_interval
 
 TEXT = lab.load_text()
 
