@@ -8,6 +8,7 @@ from ipywidgets import Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
+from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
@@ -109,7 +110,8 @@ class ComparisonExplorer(App):
             return ["No method is chosen: select at least one."]
         origins = join(list(results["origin"].unique()))
         seeds = results["seed"].nunique()
-        lines = f"{seeds} seeds (thin) and their mean (thick)" if seeds > 1 else "a single seed"
+        bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
+        lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
         change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.evaluated, self.evaluated)}"
         notes = [f"{question.summary} Results: {origins}{change}; {lines}."] if len(results) else []
         if missing := [name for name in self.methods if name not in set(results["label"])]:

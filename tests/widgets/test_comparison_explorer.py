@@ -177,7 +177,7 @@ def test_the_caption_is_computed_from_every_seed(app: ComparisonExplorer) -> Non
     leads = [{name: curves[name][seed][1024] for name in DEFAULT} for seed in range(3)]
     leaders = [name for name in DEFAULT if all(bits[name] <= min(bits.values()) + TIE for bits in leads)]
     assert all(name in best for name in leaders)
-    assert "3 seeds (thin) and their mean (thick)" in app.caption
+    assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in app.caption
 
 
 @pytest.mark.parametrize("question", ["longer windows", "same targets", "needle"])

@@ -8,6 +8,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.figures.panel import STYLES
+from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.questions import join
 from alibi_viz.lab.results import TRAINING_LOSS
 from alibi_viz.widgets.core.formatting import format_number
@@ -131,7 +132,9 @@ def _describe_evidence(report: RaceReport) -> str:
         return ""
     if len(report.complete) < 2:
         return "This is a single seed: train several to see how much results vary."
-    return f"Thin lines are the {len(report.complete)} seeds, thick lines their mean."
+    seeds = len(report.complete)
+    bars = f", bars its {LEVEL:.0%} interval" if seeds >= SEEDS else ""
+    return f"Thin lines are the {seeds} seeds, thick lines their mean{bars}."
 
 
 def _still_improving(report: RaceReport) -> str:
