@@ -82,7 +82,7 @@ def attention_stats(
         with evaluating(model) as device:
             batches = tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length))
             for batch in batches:
-                model(batch)
+                model(batch, last=queries)
     finally:
         for hook in hooks:
             hook.remove()

@@ -172,7 +172,7 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
         return torch.full((len(windows), last), math.nan)
     with evaluating(model) as device:
         losses = [
-            cross_entropy(model(batch[:, :-1])[:, -last:].transpose(1, 2), batch[:, -last:], reduction="none")
+            cross_entropy(model(batch[:, :-1], last=last).transpose(1, 2), batch[:, -last:], reduction="none")
             for batch in windows.long().to(device).split(max(1, MAX_BATCH_TOKENS // context))
         ]
     return torch.cat(losses).cpu() / math.log(2)
