@@ -1,7 +1,8 @@
 """Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and small transformers.
 
-`alibi_viz.lab` trains and compares models, `alibi_viz.figures` draws plotly figures and `alibi_viz.widgets` has the
-apps. These three are loaded on first use, so `import alibi_viz` takes hardly longer than importing torch.
+`alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models, `alibi_viz.figures`
+draws plotly figures, `alibi_viz.widgets` has the apps and `alibi_viz.lessons` checks exercises. These are loaded on
+first use, so `import alibi_viz` takes hardly longer than importing torch.
 
 To read the code, start with `slopes`, then `distance`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
 each imports only from those before it.
@@ -42,7 +43,7 @@ __all__ = [
     "reach",
 ]
 
-_LAZY = ("check", "figures", "lab", "widgets")
+_LAZY = ("check", "figures", "lab", "lessons", "widgets")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,208 @@
+"""The exercises: right answers pass, and every hint belongs to a mistake that a reader can make."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+import alibi_viz as av
+from alibi_viz import gallery, lessons
+from alibi_viz.lessons.exercises import window
+from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
+
+Function = Callable[..., Any]
+
+
+def causal_attention(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float | None = None, shift: int = 0
+) -> Tensor:
+    """Attention with an additive bias; the mask is shifted by so many keys."""
+    content = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    visible = torch.ones_like(content[0, 0]).tril(key.shape[2] - query.shape[2] + shift).bool()
+    return (content + bias).masked_fill(~visible, -math.inf).softmax(-1).nan_to_num() @ value
+
+
+def right_bias(query: Tensor, key: Tensor) -> Tensor:
+    return av.alibi_bias(av.alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+
+
+def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = True) -> Function:
+    """A fold of one channel, slope times position, with these factors of the content and of the channel."""
+
+    def fold(query: Tensor, key: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        position = torch.arange(float(key.shape[2])) if vary else torch.ones(key.shape[2])
+        for_query = extra * slopes[:, None, None].expand(*query.shape[:3], 1)
+        for_key = position[:, None].expand(*key.shape[:3], 1)
+        scale = query.shape[-1] ** -0.5 if content is None else content
+        return torch.cat((query * scale, for_query), -1), torch.cat((key, for_key), -1)
+
+    return fold
+
+
+def random_slopes(num_heads: int) -> Tensor:
+    return torch.rand(num_heads)
+
+
+def slow(*_: object) -> None:
+    time.sleep(60)
+
+
+official = av.alibi_slopes
+RIGHT = [
+    (lessons.check_slopes, official),
+    (lessons.check_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
+    (lessons.check_attention, lambda q, k, v: causal_attention(q, k, v, right_bias(q, k))),
+    (lessons.check_decoding_row, lambda heads, keys: -official(heads)[:, None] * torch.arange(keys - 1, -1, -1)),
+    (lessons.check_decoding_row, lambda heads, keys: official(heads)[:, None] * torch.arange(keys)),
+    (lessons.check_fold, fold_with()),
+    (lessons.check_window, window),
+]
+# {exercise: {mistake: a function that makes it}}
+WRONG: dict[str, dict[str, Function]] = {
+    "slopes": {
+        "first slope is 1": lambda heads: [2 ** (-8 * head / heads) for head in range(heads)],
+        "geometric slopes": lambda heads: [2 ** (-8 * head / heads) for head in range(1, heads + 1)],
+        "halving slopes": lambda heads: [2.0**-head for head in range(1, heads + 1)],
+        "sign reversed": lambda heads: -official(heads),
+        "bias multiplied": lambda heads: 3 * official(heads),
+        "heads in another order": lambda heads: official(heads).sort().values,
+        "heads without a bias": lambda heads: pad(official(2 ** int(math.log2(heads))), (0, heads))[:heads],
+        "other slopes": lambda heads: [1 / head for head in range(1, heads + 1)],
+        "imprecise slopes": lambda heads: official(heads).half().float(),
+        "wrong shape": lambda heads: official(heads)[1:],
+        "wrong type": lambda heads: "slopes",
+        "raises an error": lambda heads: official(heads)[heads],
+        "returns NaN": lambda heads: official(heads) * math.nan,
+        "not deterministic": random_slopes,
+    },
+    "bias": {
+        "sign reversed": lambda heads, queries, keys: -av.alibi_bias(official(heads), queries, keys),
+        "wrong corner of the cache": gallery.biases.x_transformers_2022,
+        "no bias while decoding": gallery.biases.keras_hub_falcon,
+        "colliding positions": gallery.biases.bloom_in_bfloat16,
+    },
+    "attention": {
+        "sign reversed": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k)),
+        "no bias": lambda q, k, v: causal_attention(q, k, v, torch.zeros(1)),
+        "bias before scaling": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k) * q.shape[-1] ** -0.5),
+        "content not scaled": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), scale=1.0),
+        "content too weak": lambda q, k, v: causal_attention(
+            q, k, v, right_bias(q, k), scale=(q.shape[1] * q.shape[-1]) ** -0.5
+        ),
+        "content multiplied": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), scale=0.3),
+        "future not masked": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k).abs(), shift=1000),
+        "rewarded future": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), shift=1000),
+        "causal mask in the wrong corner": lambda q, k, v: causal_attention(
+            q, k, v, right_bias(q, k), shift=q.shape[2] - k.shape[2]
+        ),
+        "query can't see itself": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), shift=-1),
+        "one key ahead": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k).abs(), shift=1),
+        "wrong corner of the cache": lambda q, k, v: causal_attention(
+            q, k, v, gallery.biases.x_transformers_2022(q.shape[1], q.shape[2], k.shape[2])
+        ),
+        "not a weighted average": lambda q, k, v: 2 * causal_attention(q, k, v, right_bias(q, k)),
+        "geometric slopes": lambda q, k, v: causal_attention(
+            q, k, v, av.alibi_bias(official(q.shape[1], "geometric"), q.shape[2], k.shape[2])
+        ),
+    },
+    "decoding row": {
+        "sign reversed": lambda heads, keys: -official(heads)[:, None] * torch.arange(keys),
+        "no bias": torch.zeros,
+        "wrong shape": lambda heads, keys: torch.zeros(keys),
+    },
+    "fold": {
+        "no bias": fold_with(vary=False),
+        "sign reversed": fold_with(extra=-1.0),
+        "content not scaled": fold_with(content=1.0),
+        "bias before scaling": fold_with(extra=64**-0.5),
+        "content multiplied": fold_with(content=0.3),
+        "bias multiplied": fold_with(extra=3.0),
+        "wrong type": lambda query, key, slopes: query,
+        "wrong shape": lambda query, key, slopes: (query[:, :1], key),
+    },
+}
+CHECKS = {
+    "slopes": lessons.check_slopes,
+    "bias": lessons.check_bias,
+    "attention": lessons.check_attention,
+    "decoding row": lessons.check_decoding_row,
+    "fold": lessons.check_fold,
+}
+
+
+@pytest.mark.parametrize(("check", "function"), RIGHT)
+def test_right_function_is_praised(check: Function, function: Function) -> None:
+    answer = check(function)
+    assert answer.ok, answer
+    assert "is right. Tested with" in str(answer)
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), [(name, mistake) for name in WRONG for mistake in WRONG[name]])
+def test_mistake_is_named_with_its_own_hint(exercise: str, mistake: str) -> None:
+    answer = CHECKS[exercise](WRONG[exercise][mistake])
+    assert not answer.ok
+    (hint,) = [hint for problem, hint in answer.mistakes if problem.startswith(f"{mistake}: ")]
+    assert hint == HINTS[exercise].get(mistake, HINTS["any"].get(mistake))
+
+
+@pytest.mark.parametrize("exercise", WRONG)
+def test_every_hint_of_an_exercise_belongs_to_a_mistake_tried_here(exercise: str) -> None:
+    assert set(HINTS[exercise]) <= set(WRONG[exercise])
+
+
+@pytest.mark.parametrize(("number", "hint", "rule"), [(n, *mistake) for n, mistake in enumerate(WINDOW_MISTAKES)])
+def test_wrong_window_gets_the_hint_of_its_mistake(number: int, hint: str, rule: Function) -> None:
+    assert lessons.check_window(rule).mistakes[0][1] == hint
+
+
+def test_window_that_is_the_fewest_steps_beyond_which_the_weights_add_up_to_the_share() -> None:
+    for slope in (0.5, 1 / 16, 1 / 256):
+        weights = torch.exp(-slope * torch.arange(20_000.0, dtype=torch.float64))
+        beyond = weights.flip(0).cumsum(0).flip(0) / weights.sum()  # the share of all keys at least so far back
+        for share in (0.01, 0.001):
+            steps = window(slope, share)
+            assert beyond[steps + 1] <= share < beyond[steps]
+
+
+def test_window_of_the_wrong_type_or_without_a_known_mistake_is_explained() -> None:
+    assert "returned 1.5, expected an integer" in str(lessons.check_window(lambda slope, share: 1.5))
+    assert "geometric series" in str(lessons.check_window(lambda slope, share: 7))
+
+
+@pytest.mark.parametrize("blank", [None, ...])
+@pytest.mark.parametrize("check", [*CHECKS.values(), lessons.check_window])
+def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> None:
+    def unwritten(*_: object) -> object:
+        return blank
+
+    answer = check(unwritten)
+    assert not answer.ok and not answer.mistakes
+    assert str(answer).startswith("unwritten isn't written yet.")
+
+
+def test_fold_with_blanks_in_its_tuple_is_not_written() -> None:
+    assert not lessons.check_fold(lambda query, key, slopes: (..., ...)).is_written
+
+
+def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alibi_viz.lessons.exercises.SECONDS", 0.2)
+    assert "does not finish" in str(lessons.check_slopes(lambda heads: slow() if heads == 128 else official(heads)))
+
+
+def test_html_shows_pictures_for_a_wrong_bias_and_none_for_a_right_one() -> None:
+    wrong = lessons.check_bias(WRONG["bias"]["sign reversed"])
+    assert "<img" in wrong._repr_html_() or "<svg" in wrong._repr_html_()
+    right = lessons.check_bias(RIGHT[1][1])
+    assert "<img" not in right._repr_html_() and "<svg" not in right._repr_html_()
+
+
+def test_written_returns_the_readers_function_or_the_other_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lessons.written(random_slopes, otherwise=official) is random_slopes
+    assert capsys.readouterr().out == ""
+    assert lessons.written(lambda heads: None, otherwise=official) is official
+    assert "isn't written yet, so alibi_slopes is used." in capsys.readouterr().out
