@@ -1,0 +1,41 @@
+"""The solutions of "Build it yourself" are right, and its hints don't contain them."""
+
+import math
+import re
+
+import pytest
+import torch
+
+import alibi_viz as av
+from alibi_viz import lessons
+from tests.notebooks.lessons import FOLDER, code_cells, read
+
+NOTEBOOK = read(FOLDER / "09_build_it_yourself.ipynb")
+PROSE = "\n".join(cell.source for cell in NOTEBOOK.cells if cell.cell_type == "markdown")
+SOLUTIONS = re.findall(r"<summary><b>Solution</b></summary>\n\n```python\n(.*?)```", PROSE, re.DOTALL)
+CHECKS = re.findall(r"lessons\.(check_\w+)\((my_\w+)\)", "\n".join(cell.source for cell in code_cells(NOTEBOOK)))
+
+
+def test_every_exercise_has_a_blank_a_check_and_a_solution() -> None:
+    solved = re.findall(r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE)
+    assert [function for _, function in CHECKS] == solved
+    assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("check_")}
+
+
+@pytest.mark.parametrize(
+    ("solution", "check"), list(zip(SOLUTIONS, CHECKS, strict=True)), ids=[name for name, _ in CHECKS]
+)
+def test_solution_is_right(solution: str, check: tuple[str, str]) -> None:
+    namespace = {"math": math, "torch": torch, "av": av}
+    exec(solution, namespace)
+    name, function = check
+    answer = getattr(lessons, name)(namespace[function])
+    assert answer.ok, answer
+
+
+def test_untouched_exercises_get_a_note() -> None:
+    outputs = [
+        output.data["text/plain"] for cell in code_cells(NOTEBOOK) if "check_" in cell.source for output in cell.outputs
+    ]
+    assert len(outputs) == len(CHECKS)
+    assert all("isn't written yet" in text for text in outputs)
