@@ -23,6 +23,7 @@ from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
 from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
 from alibi_viz.lab.results import COLUMNS, Record, read_results, results_table
+from alibi_viz.lab.summary import summary
 from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text
@@ -87,6 +88,7 @@ __all__ = [
     "read_results",
     "results_table",
     "save_run",
+    "summary",
     "sweep",
     "token_losses",
     "train",

@@ -1,8 +1,6 @@
 """Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
 
-import math
 from collections.abc import Sequence
-from functools import partial
 
 import mistune
 import pandas as pd
@@ -15,6 +13,7 @@ from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.learning_rates import rate_table
 from alibi_viz.lab.questions import QUESTIONS, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, Record, record_table
+from alibi_viz.lab.summary import summary, summary_cell
 from alibi_viz.lab.training import LARGE
 
 __all__ = ["as_html", "report"]
@@ -84,16 +83,9 @@ def _introduction(records: Sequence[Record]) -> str:
 def _answers(question: Question, results: pd.DataFrame) -> str:
     """A section with a table for one question: a row for each label and change to the model, a column for each x."""
     rows = results[results["question"] == question.name]
-    rows = rows[(rows["evaluated"] == AS_TRAINED) | (rows["x"] > rows["length"])]  # up to L, changed models are equal
     if rows.empty or question.name in LEFT_OUT:
         return ""
-    changed = rows["evaluated"] != AS_TRAINED
-    curves = rows["label"].where(~changed, rows["label"] + ", " + rows["evaluated"])
-    summary = over_seeds(rows.assign(curve=curves))
-    cell = _cell if question.limits[0] == -math.inf else partial(_range, question)
-    cells = summary.apply(cell, axis=1).unstack("x", sort=False)
-    cells = cells[sorted(cells.columns)].fillna("")
-    cells["seeds"] = summary["seeds"].groupby(level="curve", sort=False).max().astype(int)
+    cells = summary(results, question.name)
     counts = rows.groupby("x")["count"].agg(["min", "max"])
     low, high = int(counts["min"].min()), int(counts["max"].max())
     counted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
@@ -118,7 +110,7 @@ def _durations(results: pd.DataFrame) -> str:
     table = pd.concat(tables)
     if table.empty:
         return ""
-    cells = over_seeds(table).apply(_cell, axis=1).unstack("x", sort=False)
+    cells = over_seeds(table).apply(summary_cell, axis=1).unstack("x", sort=False)
     return (
         "## More training\n\nBits per byte by how much text a model was trained on (rows) and by the length of the "
         f"test windows (columns). Each row has its own runs, whose learning rate has fallen to its end.\n\n"
@@ -184,21 +176,6 @@ def _parameters(layers: int, width: int) -> int:
 
 def _capitalized(words: str) -> str:
     return words[0].upper() + words[1:]
-
-
-def _cell(row: pd.Series) -> str:
-    """The mean with half of its interval; "not defined" where no seed has a value."""
-    if row["seeds"] == 0:
-        return "not defined"
-    return f"{row['mean']:.3f}" + (f" ± {row['half_width']:.3f}" if math.isfinite(row["half_width"]) else "")
-
-
-def _range(question: Question, row: pd.Series) -> str:
-    """As `_cell`, with both ends of the interval, for a value that has limits."""
-    if row["seeds"] == 0 or not math.isfinite(row["half_width"]):
-        return _cell(row)
-    low, high = question.interval(row["mean"], row["half_width"])
-    return f"{row['mean']:.3f} ({low:.2f} to {high:.2f})"
 
 
 def _table(cells: pd.DataFrame, corner: str) -> str:

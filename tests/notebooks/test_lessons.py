@@ -20,9 +20,9 @@ REQUIRED = {
     "01_slopes",
     "02_biases",
     "03_attention",
-    "04_train_short_test_long",
-    "05_surgery",
-    "06_wins_and_losses",
+    "05_train_short_test_long",
+    "06_surgery",
+    "07_wins_and_losses",
 }
 MAX_LINES = 12  # of a cell
 MAX_BYTES = 600_000  # of a notebook

@@ -47,9 +47,7 @@ def _published() -> pd.DataFrame:
 def published_records(parts: Iterable[str] | None = None) -> list[Record]:
     """The finished runs of some parts of the published comparison, by default of all, or of `SEARCH`."""
     if parts is None:
-        # Until every part is trained, the published results are the three seeds of version 0.1.
-        complete = all((PUBLISHED / f"{part}.jsonl.gz").exists() for part in PARTS)
-        parts = PARTS if complete else ["comparison"]
+        parts = [p for p in PARTS if (PUBLISHED / f"{p}.jsonl.gz").exists()]
     return [record for part in parts for record in read_records(PUBLISHED / f"{part}.jsonl.gz")]
 
 
