@@ -78,10 +78,18 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             padding=True,
             key_heads=None if attention.has_all_key_heads else 1,
         )
-    is_off = any(finding.name == "no bias" for finding in report.findings)
-    state = "off: the layer adds no bias" if is_off else "on" + (", with the official slopes" if report.ok else "")
-    report.notes.append(f"ALiBi is {state} ({family}, {heads} heads of size {attention.head_dim}).{note}")
+    sizes = f"({family}, {heads} heads of size {attention.head_dim})"
+    report.notes.append(f"{_state(report)} {sizes}.{note}")
     return report
+
+
+def _state(report: Report) -> str:
+    names = {finding.name for finding in report.findings}
+    if "no bias" in names:
+        return "ALiBi is off: the layer adds no bias"
+    if names & {"raises an error", "does not finish"} and report.comparison is None:
+        return "It is unknown whether the layer applies ALiBi, because calls of it failed"
+    return "ALiBi is on" + (", with the official slopes" if report.ok else "")
 
 
 class _Projections(NamedTuple):

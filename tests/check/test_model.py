@@ -99,4 +99,7 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="config must have one of num_attention_heads"):
         check.model(layer)
     multi_query = build("falcon", multi_query=True, new_decoder_architecture=False)
-    assert "unknown layout" in str(check.model(multi_query))
+    report = str(check.model(multi_query))
+    assert "unknown layout" in report
+    assert "It is unknown whether the layer applies ALiBi" in report
+    assert "ALiBi is on" not in report

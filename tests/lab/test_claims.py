@@ -7,7 +7,7 @@ import re
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.claims import CLAIMS, PAPERS, PILOT, UNSEEN, VERSION_1, Claim, Seed, cite
+from alibi_viz.lab.claims import CLAIMS, PAPERS, PILOT, UNSEEN, VERSION_1, Claim, Seed, cite, evidence
 from alibi_viz.lab.confidence import mean_interval
 from alibi_viz.lab.results import COLUMNS
 
@@ -111,3 +111,19 @@ def test_every_paper_has_an_arxiv_number_and_is_cited():
 def test_only_claims_that_need_scale_have_no_statistic():
     quoted = [claim.text for claim in CLAIMS if claim.statistic is None]
     assert all(re.search(r"perplexity|1\.3B|11%|language model", text) for text in quoted), quoted
+
+
+def test_evidence_lists_each_claim_that_comes_from_a_paper_or_that_it_speaks_against():
+    made = Claim("it finds", cite("yarn"), CLAIM.statistic, at_least=0.5)
+    opposed = Claim("it finds more", "a test", CLAIM.statistic, at_least=0.9, contrary=f"it does not ({cite('yarn')})")
+    table = evidence(["pi", "yarn"], lab.judge(results_with(0.6, 0.61, 0.62), [made, opposed, CLAIM]))
+    assert table[["paper", "role", "claim", "verdict"]].values.tolist() == [
+        ["2309.00071", "source", "it finds", "reproduced"],
+        ["2309.00071", "against", "it finds more", "contradicted"],
+    ]
+    assert "3 seeds, needs at least +0.50" in table["numbers"][0]
+
+
+def test_evidence_of_an_unknown_paper_raises():
+    with pytest.raises(KeyError):
+        evidence(["unheard of"], [])

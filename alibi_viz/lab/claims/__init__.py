@@ -23,6 +23,7 @@ from alibi_viz.lab.claims.claim import (
     judge_each,
 )
 from alibi_viz.lab.claims.papers import PAPERS, Paper, cite
+from alibi_viz.lab.claims.reports import evidence
 
 __all__ = [
     "CLAIMS",
@@ -39,6 +40,7 @@ __all__ = [
     "Seed",
     "Verdict",
     "cite",
+    "evidence",
     "judge",
 ]
 
