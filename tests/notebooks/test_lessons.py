@@ -20,9 +20,12 @@ REQUIRED = {
     "01_slopes",
     "02_biases",
     "03_attention",
+    "04_why_it_extrapolates",
     "05_train_short_test_long",
     "06_surgery",
     "07_wins_and_losses",
+    "09_build_it_yourself",
+    "10_what_happened_next",
 }
 MAX_LINES = 12  # of a cell
 MAX_BYTES = 600_000  # of a notebook

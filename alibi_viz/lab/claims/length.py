@@ -134,7 +134,7 @@ CLAIMS = (
         Claim(
             f"after 16 times as many steps, {label} extrapolates less well: its loss rises at least 0.05 bits more "
             "from L to 16L",
-            cite("alibi interpolation", "section 1"),
+            cite("alibi interpolation", "section 1" if label == "alibi" else "section 1, on alibi; carried over here"),
             partial(_rises_more, label),
             0.05,
             **NEW,
