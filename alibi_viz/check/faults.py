@@ -155,7 +155,11 @@ _FAULTS = [
         "count queries and keys from the same token; only the difference of their positions matters",
     ),
     # the call itself
-    Fault("raises an error", "the call raises", "handle these sizes; pass `decoding=False` if there is no cache"),
+    Fault(
+        "raises an error",
+        "the call raises",
+        "correct the error; if only some sizes fail, handle them, or pass `decoding=False` if there is no cache",
+    ),
     Fault("does not finish", "the call takes too long", "check for a loop; pass a larger `seconds` if it is only slow"),
     Fault("returns NaN", "the result contains NaN", "check rows that are fully masked"),
     Fault("wrong type", "the result is not an array of numbers", "return the output only, as an array"),

@@ -14,6 +14,7 @@ _MODULES = {
     "LengthLab": "race.length_lab",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery.slope_surgery",
+    "SpotTheBug": "bugs.spot_the_bug",
     "WindowExplorer": "attention.windows",
 }
 

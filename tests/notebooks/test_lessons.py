@@ -17,6 +17,7 @@ from PIL import Image
 from tests.notebooks.lessons import LESSONS, app_outputs, code_cells, read
 
 REQUIRED = {
+    "00_start_here",
     "01_slopes",
     "02_biases",
     "03_attention",
@@ -24,6 +25,7 @@ REQUIRED = {
     "05_train_short_test_long",
     "06_surgery",
     "07_wins_and_losses",
+    "08_spot_the_bug",
     "09_build_it_yourself",
     "10_what_happened_next",
 }

@@ -1,0 +1,1 @@
+"""SpotTheBug: name the fault of a wrong heatmap, then repair the code."""
