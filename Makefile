@@ -3,7 +3,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PORT ?= 8888
-LESSON ?= 01_slopes.ipynb
+LESSON ?= 00_start_here.ipynb
 # The first interpreter that is new enough. Choose another with `make lab PYTHON=/path/to/python`.
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.14 python,\
@@ -29,7 +29,7 @@ help: ## list the targets
 
 install: $(VENV)/.installed ## create .venv with everything except what only the tests need
 
-lab: install ## open JupyterLab with a lesson (LESSON=01_slopes.ipynb PORT=8888 ARGS="--no-browser")
+lab: install ## open JupyterLab with the first lesson (LESSON=01_slopes.ipynb PORT=8888 ARGS="--no-browser")
 	$(PY) -m jupyterlab notebooks --LabApp.default_url=/lab/tree/$(LESSON) --ip=127.0.0.1 --port=$(PORT) $(ROOT) $(ARGS)
 
 test: units notebook-tests browser-tests ## run all tests, including the set-up

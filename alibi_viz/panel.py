@@ -15,7 +15,6 @@ class Curves:
     mean: Points  # over the seeds; drawn thick with markers
     seeds: Sequence[Points] = ()  # one curve per seed, drawn thin
     published: Sequence[Points] = ()  # one curve per seed trained elsewhere, drawn thin and dotted
-    guesses: Points = field(default_factory=dict)  # values that the reader expects, drawn as open markers
     intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ends around the mean, drawn as bars
     notes: Mapping[int, str] = field(default_factory=dict)  # further lines in the hover text of the mean
 

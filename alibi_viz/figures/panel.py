@@ -3,7 +3,6 @@
     mean       thick, with markers, and with bars where it has an interval
     seeds      thin, one line each, because a mean alone hides how much seeds differ
     published  thin and dotted: seeds that were trained elsewhere
-    guesses    open markers: what the reader expects
 
 A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color, dash and marker of
 its slot, and traces without data are hidden. The panel's traces, shapes and annotations come first in the figure; a
@@ -25,7 +24,7 @@ __all__ = ["KINDS", "MAX_METHODS", "STYLES", "Style", "add_title", "assign_slots
 Style = tuple[str, str, str]  # color, dash and marker symbol
 STYLES: Sequence[Style] = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
-KINDS = ("mean", "seeds", "published", "guesses")
+KINDS = ("mean", "seeds", "published")
 FULL_WIDTH, HIDDEN = (0.005, 1.0), (0.0, 0.001)  # disjoint domains: plotly draws no shapes where plots overlap
 MARKS = 2
 _SHADE = "rgba(128, 128, 128, 0.10)"
@@ -73,7 +72,7 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
 def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
     """A figure with an empty panel on the axes x2 and y2, one slot per style. The axes x and y are free and hidden.
 
-    Its first traces are the means of all slots, then the seeds, the published seeds and the guesses.
+    Its first traces are the means of all slots, then the seeds and the published seeds.
     """
     figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": _TOP, "b": 70})
     for kind in KINDS:
@@ -140,14 +139,11 @@ def draw(figure: go.Figure, slots: Sequence[str], panel: Panel, *, domain: tuple
 
 def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
     """The properties of the trace of one kind."""
-    open_symbol = {"color": color, "symbol": f"{symbol.removesuffix('-open')}-open", "size": 13, "line": {"width": 2}}
-    thin_dots = {"color": color, "width": 1, "dash": "dot"}
     line, marker = {"color": color, "dash": dash, "width": 2}, {"color": color, "symbol": symbol, "size": 8}
     styles: dict[str, dict[str, object]] = {
         "mean": {"mode": "lines+markers", "line": line, "marker": marker, "error_y": {"thickness": 1.5, "width": 5}},
         "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
-        "published": {"mode": "lines", "line": thin_dots, "opacity": 0.8},
-        "guesses": {"mode": "lines+markers", "line": thin_dots, "marker": open_symbol},
+        "published": {"mode": "lines", "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.8},
     }
     return {"cliponaxis": False, "visible": False, **styles[kind]}
 
@@ -168,7 +164,7 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     notes = [f"<br>{curves.notes.get(int(x), '')}" for x in xs] if curves.notes else []
     hover = panel.hover.replace("<extra>", "%{customdata}<extra>") if notes else panel.hover
     mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=hover, customdata=notes or None, **legend)
-    kinds = ((curves.seeds, "one seed"), (curves.published, "published"), ([curves.guesses], "guess"))
+    kinds = ((curves.seeds, "one seed"), (curves.published, "published"))
     for trace, (lines, kind) in zip(others, kinds, strict=True):
         xs, values = _finite(lines)
         hover = panel.hover.replace("<br>", f", {kind}<br>", 1)
@@ -241,7 +237,7 @@ def _value_at(points: Points, x: float) -> float:
 
 def _all_points(panel: Panel) -> list[Points]:
     """Every curve that is drawn, with the ends of its intervals."""
-    curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published, c.guesses)]
+    curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published)]
     ends = [{x: pair[end] for x, pair in c.intervals.items()} for c in panel.curves.values() for end in (0, 1)]
     return curves + ends
 

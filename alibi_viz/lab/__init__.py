@@ -5,6 +5,7 @@ from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
 from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.compare import Comparison, compare
 from alibi_viz.lab.comparison import PARTS
+from alibi_viz.lab.continuations import Continuation, continuations, known_words
 from alibi_viz.lab.evaluation import TARGETS, diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.interventions import (
@@ -42,6 +43,7 @@ __all__ = [
     "BadRun",
     "Claim",
     "Comparison",
+    "Continuation",
     "Lap",
     "PassagesText",
     "PretrainedModel",
@@ -61,6 +63,7 @@ __all__ = [
     "change_attention",
     "change_rotary_rule",
     "compare",
+    "continuations",
     "diverged",
     "drop_bias",
     "evaluation_distances",
@@ -69,6 +72,7 @@ __all__ = [
     "impose_window",
     "interpolate_slopes",
     "judge",
+    "known_words",
     "length_curve",
     "load_run",
     "load_text",

@@ -22,6 +22,11 @@ def test_picture_of_an_app_is_a_small_png(browser: Browser, server: Server) -> N
     assert len(png) < 100_000
 
 
+def test_picture_of_a_race_that_asks_for_a_guess_shows_it_before_training(browser: Browser, server: Server) -> None:
+    code = 'from alibi_viz import widgets\nwidgets.LengthLab(methods=["alibi"], steps=10, guesses={"alibi": None})'
+    assert list(capture("guess", [code], browser, server)) == [""], "no picture half-way through training"
+
+
 def test_stored_picture_is_shown_until_the_cell_runs(notebook: NotebookPage) -> None:
     file = io.BytesIO()
     Image.new("RGB", (640, 400), "white").save(file, "PNG")

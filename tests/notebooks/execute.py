@@ -19,6 +19,8 @@ from tests.notebooks.lessons import named
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
+KEPT = ("tags", "jupyter")  # metadata of a cell; "jupyter" says whether its source and its outputs are hidden
+
 
 def execute(path: Path) -> None:
     """Run a notebook with the kernel of this environment and write it back."""
@@ -43,7 +45,7 @@ def tidy(notebook: NotebookNode) -> None:
     notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # random ids would change in every run
-        cell.metadata = NotebookNode({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
+        cell.metadata = NotebookNode({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
         for output in cell.get("outputs", []):
             for kind in [kind for kind in output.get("data", {}) if "widget" in kind]:
                 del output.data[kind]

@@ -4,7 +4,8 @@
     make screenshots ONLY=01_slopes  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
-cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first.
+cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
+the reader for a guess: then its picture must not give the result away.
 
 The README may link notebooks/images/LESSON.png, the first app of a lesson, and LESSON-live.png, the same app half-way
 through training.
@@ -51,7 +52,8 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> dic
     """Run the code in JupyterLab; return PNGs of the app it shows last: "", and "-live" half-way through training."""
     with run(name, code, browser, server) as notebook:
         shots = {}
-        if notebook.app(-1).locator(".s-train").count():
+        app = notebook.app(-1)
+        if app.locator(".s-train").count() and not app.locator(".s-guess input:checked").count():
             shots["-live"] = train(notebook)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")

@@ -28,3 +28,10 @@ def test_tidy_removes_widget_views_and_keeps_text() -> None:
     tidy(notebook)
     assert notebook.cells[0].outputs[0].data == {"text/plain": "App()"}
     assert notebook.cells[0].id == "cell-0"
+
+
+def test_tidy_keeps_which_parts_of_a_cell_are_hidden() -> None:
+    hidden = {"outputs_hidden": True}
+    notebook = new_notebook(cells=[new_code_cell("42", metadata={"jupyter": hidden, "collapsed": True})])
+    tidy(notebook)
+    assert notebook.cells[0].metadata == {"jupyter": hidden}

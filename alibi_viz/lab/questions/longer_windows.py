@@ -27,7 +27,6 @@ class LongerWindows(Question):
     hover = "windows of %{x} bytes"
     evaluations = (AS_TRAINED, *VARIANTS)
     while_training = True
-    guess_at = (2, 4, 16)
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
         assert isinstance(source, Text)

@@ -46,7 +46,6 @@ class Question:
         evaluations: how models may be changed before they are evaluated: "as trained" and names from
             `evaluation_variants`.
         while_training: whether a race answers it at each checkpoint, instead of measuring trained models.
-        guess_at: multiples of the training length at which LengthLab asks for a guess; none by default.
         in_race: whether LengthLab offers it.
     """
 
@@ -61,7 +60,6 @@ class Question:
     lowest_is_best: bool = True
     evaluations: tuple[str, ...] = (AS_TRAINED,)
     while_training: bool = False
-    guess_at: tuple[int, ...] = ()
     in_race: bool = True
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
@@ -114,7 +112,6 @@ class Question:
         labels: Sequence[str] | None = None,
         unfinished: pd.DataFrame | None = None,
         published: pd.DataFrame | None = None,
-        guesses: Mapping[str, Points] | None = None,
         marks: Mapping[str, float] | None = None,
         last: int | None = None,
     ) -> Panel:
@@ -126,7 +123,6 @@ class Question:
             labels: which labels to show; those of the results by default. A label without rows is listed in the legend.
             unfinished: rows of seeds that are still training, drawn thin and left out of the mean.
             published: rows of runs trained elsewhere, drawn dotted; already rescaled.
-            guesses: {label: {x: value}} that the reader expects.
             marks: {label: x} of vertical lines.
             last: the largest x to come, while results are incomplete.
         """
@@ -140,7 +136,6 @@ class Question:
                 mean_curve(seeds or all_seeds),
                 all_seeds if len(all_seeds) > 1 else [],
                 list(published_curves.get(label, {}).values()),
-                (guesses or {}).get(label, {}),
                 self._intervals(seeds),
                 notes=self.notes(results[results["label"] == label]),
             )

@@ -1,7 +1,6 @@
 """The caption of LengthLab: the progress of a race, the findings of its question, and their reliability."""
 
 import html
-import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -9,10 +8,12 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.confidence import LEVEL, SEEDS
-from alibi_viz.lab.questions import join
-from alibi_viz.lab.results import TRAINING_LOSS
+from alibi_viz.lab.questions import join, outcome
+from alibi_viz.lab.questions.outcomes import rises
+from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
 from alibi_viz.widgets.core.formatting import format_number
-from alibi_viz.widgets.race.report import RaceReport, published_seeds
+from alibi_viz.widgets.race.published import published_seeds
+from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import alibi_range
 
 __all__ = ["LANES_STYLE", "caption", "lanes", "published_sentence"]
@@ -29,9 +30,7 @@ LANES_STYLE = """<style>
 </style>"""
 
 
-def caption(
-    report: RaceReport, question: lab.Question, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]]
-) -> str:
+def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame) -> str:
     """What `results`, the rows of one question, show, in a few sentences."""
     settings = report.settings
     sentences = [_status(report)]
@@ -44,13 +43,11 @@ def caption(
     elif report.unmeasured(question):
         sentences.append("The models are being measured." if report.measuring else "Not every model was measured.")
     else:
+        if question is settings.main and settings.task == "text":
+            sentences.append(_compare_guesses(report, results))
         sentences += question.findings(results, settings.length)
         if question is settings.main and report.board.last_checkpoint():
-            sentences += [
-                _explain_marks(alibi_range(settings.methods)),
-                _still_improving(report),
-                _compare_guesses(report, guesses),
-            ]
+            sentences += [_explain_marks(alibi_range(settings.methods)), _still_improving(report)]
         sentences += [_describe_samples(question, results), _describe_evidence(report)]
     return " ".join(sentence for sentence in sentences if sentence)
 
@@ -150,20 +147,17 @@ def _still_improving(report: RaceReport) -> str:
     return f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by {fall:.2f}."
 
 
-def _compare_guesses(report: RaceReport, guesses: Mapping[str, Mapping[int, float]]) -> str:
-    """Guesses made before the race, beside the results."""
-    question = report.settings.main
-    if not question.guess_at or guesses != report.guesses or report.state == "running":
-        return ""
+def _compare_guesses(report: RaceReport, results: pd.DataFrame) -> str:
+    """Guesses made before the race, and whether they were right."""
     parts = []
-    for method, bits in report.means(question).items():
-        pairs = [
-            f"{guess:.1f} at {multiple} L (measured: {bits[multiple * report.settings.length]:.1f})"
-            for multiple, guess in guesses.get(method, {}).items()
-            if math.isfinite(bits.get(multiple * report.settings.length, math.nan))
-        ]
-        parts += [f"{method} {join(pairs)}"] if pairs else []
-    return f"You guessed: {'; '.join(parts)}." if parts else ""
+    for method, each in rises(seed_curves(results)).items():
+        if guess := report.guesses.get(method):
+            actual = outcome(each)
+            verdict = (
+                "right" if guess == actual else "the seeds disagree" if actual == "mixed" else f"wrong, it {actual}"
+            )
+            parts.append(f"{method} {guess} ({verdict}: {sum(each) / len(each):+z.2f} bits per byte)")
+    return f"You guessed: {'; '.join(parts)}." if parts and report.complete else ""
 
 
 def _lane(report: RaceReport, method: str) -> str:

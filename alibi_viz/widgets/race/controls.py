@@ -5,6 +5,7 @@ from typing import Any
 
 from ipywidgets import Button, Checkbox, IntText, Layout, Text, ToggleButton, VBox, Widget
 
+from alibi_viz.lab.questions import join
 from alibi_viz.models import POSITIONS, own_method
 from alibi_viz.widgets.core.app import FIT
 from alibi_viz.widgets.core.layout import column, labeled, row
@@ -89,7 +90,9 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _on_train(self, _: Button) -> None:
         time.sleep(TYPING_DELAY)
-        if self._use_text():  # again, because a text that was refused is still in its field
+        if missing := self._guesses.missing():
+            self._app.say(f'Make your guess first, for {join(missing)}, or untick "guess first".')
+        elif self._use_text():  # again, because a text that was refused is still in its field
             self._app.attempt(self._app.train)
 
     def _save_models(self) -> None:

@@ -1,79 +1,80 @@
-"""Guesses that the reader makes before a race: a row of sliders for each method."""
+"""Guesses that the reader makes before a race: which methods hold, degrade or fail on longer windows."""
 
 from typing import Any
 
-from ipywidgets import Checkbox, FloatSlider, HBox, Label, VBox
+from ipywidgets import HTML, HBox, ToggleButtons, VBox
 
-from alibi_viz.widgets.core.app import FIT
-from alibi_viz.widgets.race.traits import MAX_BITS, MULTIPLES
+from alibi_viz.lab import evaluation_lengths
+from alibi_viz.lab.questions import FAILS, HOLDS
+from alibi_viz.widgets.core.layout import labeled
+from alibi_viz.widgets.race.traits import OUTCOMES
 
 __all__ = ["GuessRows"]
 
-MIDDLE = 4.0  # bits: where a slider is before anything is guessed
-
 
 class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Sliders for the loss at 2, 4 and 16 times the training length, shown while the checkbox `box` is checked.
+    """One row of buttons per method, shown while the checkbox `box` is checked and the race is one on a text.
 
-    A slider that was moved is an entry in the app's `guesses`. Unchecking the box removes all guesses.
+    Checking the box asks for a guess about every method, unchecking it removes all guesses.
     """
 
     def __init__(self, app: Any) -> None:
-        self._app = app
-        tip = "Say what you expect, then train"
-        self.box = Checkbox(description="guess first", indent=False, tooltip=tip, layout=FIT).add_class("s-guess")
-        self._sliders: dict[str, dict[int, FloatSlider]] = {}  # of the methods that have been chosen so far
+        self._app, self._disabled = app, False
+        self.box = app.checkbox(
+            "guesses",
+            "guess first",
+            "s-guess",
+            "Say what you expect, then train",
+            read=lambda checked: dict.fromkeys(app.methods) if checked else {},
+            show=bool,
+        )
+        self._buttons: dict[str, ToggleButtons] = {}  # of the methods that have been chosen so far
         self._rows: dict[str, HBox] = {}
+        self._question = HTML()
         super().__init__(layout={"overflow": "visible"})
-        hint = "Guess the bits per byte at 2, 4 and 16 L by moving sliders. A model that knows nothing needs 8."
-        self._help = Label(hint)
-        self.box.value = bool(app.guesses)
+        self.add_class("s-guesses")
         self._update()
-        self.box.observe(self._on_box, names="value")
-        app.observe(self._update, names="methods")
-        app.observe(self._on_guesses, names="guesses")
+        app.observe(self._update, names=("methods", "guesses", "length", "question"))
 
     def disable(self, disabled: bool) -> None:
         """Lock the guesses, or unlock them."""
-        for control in (self.box, *(slider for row in self._sliders.values() for slider in row.values())):
+        self._disabled = disabled
+        for control in (self.box, *self._buttons.values()):
             control.disabled = disabled
 
-    def _slider(self, method: str, multiple: int) -> FloatSlider:
-        options = {"min": 0, "max": MAX_BITS, "step": 0.1, "readout_format": ".1f", "disabled": self.box.disabled}
-        style, layout = {"description_width": "32px"}, {"width": "190px"}
-        slider = FloatSlider(MIDDLE, description=f"{multiple} L", style=style, layout=layout, **options)
-        slider.continuous_update = False
-        slider.add_class(f"s-guess-{method}-{multiple}")
-        slider.observe(lambda change: self._on_slider(method, multiple, change.new), names="value")
-        return slider
+    def missing(self) -> list[str]:
+        """The methods for which a guess was asked and not made."""
+        asked = self._app.methods if self._are_shown() else ()
+        return [method for method in asked if self._app.guesses.get(method) is None]
 
-    def _guess(self, method: str, multiple: int) -> float:
-        return self._app.guesses.get(method, {}).get(multiple, MIDDLE)
+    def _are_shown(self) -> bool:
+        return bool(self._app.guesses) and self._app.questions[self._app.question].task == "text"
 
     def _update(self, _: Any = None) -> None:
-        """Show the rows of the chosen methods, at the values of the trait."""
+        """Show the rows of the chosen methods."""
         for method in self._app.methods:
-            if method not in self._sliders:
-                self._sliders[method] = {multiple: self._slider(method, multiple) for multiple in MULTIPLES}
-                label = Label(method, layout={"width": "80px"})
-                layout = {"flex_flow": "row wrap", "overflow": "visible"}
-                self._rows[method] = HBox([label, *self._sliders[method].values()], layout=layout)
-        for method, sliders in self._sliders.items():
-            for multiple, slider in sliders.items():
-                slider.value = self._guess(method, multiple)
-        self.layout.display = None if self.box.value else "none"
-        self.children = [self._help, *(self._rows[method] for method in self._app.methods)]
+            if method not in self._rows:
+                self._buttons[method] = self._row_of_buttons(method)
+                self._rows[method] = labeled(method, self._buttons[method])
+                self._rows[method].children[0].layout.width = "80px"
+        length, *_, longest = evaluation_lengths(self._app.length)
+        self._question.value = (
+            '<div style="line-height: 1.5; max-width: 60em">'
+            f"What happens on windows of up to {longest:,} bytes, {longest // length} times the training length? A "
+            f"model <b>holds</b> if its loss rises by at most {HOLDS} bits per byte. It <b>fails</b> if the loss rises "
+            f"by {FAILS} or more. In between, it <b>degrades</b>.</div>"
+        )
+        self.layout.display = None if self._are_shown() else "none"
+        self.children = [self._question, *(self._rows[method] for method in self._app.methods)]
 
-    def _on_guesses(self, change: Any) -> None:
-        self.box.value = bool(change.new)
-        self._update()
-
-    def _on_box(self, change: Any) -> None:
-        if not change.new:
-            self._app.guesses = {}
-        self._update()
-
-    def _on_slider(self, method: str, multiple: int, bits: float) -> None:
-        if bits != self._guess(method, multiple):  # else the trait has just set the slider
-            row = {**self._app.guesses.get(method, {}), multiple: round(bits, 1)}
-            self._app.guesses = {**self._app.guesses, method: row}
+    def _row_of_buttons(self, method: str) -> ToggleButtons:
+        tips = [f"{method} {outcome}" for outcome in OUTCOMES]
+        buttons = ToggleButtons(options=OUTCOMES, value=None, tooltips=tips, style={"button_width": "max-content"})
+        buttons.disabled = self._disabled
+        self._app.link(
+            buttons.add_class(f"s-guess-{method}"),
+            "guesses",
+            read=lambda outcome: {**self._app.guesses, method: outcome},
+            show=lambda guesses: guesses.get(method),
+        )
+        return buttons

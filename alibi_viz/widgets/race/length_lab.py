@@ -24,10 +24,9 @@ from alibi_viz.widgets.race.controls import RaceControls
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import RaceSettings
 from alibi_viz.widgets.race.traits import Guesses, Methods, TextSource, check_path
+from alibi_viz.widgets.race.written import Written, written_html
 
 __all__ = ["LengthLab"]
-
-TRAINING_TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
 
 
 class LengthLab(App):
@@ -46,7 +45,8 @@ class LengthLab(App):
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
         learning_rate: at most 1,000. Try 100 to see training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
-        guesses: {method: {2, 4 or 16: bits per byte expected at that multiple of L}}, compared with the next race.
+        guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
+            text. With None instead, the Train button asks for a guess first.
         question: the tab, the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
             "needle", need a race of their own on that task; the others share a race on the text.
         published: also draw the published results, a dotted line for each seed.
@@ -74,9 +74,10 @@ class LengthLab(App):
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._reports: dict[str, RaceReport] = {}  # {task: the latest race on it}
         self._active: RaceReport | None = None  # the latest race of all
-        self._background: Background[Any] | None = None
+        self._background: Background[None] | None = None
         self._closed = False
         super().__init__(**state)
+        self.children = [*self.children, self._written]
         self.observe(lambda _: self._measure(), names="question")
 
     @property
@@ -108,6 +109,11 @@ class LengthLab(App):
         return self._report.last.models if self._report else {}
 
     @property
+    def written(self) -> dict[str, Written]:
+        """{method: what the model of the last seed writes beyond L}, after a race on a text has finished."""
+        return dict(self._report.written) if self._report else {}
+
+    @property
     def running(self) -> bool:
         """Whether a race is running; once it is not, the app shows how it ended."""
         with self._lock:
@@ -115,7 +121,7 @@ class LengthLab(App):
 
     # Actions.
 
-    def train(self) -> Background[Any]:
+    def train(self) -> Background[None]:
         """Start a new race, on the task that the open question is about, and return its future.
 
         Raises:
@@ -133,7 +139,7 @@ class LengthLab(App):
                 raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
             report = self._planned()
             try:
-                laps = report.start()
+                steps = report.start()
             except (OSError, TypeError, ValueError) as error:
                 raise BadValue(str(error)) from error
             except Exception as error:  # a class of the user's own may raise anything
@@ -141,7 +147,7 @@ class LengthLab(App):
             self._active = self._reports[report.settings.task] = report
             self.say("")
             self._controls.lock(True)
-            return self._run(laps, report.add, self._on_end)
+            return self._run(steps, self._on_end)
 
     def stop(self) -> None:
         """End the race after the current lap, within a fraction of a second. Does nothing without a race."""
@@ -171,6 +177,7 @@ class LengthLab(App):
 
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
+        self._written = HTML().add_class("s-written")
         tip = "Also draw the published results, a dotted line for each seed"
         published = self.checkbox("published", "published seeds", "s-published", tip)
         questions = row(self.tabs("question"), published)
@@ -179,14 +186,14 @@ class LengthLab(App):
     def draw(self) -> str:
         question, report = self._question, self._report or self._planned()
         settings = report.settings
-        guesses = report.guesses if report.state == "running" else self.guesses  # locked during a race
         results = report.results(question)
-        panel = report.panel(question, results, guesses, published=self.published)
+        panel = report.panel(question, results, published=self.published)
         losses = report.board.losses if question is settings.main else None
         unit = "answer" if settings.task in lab.TASKS else "byte"
         picture.draw(self.figure, settings.slots, panel, losses=losses, steps=settings.steps, unit=unit)
+        self._written.value = written_html(dict(report.written), settings)  # a copy: the race adds to it
         self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
-        return " ".join([captions.caption(report, question, results, guesses), *self._notes(report)])
+        return " ".join([captions.caption(report, question, results), *self._notes(report)])
 
     @property
     def _question(self) -> lab.Question:
@@ -199,15 +206,10 @@ class LengthLab(App):
 
     def _planned(self) -> RaceReport:
         """The race that Train would start now."""
-        task = self._question.task
-        traits = {name: getattr(self, name) for name in TRAINING_TRAITS}
-        settings = RaceSettings(task, text=None if task in lab.TASKS else self.text, **traits)
-        return RaceReport(settings, guesses=self.guesses)
+        return RaceReport(RaceSettings.of(self, self._question.task), guesses=self.guesses)
 
-    def _run(
-        self, items: Iterable[Any], take: Callable[[Any], None], end: Callable[[BaseException | None], None]
-    ) -> Background[Any]:
-        self._background = Background(on_one_thread(items), take, self.refresh, end)
+    def _run(self, steps: Iterable[None], end: Callable[[BaseException | None], None]) -> Background[None]:
+        self._background = Background(on_one_thread(steps), lambda _: None, self.refresh, end)
         self.refresh()
         return self._background.start()
 
@@ -234,7 +236,7 @@ class LengthLab(App):
             if report is None or busy or not report.unmeasured(question):
                 return
             report.measuring = True
-            self._run(report.measure(question), lambda _: None, self._on_measured)
+            self._run(report.measure(question), self._on_measured)
 
     def _on_measured(self, error: BaseException | None) -> None:
         assert self._background

@@ -1,8 +1,7 @@
 """The record of a race over one or several seeds, and of what is measured on its models afterwards."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,12 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table, seed
 from alibi_viz.lab.tasks import task_samples
 from alibi_viz.models import POSITIONS
 from alibi_viz.panel import Panel, Points
+from alibi_viz.widgets.race.published import published_seeds
 from alibi_viz.widgets.race.settings import RaceSettings, alibi_range
 from alibi_viz.widgets.race.traits import read_source
+from alibi_viz.widgets.race.written import Written, write
 
-__all__ = ["CHECKPOINT_TARGETS", "RaceReport", "published_seeds"]
+__all__ = ["CHECKPOINT_TARGETS", "RaceReport"]
 
 TEXT_STEPS, TASK_STEPS = 30, 60  # between two checkpoints; evaluating a task takes longer
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training
@@ -33,21 +34,23 @@ class RaceReport:
 
     Attributes:
         settings: of the race.
-        guesses: {method: {multiple of the training length: bits}}, made before the race.
+        guesses: {method: outcome, or None}, made before the race.
         source: the text or task; None before the start.
         state: "ready", "running", "stopped", "finished" or "failed".
         boards: one scoreboard for each seed that has started.
         measuring: whether the trained models are being measured now.
         measured: {(question, index of the seed, method): answers}, added after the race.
+        written: {method: what the model of the last seed writes}, after a race on a text has finished.
     """
 
     settings: RaceSettings
-    guesses: dict[str, dict[int, float]] = field(default_factory=dict)
+    guesses: dict[str, str | None] = field(default_factory=dict)
     source: Text | Task | None = None
     state: str = "ready"
     boards: list[Scoreboard] = field(default_factory=list)
     measuring: bool = False
     measured: dict[tuple[str, int, str], list[Answer]] = field(default_factory=dict)
+    written: dict[str, Written] = field(default_factory=dict)
     _complete_rows: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict, repr=False)
 
     @property
@@ -75,8 +78,8 @@ class RaceReport:
         """The scoreboard whose models can be saved: that of the last counted seed."""
         return self.boards[self.counted[-1]] if self.boards else self._new_board()
 
-    def start(self) -> Iterator[tuple[int, Lap]]:
-        """The laps of the whole race, for `add`. Raises ValueError at the call if the race cannot be run."""
+    def start(self) -> Iterator[None]:
+        """Run the whole race, in short steps. Raises ValueError at the call if it cannot be run."""
         settings = self.settings
         if not settings.methods:
             raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
@@ -98,14 +101,20 @@ class RaceReport:
             for index in range(settings.seeds)
         ]
         self.source, self.state = source, "running"
-        return ((index, lap) for index, laps in enumerate(races) for lap in laps)
+        return self._run(races)
 
-    def add(self, indexed: tuple[int, Lap]) -> None:
-        """Record a lap of the seed with that index."""
-        index, lap = indexed
-        if index == len(self.boards):
-            self.boards.append(self._new_board())
-        self.boards[index].add(lap)
+    def _run(self, races: Sequence[Iterator[Lap]]) -> Iterator[None]:
+        """Record the laps of one race per seed, and what the last models write."""
+        for laps in races:
+            for number, lap in enumerate(laps):
+                if number == 0:
+                    self.boards.append(self._new_board())
+                self.board.add(lap)
+                yield
+        if isinstance(self.source, Text):
+            for method, model in self.last.models.items():
+                self.written[method] = write(model, self.source, self.settings.length, self.settings.seed)
+                yield
 
     def unmeasured(self, question: Question) -> list[tuple[int, str]]:
         """The models that still have to be measured to answer a question: (index of the seed, method)."""
@@ -140,19 +149,15 @@ class RaceReport:
             return None
         return results_table(self._rows(question, latest))
 
-    def panel(
-        self, question: Question, results: pd.DataFrame, guesses: Mapping[str, Mapping[int, float]], *, published: bool
-    ) -> Panel:
-        """The panel of a question, with guesses at multiples of the training length."""
+    def panel(self, question: Question, results: pd.DataFrame, *, published: bool) -> Panel:
+        """The panel of a question."""
         settings, length = self.settings, self.settings.length
-        expected = {name: {times * length: bits for times, bits in row.items()} for name, row in guesses.items()}
         return question.panel(
             results,
             length,
             labels=settings.methods,
             unfinished=self.unfinished(question),
             published=published_seeds(question, settings.methods, length) if published else None,
-            guesses=expected if question.guess_at else None,
             marks=alibi_range(settings.methods),
             last=question.last_x(settings.steps),
         )
@@ -236,13 +241,3 @@ class RaceReport:
 
     def _new_board(self) -> Scoreboard:
         return Scoreboard(self.settings.methods, steps=self.settings.steps, lengths=self.settings.lengths)
-
-
-@lru_cache(32)
-def published_seeds(question: Question, methods: tuple[str, ...], length: int) -> pd.DataFrame:
-    """The published rows of these methods, with each x at the same multiple of `length`."""
-    results = lab.published_results()
-    of_question = (results["question"] == question.name) & (results["evaluated"] == AS_TRAINED)
-    rows = results[of_question & results["label"].isin(methods)]
-    pairs = zip(rows["x"], rows["length"], strict=True)
-    return rows.assign(x=[question.rescale(int(x), int(trained), length) for x, trained in pairs])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from alibi_viz.figures.panel import assign_slots
 from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_lengths
@@ -12,6 +13,7 @@ from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["COMMON_METHODS", "RaceSettings", "alibi_range"]
 
+TRAINING_TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in view, and always in the same colors
 
 
@@ -33,6 +35,12 @@ class RaceSettings:
     seeds: int
     learning_rate: float
     text: str | Path | None = None
+
+    @classmethod
+    def of(cls, app: Any, task: str) -> "RaceSettings":
+        """Those of the race on a task that a LengthLab would start now."""
+        traits = {name: getattr(app, name) for name in TRAINING_TRAITS}
+        return cls(task, text=None if task in TASKS else app.text, **traits)
 
     @property
     def main(self) -> Question:

@@ -1,6 +1,5 @@
 """Traits and checks for methods, texts, files and guesses."""
 
-import numbers
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,38 +8,28 @@ from typing import Any
 from traitlets import HasTraits
 
 from alibi_viz.lab import Text, load_text
-from alibi_viz.lab.questions import main_question
 from alibi_viz.models import POSITIONS, method_name
 from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
-__all__ = ["MAX_BITS", "MULTIPLES", "Guesses", "Methods", "TextSource", "check_path", "read_source"]
+__all__ = ["OUTCOMES", "Guesses", "Methods", "TextSource", "check_path", "read_source"]
 
-MULTIPLES = main_question("text").guess_at  # of the training length, at which the loss may be guessed
-MAX_BITS = 10.0
+OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.questions classifies
 
 
 class Guesses(State):
-    """{method: {multiple of the training length: bits per byte}}; empty for none."""
+    """{method: one of `OUTCOMES`, or None while it is still to be guessed}; empty for none."""
 
-    info_text = f"{{method: {{{', '.join(map(str, MULTIPLES))}: bits per byte from 0 to {MAX_BITS:g}}}}}"
+    info_text = f"{{method: {', '.join(OUTCOMES)} or None}}"
 
-    def validate(self, obj: HasTraits, value: Any) -> dict[str, dict[int, float]]:
-        if not isinstance(value, Mapping):
+    def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
+        if not isinstance(value, Mapping) or not all(map(_is_guess, value.items())):
             self.error(obj, value)
-        for method, bits in value.items():
-            if method not in POSITIONS or not isinstance(bits, Mapping) or not all(map(_is_guess, bits.items())):
-                self.error(obj, dict(value))
-        return {
-            method: {multiple: float(bits[multiple]) for multiple in MULTIPLES if multiple in bits}
-            for method, bits in value.items()
-            if bits
-        }
+        return dict(value)
 
 
 def _is_guess(item: tuple[Any, Any]) -> bool:
-    multiple, bits = item
-    is_number = isinstance(bits, numbers.Real) and not isinstance(bits, bool)
-    return multiple in MULTIPLES and is_number and 0 <= bits <= MAX_BITS
+    method, outcome = item
+    return method in POSITIONS and (outcome is None or (isinstance(outcome, str) and outcome in OUTCOMES))
 
 
 class Methods(Names):

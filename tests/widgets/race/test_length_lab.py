@@ -80,7 +80,7 @@ def test_the_figure_shows_the_results() -> None:
     assert list(loss_trace(app, "alibi").y) == app.losses["alibi"]
     assert points(app, "mean", "alibi") == app.means["alibi"]
     visible = [True, False, False, False, True, False, False]
-    assert [trace.visible for trace in app.figure.data] == visible + [False] * 21 + visible
+    assert [trace.visible for trace in app.figure.data] == visible + [False] * 14 + visible
 
 
 def test_the_caption_is_computed_from_the_results() -> None:
