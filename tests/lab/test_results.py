@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
+from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.published import published_records
 from alibi_viz.lab.results import COLUMNS, record_table, seed_curves
 
@@ -46,7 +47,7 @@ def test_the_published_results_have_every_run_once_and_no_failure(published):
     assert [record["error"] for record in records] == [None] * len(records)
     assert len({record["made_with"]["torch"] for record in records}) == 1
     runs = published.groupby(["task", "label", "seed"])
-    assert len(runs) == len(records) == 93
+    assert len(runs) == len(records) == sum(len(part.templates) * part.seeds for part in PARTS.values())
     assert set(published["origin"]) == {"published"}
 
 
@@ -72,9 +73,11 @@ def test_a_change_of_the_published_table_does_not_reach_the_next_caller():
 def test_evaluation_variants_are_there_for_the_methods_that_have_them(published):
     rows = published[published["question"] == "longer windows"]
     labels = {evaluated: set(group["label"]) for evaluated, group in rows.groupby("evaluated")}
-    assert labels["pi"] == labels["ntk"] == {"rotary", "rotary trained at 16L"}
+    rotary = {label for label in labels["as trained"] if label.startswith("rotary")}
+    assert labels["pi"] == labels["ntk"] == labels["yarn"] == rotary - {"rotary trained at 16L"}
+    assert "alibi" in labels["slopes interpolated"] and not labels["slopes interpolated"] & rotary
+    assert {"alibi", "rotary", "none"} <= labels["window"]
     assert not labels["window"] & {"learned", "sinusoidal", "sinusoidal trained at 2L"}
-    assert len(labels["as trained"]) == 14
 
 
 def test_a_value_that_is_not_defined_is_nan(published):
