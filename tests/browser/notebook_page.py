@@ -69,9 +69,12 @@ class NotebookPage:
         )
 
     def command(self, menu: str, name: str) -> None:
-        """Choose an entry of the menu bar by its command."""
-        self.page.click(f".lm-MenuBar-item >> text={menu}")
-        self.page.click(f'.lm-Menu-item[data-command="{name}"]')
+        """Choose an entry of the menu bar by its command. Raises TooLate with the text of a dialog in the way."""
+        try:
+            self.page.click(f".lm-MenuBar-item >> text={menu}")
+            self.page.click(f'.lm-Menu-item[data-command="{name}"]')
+        except TooLate as error:
+            raise TooLate(f"{error}\nopen dialogs: {self.page.locator('.jp-Dialog').all_inner_texts()}") from None
 
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
