@@ -26,12 +26,16 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
     "models": ("floor 2", {*FLOOR_1}),
     "__init__": ("the public face", {*FLOOR_1, "models"}),
     "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
+    "precision": ("beside floor 1", {*FLOOR_1, "check"}),
     "lessons": ("beside floor 1", {*FLOOR_1, "gallery", "check", "figures", "__init__"}),
     "cli": ("beside", {*FLOOR_1, "check", "lab", "figures"}),
     "panel": ("beside floors 3 to 5", set()),
     "lab": ("floor 3", {*FLOOR_1, "models", "__init__", "panel"}),
     "figures": ("floor 4", {*FLOOR_1, "panel"}),
-    "widgets": ("floor 5", {*FLOOR_1, "gallery", "check", "lessons", "models", "__init__", "panel", "lab", "figures"}),
+    "widgets": (
+        "floor 5",
+        {*FLOOR_1, "gallery", "check", "precision", "lessons", "models", "__init__", "panel", "lab", "figures"},
+    ),
 }
 LOWER = {"torch", "numpy"}
 FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth", "kaleido"}

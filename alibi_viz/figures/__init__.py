@@ -18,6 +18,7 @@ _MODULES = {
     "comparison_html": "comparison",  # checked attention weights beside the correct ones
     "MAX_METHODS": "panel",  # how many methods a panel can show
     "panel_figure": "panel",  # one measurement of several methods, such as loss against length
+    "precision_figure": "precision",  # rounded biases, and the errors of the attention weights
     "race_figure": "race",  # training curves beside a panel
     "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives

@@ -12,6 +12,7 @@ _MODULES = {
     "BiasExplorer": "bias.explorer",
     "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
+    "PrecisionMicroscope": "precision.microscope",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery.slope_surgery",
     "SpotTheBug": "bugs.spot_the_bug",

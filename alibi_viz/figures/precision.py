@@ -1,0 +1,130 @@
+"""The bias of one query in rounded numbers, as steps, beside a map of the errors of all attention weights.
+
+The colors of the map are logarithmic and always cover the same range, so that two maps can be compared.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from alibi_viz.figures import theme
+from alibi_viz.figures.arrays import as_array
+
+__all__ = ["SMALLEST", "blank", "draw", "precision_figure"]
+
+SMALLEST = 1e-6  # errors below have the color of this one
+_EXACT, _STEPS, _APART, _SHARED, _MAP = range(5)
+_DOMAINS = ((0.0, 0.43), (0.6, 1.0))
+_SMALL = "10<sup>\N{MINUS SIGN}%d</sup>"
+_DECADES = {-6: _SMALL % 6, -5: _SMALL % 5, -4: _SMALL % 4, -3: "0.001", -2: "0.01", -1: "0.1", 0: "1"}
+
+
+def precision_figure(
+    keys: Sequence[int], exact: ArrayLike, rounded: ArrayLike, shared: ArrayLike, **options: object
+) -> go.Figure:
+    """The steps and the map as a plain plotly figure. The arguments are those of `draw`.
+
+    >>> from alibi_viz import figures
+    >>> figure = figures.precision_figure([6, 7], [6, 7], [6, 8], [0, 0], cells=[[0.01]], size=8, length=8, query=7)
+    >>> figure.data[4].z  # powers of ten
+    ([-2.0],)
+    """
+    figure = blank()
+    draw(figure, keys, exact, rounded, shared, **options)  # type: ignore[arg-type]  # `draw` has types
+    return figure
+
+
+def blank() -> go.Figure:
+    """The figure without data."""
+    figure = theme.blank(400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
+    figure.add_scatter(name="exact", mode="lines", line={"color": theme.COLORS[6], "width": 2, "dash": "dot"})
+    line = {"color": theme.COLORS[0], "width": 1.5, "shape": "hvh"}
+    figure.add_scatter(name="rounded", mode="lines", line=line, hoverinfo="skip")
+    for name, color, symbol in (("distinct", 0, "circle"), ("shared", 1, "square")):
+        figure.add_scatter(
+            name=name, mode="markers", marker={"color": theme.COLORS[color], "symbol": symbol, "size": 5}
+        )
+    figure.add_heatmap(xaxis="x2", yaxis="y2", coloraxis="coloraxis", hoverongaps=False)
+    axis = {"showgrid": False, "fixedrange": True}
+    figure.update_layout(
+        legend={"y": 1.0, "font_size": 11},
+        xaxis={**axis, "domain": _DOMAINS[0], "title_text": "key position"},
+        yaxis={"fixedrange": True, "title_text": "bias", "title_standoff": 4},
+        xaxis2={**axis, "domain": _DOMAINS[1], "anchor": "y2", "title_text": "key position"},
+        yaxis2={**axis, "anchor": "x2", "title_text": "query position", "title_standoff": 4},
+    )
+    for domain in _DOMAINS:
+        place = {"xref": "paper", "yref": "paper", "x": domain[0], "y": 1, "xanchor": "left", "yanchor": "bottom"}
+        figure.add_annotation(place, showarrow=False, yshift=30, font_size=14)
+    figure.layout.annotations[1].text = "<b>error of the weights</b>"
+    bar = {"thickness": 10, "outlinewidth": 0, "x": 1.02, "xpad": 0, "ticks": "outside", "ticklen": 3}
+    labels = {"tickvals": list(_DECADES), "ticktext": list(_DECADES.values()), "title_text": "error"}
+    colors = {"cmin": min(_DECADES), "cmax": max(_DECADES), "colorscale": theme.SEQUENTIAL}
+    figure.update_layout(coloraxis={**colors, "colorbar": {**bar, **labels}})
+    return figure
+
+
+def draw(
+    figure: go.Figure,
+    keys: Sequence[int],
+    exact: ArrayLike,
+    rounded: ArrayLike,
+    shared: ArrayLike,
+    *,
+    cells: ArrayLike,
+    size: int,
+    length: int,
+    query: int,
+) -> None:
+    """Draw the bias of one query and the errors of all weights into a figure from `blank`, plain or live.
+
+    Args:
+        figure: the figure.
+        keys: the positions of the keys on the left.
+        exact, rounded: [keys], their biases.
+        shared: [keys], whether a key has the same rounded bias as a neighbor.
+        cells: [cell, cell], the largest error of a weight in each square of `size` queries and keys; NaN where masked.
+        size, length: queries per cell, and of all.
+        query: the position of the query on the left.
+    """
+    position, same = np.asarray(keys), as_array(shared, bool)
+    lines = as_array(exact), as_array(rounded)
+    errors = as_array(cells)
+    low, high = min(map(np.min, lines)), max(map(np.max, lines))
+    padding = 0.05 * (high - low) or 0.5
+    centers = np.arange(0, length, size) + (size - 1) / 2
+    with figure.batch_update():
+        for trace, line in zip((_EXACT, _STEPS), lines, strict=True):
+            figure.data[trace].update(x=position, y=line)
+        figure.data[_EXACT].hovertemplate = "key %{x}<br>exact bias %{y:.6g}<extra></extra>"
+        for trace, chosen in ((_APART, ~same), (_SHARED, same)):
+            hover = "key %{x}<br>rounded bias %{y:.6g}<extra>%{fullData.name}</extra>"
+            figure.data[trace].update(x=position[chosen], y=lines[1][chosen], hovertemplate=hover)
+        figure.data[_MAP].update(x=centers, y=centers, z=_powers(errors), customdata=_texts(errors, size, length))
+        figure.data[_MAP].hovertemplate = "%{customdata}<extra></extra>"
+        figure.layout.annotations[0].text = f"<b>bias of query {query:,}</b>"
+        figure.layout.xaxis.range = [keys[0] - 0.5, keys[-1] + 0.5]
+        figure.layout.yaxis.range = [low - padding, high + padding]
+        figure.layout.xaxis2.range = [-0.5, len(centers) * size - 0.5]
+        figure.layout.yaxis2.range = [len(centers) * size - 0.5, -0.5]
+
+
+def _powers(errors: NDArray[np.float64]) -> list[list[float | None]]:
+    """The errors as powers of ten, where None is a gap. plotly would send NaN as text."""
+    powers = np.log10(np.maximum(errors, SMALLEST)).round(3)
+    return [[None if np.isnan(power) else float(power) for power in row] for row in powers]
+
+
+def _texts(errors: NDArray[np.float64], size: int, length: int) -> list[list[str | None]]:
+    """The hover text of each cell that is not masked."""
+    last = [min(first + size, length) - 1 for first in range(0, length, size)]
+    names = [f"{at * size} to {end}" if end > at * size else f"{end}" for at, end in enumerate(last)]
+    return [
+        [
+            None if np.isnan(error) else f"query {row}<br>key {column}<br>largest error {error:.2g}"
+            for column, error in zip(names, line, strict=True)
+        ]
+        for row, line in zip(names, errors.tolist(), strict=True)
+    ]

@@ -1,0 +1,152 @@
+"""What a dtype does to the bias of one head: which keys get the same bias, and the error of the attention weights.
+
+The slope itself is not rounded. The content is rounded to the dtype for both the rounded and the exact weights, so the
+error is that of the bias and of its sum with the content.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from alibi_viz.arguments import check_integer
+from alibi_viz.bias import bias_from_positions
+from alibi_viz.check.observation import Probe
+from alibi_viz.check.rules import Rounding
+
+__all__ = ["CONTENTS", "DTYPES", "FORMS", "WeightErrors", "groups", "rounded_bias", "weight_errors"]
+
+FORMS = ("key", "end", "positions", "relative")
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+CONTENTS = ("equal", "random")
+_HEAD_DIM = 32  # of random queries and keys
+_TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
+_NEGLIGIBLE = 1e-12
+_ROWS = 256  # queries at a time, which bounds the memory
+
+Floats = NDArray[np.float64]
+
+
+class WeightErrors(NamedTuple):
+    """How far the attention weights of one head are from the exact ones.
+
+    Attributes:
+        cells: float64 [cell, cell], the largest error among `size` queries and `size` keys; NaN where all are masked.
+        size: queries and keys per cell; the last cell of a row or a column may have fewer.
+        query, key: the position of the largest error.
+        weight, exact: the weight there, and the exact one.
+    """
+
+    cells: Floats
+    size: int
+    query: int
+    key: int
+    weight: float
+    exact: float
+
+    @property
+    def largest(self) -> float:
+        """The largest error of a weight."""
+        return abs(self.weight - self.exact)
+
+    @property
+    def negligible(self) -> bool:
+        """Whether even the largest error is as small as those of float64, so that its position means nothing."""
+        return self.largest < _NEGLIGIBLE
+
+
+def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dtype: torch.dtype, form: str) -> Tensor:
+    """The bias of one head under a causal mask, in the numbers that `dtype` has.
+
+    - "key": m j, rounded
+    - "end": m (j - last), rounded
+    - "positions": -m (i - j) from positions i and j that are rounded first
+    - "relative": -m (i - j) from integer positions, rounded last, as `alibi_bias` does
+
+    Args:
+        slope: m.
+        length: number of keys and of queries.
+        queries: which queries; all by default.
+        dtype: a floating-point dtype.
+        form: one of the above.
+
+    Returns float64 [query, key], -inf where the key comes after the query. Raises ValueError for an unknown form.
+
+    >>> rounded_bias(1.0, 260, slice(258, 259), dtype=torch.bfloat16, form="key")[0, -5:]
+    tensor([255., 256., 256., 258., -inf], dtype=torch.float64)
+    >>> rounded_bias(1.0, 260, slice(258, 259), dtype=torch.bfloat16, form="relative")[0, -5:]
+    tensor([-3., -2., -1.,  0., -inf], dtype=torch.float64)
+    """
+    check_integer("length", length, 1)
+    slopes, positions = torch.tensor([slope], dtype=torch.float64), torch.arange(length)
+    if form == "positions":
+        rounding = Rounding(Probe(1, length, length), slopes, True, dtype, form)
+        return rounding.bias(torch.ones(1), queries)[0].to(dtype).double()
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    bias = bias_from_positions(slopes, positions[queries], positions, form=form, dtype=dtype)[0].double()
+    return torch.where(positions <= positions[queries, None], bias, -torch.inf)
+
+
+def groups(bias: Tensor) -> list[range]:
+    """Runs of neighboring keys with the same bias, from the bias [key] of one query; masked keys are left out.
+
+    >>> groups(torch.tensor([0.0, 2.0, 2.0, 2.0, 4.0, -torch.inf]))
+    [range(0, 1), range(1, 4), range(4, 5)]
+    """
+    _, sizes = bias[bias > -torch.inf].unique_consecutive(return_counts=True)
+    ends = sizes.cumsum(0).tolist()
+    return [range(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)]
+
+
+def weight_errors(
+    slope: float, length: int, *, dtype: torch.dtype, form: str, content: str = "equal", max_cells: int = 64
+) -> WeightErrors:
+    """Compare the attention weights of one head with those of the exact bias, for all queries and keys.
+
+    The bias is rounded to `dtype`, and so is its sum with the content. The softmax is in float64.
+
+    Args:
+        slope, length, dtype, form: as in `rounded_bias`.
+        content: "equal", which is 0 for every pair, or "random": q . k / sqrt(32) of standard normal vectors.
+        max_cells: at most this many cells along each side of `WeightErrors.cells`.
+
+    Raises ValueError for an unknown form or content.
+
+    >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
+    >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)
+    (1036, 1036, 0.884, 0.393)
+    >>> weight_errors(0.5, 2048, dtype=torch.bfloat16, form="relative").largest < 1e-9
+    True
+    """
+    if content not in CONTENTS:
+        raise ValueError(f"content must be one of {', '.join(CONTENTS)}, got {content!r}")
+    generator = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, length, _HEAD_DIM, generator=generator, dtype=torch.float64) / _HEAD_DIM**0.25
+    size = -(-length // max_cells)
+    rows = max(1, _ROWS // size) * size  # whole cells
+    starts = np.arange(0, length, size)
+    cells, worst = [], (-1.0, 0, 0, 0.0, 0.0)
+    for first in range(0, length, rows):
+        part = slice(first, min(first + rows, length))
+        end = part.stop  # later keys are masked
+        rounded = rounded_bias(slope, length, part, dtype=dtype, form=form)[:, :end]
+        distance = torch.arange(first, end)[:, None] - torch.arange(end)
+        exact = (-slope * distance.double()).masked_fill(distance < 0, -torch.inf)
+        if content == "random":
+            qk = (query[part] @ key[:end].T).to(dtype).double()
+            rounded, exact = (rounded + qk).to(dtype).double(), exact + qk
+        weights, exact = rounded.softmax(-1), exact.softmax(-1)
+        error = (weights - exact).abs().numpy()
+        if error.max() * _TIE > worst[0]:
+            row, column = divmod(int((error >= error.max() * _TIE).argmax()), end)
+            found = [float(values[row, column]) for values in (weights, exact)]
+            worst = error.max(), first + row, column, *found
+        by_key = np.maximum.reduceat(error, starts[starts < end], axis=1)
+        by_cell = np.maximum.reduceat(by_key, np.arange(0, end - first, size), axis=0)
+        cells.append(np.pad(by_cell, ((0, 0), (0, len(starts) - by_cell.shape[1])), constant_values=np.nan))
+    table = np.concatenate(cells)
+    table[np.triu_indices(len(starts), 1)] = np.nan
+    return WeightErrors(table, size, *worst[1:])

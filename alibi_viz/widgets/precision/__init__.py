@@ -1,0 +1,1 @@
+"""PrecisionMicroscope: what rounding does to the bias and to the attention weights."""
