@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import Widget
+from ipywidgets import ToggleButton, Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
@@ -13,15 +13,17 @@ from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import FIT, App
 from alibi_viz.widgets.core.layout import column, row
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
 
 __all__ = ["ComparisonExplorer"]
 
-FIRST = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log")
+WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
+FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
 PUBLISHED = "published"
+IN_VIEW = 9  # checkboxes; those of further labels are shown on demand
 
 
 class ComparisonExplorer(App):
@@ -33,7 +35,7 @@ class ComparisonExplorer(App):
     Args:
         results: a table with the columns of `lab.COLUMNS`, such as `lab.read_results("results")` or, for pretrained
             models, tables of `lab.length_curve` joined with `pandas.concat`; by default the published results, with a
-            training length of 64 unless the label says otherwise.
+            training length of 64 unless the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
         question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
@@ -59,7 +61,7 @@ class ComparisonExplorer(App):
     redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        table = lab.published_results() if results is None else results
+        table = _published() if results is None else results
         questions = (*QUESTIONS, SLIDING_WINDOWS)
         self.questions = {q.name: q for q in questions if q.name in set(table["question"])}
         if not self.questions:
@@ -88,10 +90,14 @@ class ComparisonExplorer(App):
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were evaluated"
         self._evaluated = self.menu("evaluated", "evaluated", "s-evaluated", tip)
-        return [column(row(self.tabs("question"), self._evaluated), row(*self.boxes("methods", self.labels)))]
+        self._boxes = dict(zip(self.labels, self.boxes("methods", self.labels), strict=True))
+        self._more = ToggleButton(description="More methods", icon="caret-right", layout=FIT).add_class("s-more")
+        self._more.observe(self._show_boxes, names="value")
+        return [column(row(self.tabs("question"), self._evaluated), row(*self._boxes.values(), self._more))]
 
     def draw(self) -> str:
         question, results = self.questions[self.question], self.results
+        self._show_boxes()
         self._evaluated.disabled = len(question.evaluations) == 1
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
@@ -99,6 +105,16 @@ class ComparisonExplorer(App):
         panel = question.panel(results, length, labels=shown, marks=alibi_range(shown) if published else {})
         picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), panel)
         return " ".join([*self._notes(question, results), *question.findings(results, length)])
+
+    def _show_boxes(self, _: Any = None) -> None:
+        """Show a checkbox for each label that answers the question: the first few and the chosen ones, or all."""
+        answered = set(self._table.loc[self._table["question"] == self.question, "label"])
+        labels = [label for label in self.labels if label in answered]
+        shown = labels if self._more.value else labels[:IN_VIEW]
+        for label, box in self._boxes.items():
+            box.layout.display = None if label in {*shown, *self.methods} else "none"
+        self._more.icon = "caret-down" if self._more.value else "caret-right"
+        self._more.layout.display = None if len(labels) > IN_VIEW else "none"
 
     def _change(self) -> str:
         """How the models shown were changed, where that applies to the question."""
@@ -119,3 +135,10 @@ class ComparisonExplorer(App):
         if self._change() != self.evaluated:
             notes.append(f"Shown as trained, because this question is not asked of models changed by {self.evaluated}.")
         return notes
+
+
+def _published() -> pd.DataFrame:
+    """The published results, in which rotary with a window is also a method of its own."""
+    table = lab.published_results()
+    windowed = table[(table["label"] == "rotary") & (table["evaluated"] == "window")]
+    return pd.concat([table, windowed.assign(label=WINDOWED, evaluated=AS_TRAINED)], ignore_index=True)

@@ -11,11 +11,13 @@ from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.questions import FAILS, HOLDS, TIE
 from alibi_viz.lab.results import record_table, seed_curves
 from alibi_viz.widgets import ComparisonExplorer
+from alibi_viz.widgets.comparison_explorer import IN_VIEW, WINDOWED
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.settings import COMMON_METHODS
 from tests.widgets.race.small_race import control, controls
 
-DEFAULT = ("alibi", "sinusoidal", "rotary", "none", "t5", "kerple-log")
+SHORT = {WINDOWED: "windowed"}
+DEFAULT = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,17 @@ def box(app: ComparisonExplorer, label: str) -> Widget:
 
 
 def published(question: str, evaluated: str = "as trained") -> dict[str, dict[int, dict[int, float]]]:
-    results = lab.published_results()
-    return seed_curves(results.query("question == @question and evaluated == @evaluated"))
+    results = lab.published_results().query("question == @question")
+    curves = seed_curves(results[results["evaluated"] == evaluated])
+    windowed = seed_curves(results[(results["evaluated"] == "window") & (results["label"] == "rotary")])
+    if windowed and evaluated == "as trained":
+        curves[WINDOWED] = windowed["rotary"]
+    return curves
+
+
+def caption(app: ComparisonExplorer) -> str:
+    """The caption, in which the name of a method is no part of another's."""
+    return app.caption.replace(f'"{WINDOWED}"', SHORT[WINDOWED])
 
 
 def means(app: ComparisonExplorer) -> dict[str, dict[float, float]]:
@@ -81,8 +92,8 @@ def test_changed_models_have_results_of_their_own(app: ComparisonExplorer, evalu
     assert set(means(app)) == set(DEFAULT) & set(results)
     expected = np.mean([list(points.values()) for points in results["rotary"].values()], axis=0)
     np.testing.assert_allclose(list(means(app)["rotary"].values()), expected)
-    left_out = app.caption.split("Left out, because there are no such results: ")[1].split(".")[0]
-    assert all((name in left_out) != (name in results) for name in DEFAULT)
+    left_out = caption(app).split("Left out, because there are no such results: ")[1].split(".")[0]
+    assert all((SHORT.get(name, name) in left_out) != (name in results) for name in DEFAULT)
 
 
 def test_a_question_that_is_not_asked_of_changed_models_is_shown_as_trained(app: ComparisonExplorer) -> None:
@@ -91,7 +102,7 @@ def test_a_question_that_is_not_asked_of_changed_models_is_shown_as_trained(app:
     app.question = "needle"
     assert control(app, "s-evaluated").disabled
     assert "Shown as trained, because this question is not asked of models changed by window." in app.caption
-    assert set(means(app)) == set(DEFAULT)
+    assert set(means(app)) == set(DEFAULT) - {WINDOWED}
 
 
 def test_colors_are_those_of_length_lab(app: ComparisonExplorer) -> None:
@@ -156,6 +167,23 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     assert app._message.value == ""
 
 
+def test_further_methods_are_shown_on_demand_and_only_those_with_an_answer(app: ComparisonExplorer) -> None:
+    def in_view() -> list[str]:
+        return [label for label in app.labels if box(app, label).layout.display != "none"]
+
+    more = control(app, "s-more")
+    assert len(in_view()) >= IN_VIEW and set(DEFAULT) <= set(in_view())
+    assert "fire" not in in_view()
+    more.value = True
+    assert set(in_view()) == {*published("longer windows"), *DEFAULT}
+    more.value = False
+    app.methods = (*DEFAULT, "fire")
+    assert "fire" in in_view(), "a chosen method can be unchosen"
+    app.question = "induction"
+    assert set(in_view()) == {*published("induction"), *app.methods}
+    assert more.layout.display == "none"
+
+
 def test_without_a_method_the_caption_says_so_and_the_app_stays_usable(app: ComparisonExplorer) -> None:
     app.methods = ()
     assert "No method is chosen: select at least one." in app.caption
@@ -167,17 +195,17 @@ def test_without_a_method_the_caption_says_so_and_the_app_stays_usable(app: Comp
 
 def test_the_caption_is_computed_from_every_seed(app: ComparisonExplorer) -> None:
     curves = published("longer windows")
-    sentence = app.caption[app.caption.index("In every seed ") :].split(". ")[0]
+    sentence = caption(app)[caption(app).index("In every seed ") :].split(". ")[0]
     holding, _, rest = sentence.partition(" hold")
     failing = rest.split(";")[-1]
     for name in DEFAULT:
         rises = [max(value for x, value in seed.items() if x > 64) - seed[64] for seed in curves[name].values()]
-        assert (name in holding) == (max(rises) <= HOLDS)
-        assert (name in failing) == (min(rises) >= FAILS)
-    (best,) = [part for part in app.caption.split(". ") if part.startswith("On the longest windows ")]
+        assert (SHORT.get(name, name) in holding) == (max(rises) <= HOLDS)
+        assert (SHORT.get(name, name) in failing) == (min(rises) >= FAILS)
+    (best,) = [part for part in caption(app).split(". ") if part.startswith("On the longest windows ")]
     leads = [{name: curves[name][seed][1024] for name in DEFAULT} for seed in range(PARTS["main"].seeds)]
     leaders = [name for name in DEFAULT if all(bits[name] <= min(bits.values()) + TIE for bits in leads)]
-    assert all(name in best for name in leaders)
+    assert all(SHORT.get(name, name) in best for name in leaders)
     assert "8 seeds (thin) and their mean (thick), with its 95% interval (bars)" in app.caption
 
 
