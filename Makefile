@@ -43,10 +43,11 @@ notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each 
 browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
 	$(PY) -m pytest tests/browser $(ARGS)
 
-check: $(VENV)/.installed-tests ## run ruff and mypy
+check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
+	git ls-files | xargs $(VENV)/bin/codespell
 
 bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)

@@ -40,16 +40,20 @@ def renew(paths: list[Path]) -> None:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                shots = capture(f"{path.stem}-{number}", code, browser, server)
+                shots, caption = capture(f"{path.stem}-{number}", code, browser, server)
                 output.data["image/png"] = base64.b64encode(shots[""]).decode()
+                output.metadata["image/png"] = {"alt": f"Screenshot of the app. Its caption: {caption}"}
                 for suffix, png in shots.items():
                     if number == 0 and path.stem + suffix in linked:
                         (FOLDER / "images" / f"{path.stem}{suffix}.png").write_bytes(png)
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> dict[str, bytes]:
-    """Run the code in JupyterLab; return PNGs of the app it shows last: "", and "-live" half-way through training."""
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[dict[str, bytes], str]:
+    """Run the code in JupyterLab, and return PNGs of the app it shows last, and its caption.
+
+    The PNGs are "", and "-live" half-way through training.
+    """
     with run(name, code, browser, server) as notebook:
         shots = {}
         app = notebook.app(-1)
@@ -57,9 +61,9 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> dic
             shots["-live"] = train(notebook)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-        shots[""] = png(notebook.settle(-1))
+        shots[""], caption = png(notebook.settle(-1)), notebook.caption(-1)
     print(f"{name}: {len(shots['']) / 1000:.0f} kB", flush=True)
-    return shots
+    return shots, caption
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from PIL import Image
 
-from tests.notebooks.lessons import LESSONS, app_outputs, code_cells, read
+from tests.notebooks.lessons import FOLDER, LESSONS, app_outputs, code_cells, read
 
 REQUIRED = {
     "00_start_here",
@@ -33,6 +33,7 @@ MAX_LINES = 12  # of a cell
 MAX_BYTES = 600_000  # of a notebook
 MAX_PICTURE_BYTES = 150_000
 
+README = FOLDER.parent / "README.md"
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
 
@@ -111,3 +112,32 @@ def test_notebook_is_small(path: Path) -> None:
 def test_no_path_of_a_machine_is_stored(path: Path) -> None:
     text = json.dumps(read(path))
     assert not re.search(r"/(work|home|root|tmp|Users)/|site-packages", text)
+
+
+@pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
+def test_links_lead_to_files_and_headings_that_exist(path: Path) -> None:
+    prose = prose_of(path)
+    anchors = {
+        re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", prose, re.M)
+    }
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose)
+    for target in (target for target in targets if not target.startswith("https://")):
+        file, _, anchor = target.partition("#")
+        assert not file or (path.parent / file).exists(), f"{target} doesn't exist"
+        assert not anchor or anchor in anchors, f"no heading for {target}"
+
+
+@pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
+def test_every_image_has_an_alternative_text(path: Path) -> None:
+    assert all(len(text) > 20 for text in re.findall(r"!\[(.*?)\]\(", prose_of(path)))
+    if path != README:
+        assert all(output.metadata["image/png"]["alt"] for _, output in app_outputs(read(path))), (
+            "run `make screenshots`"
+        )
+
+
+def prose_of(path: Path) -> str:
+    """The text of README, or of the cells of a lesson that are no code."""
+    if path == README:
+        return path.read_text(encoding="utf-8")
+    return "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")

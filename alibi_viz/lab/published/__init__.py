@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
-from alibi_viz.lab.comparison import PARTS
+from alibi_viz.lab.comparison import PARTS, Part
 from alibi_viz.lab.experiment import final_answers, new_model, training_steps
 from alibi_viz.lab.learning_rates import best_rates
 from alibi_viz.lab.results import Record, read_records, record_table
@@ -18,6 +18,7 @@ __all__ = [
     "PUBLISHED_MODELS",
     "SEARCH",
     "published_model",
+    "published_parts",
     "published_rates",
     "published_records",
     "published_results",
@@ -44,11 +45,15 @@ def _published() -> pd.DataFrame:
     return record_table(published_records(), "published")
 
 
+def published_parts() -> list[Part]:
+    """The parts of the comparison whose results ship with the package."""
+    return [part for part in PARTS.values() if (PUBLISHED / f"{part.name}.jsonl.gz").exists()]
+
+
 def published_records(parts: Iterable[str] | None = None) -> list[Record]:
     """The finished runs of some parts of the published comparison, by default of all, or of `SEARCH`."""
-    if parts is None:
-        parts = [p for p in PARTS if (PUBLISHED / f"{p}.jsonl.gz").exists()]
-    return [record for part in parts for record in read_records(PUBLISHED / f"{part}.jsonl.gz")]
+    names = [part.name for part in published_parts()] if parts is None else parts
+    return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
 
 
 @cache
