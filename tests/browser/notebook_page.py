@@ -29,6 +29,8 @@ class NotebookPage:
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
         page.on("request", self._on_request)
+        # On a busy machine, JupyterLab sometimes asks for a kernel although the notebook names one.
+        page.add_locator_handler(page.locator(".jp-Dialog", has_text="Select Kernel"), self._select_kernel)
 
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""
@@ -68,13 +70,15 @@ class NotebookPage:
             timeout=timeout * SECOND,
         )
 
+    @staticmethod
+    def _select_kernel(dialog: Locator) -> None:
+        dialog.locator("select").select_option(label="Python 3 (ipykernel)")
+        dialog.locator("button.jp-mod-accept").click()
+
     def command(self, menu: str, name: str) -> None:
-        """Choose an entry of the menu bar by its command. Raises TooLate with the text of a dialog in the way."""
-        try:
-            self.page.click(f".lm-MenuBar-item >> text={menu}")
-            self.page.click(f'.lm-Menu-item[data-command="{name}"]')
-        except TooLate as error:
-            raise TooLate(f"{error}\nopen dialogs: {self.page.locator('.jp-Dialog').all_inner_texts()}") from None
+        """Choose an entry of the menu bar by its command."""
+        self.page.click(f".lm-MenuBar-item >> text={menu}")
+        self.page.click(f'.lm-Menu-item[data-command="{name}"]')
 
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
