@@ -11,31 +11,35 @@ depend on the size of the matrices, so that only the image changes with it.
 import base64
 import io
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 from PIL import Image
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.color_scale import NUM_COLORS
 
-__all__ = ["BORDER", "Atlas"]
+__all__ = ["BORDER", "Atlas", "on_tile_click"]
 
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
 assert _FIRST_COLOR + NUM_COLORS <= 256
 _DENSITY = 1.5  # image pixels per pixel on the page: sharp enough on high-resolution screens, and small
 _FRAME = 2  # image pixels around each tile, so that white cells stay visible on a white page
 BORDER = _FRAME / _DENSITY  # the same in pixels on the page
-_MAX_HEIGHT = 500  # pixels of all tiles together, so that the controls stay in view
 _MAX_SIDE = 440  # pixels of one tile
 _GAPS = (18, 24)  # pixels between tiles, across and down: for two tick labels, and for a title; even, like sides
 
 
 @dataclass(frozen=True)
 class Atlas:
-    """`tiles` square matrices in rows, on a page `width` pixels wide.
+    """`tiles` square matrices in rows, at most `width` pixels wide and `height` pixels high together.
+
+    The default height leaves the controls in view.
 
     >>> atlas = Atlas(8, 840)
     >>> atlas.rows, atlas.columns, atlas.side, atlas.corner(5)
@@ -44,6 +48,7 @@ class Atlas:
 
     tiles: int
     width: int = 840
+    height: int = 500
 
     @cached_property
     def columns(self) -> int:
@@ -113,16 +118,53 @@ class Atlas:
         step = math.ceil(length / side)
         return np.minimum(np.arange(step // 2, length + step // 2, step), length - 1)
 
+    def hover_sheet(self, cells: NDArray[np.object_]) -> NDArray[np.object_]:
+        """Arrange the cells of all tiles, [tiles, side, side, ...], like the tiles, with None in the gaps between them.
+
+        >>> Atlas(2).hover_sheet(np.array([[["a"]], [["b"]]], dtype=object))
+        array([['a', None, 'b']], dtype=object)
+        """
+        side = cells.shape[1]
+        shape = self.rows * (side + 1) - 1, self.columns * (side + 1) - 1, *cells.shape[3:]
+        sheet = np.full(shape, None, dtype=object)
+        for tile in range(self.tiles):
+            row, column = (at * (side + 1) for at in divmod(tile, self.columns))
+            sheet[row : row + side, column : column + side] = cells[tile]
+        return sheet
+
+    def hover_edges(self, length: int, side: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """x and y of the edges between the cells of a hover sheet: matrices of `length`, shown by `side` cells."""
+        edges = np.append(np.arange(0, length, math.ceil(length / side)), length) * (self.side / length)
+        x, y = (
+            np.concatenate([edges + tile * pitch for tile in range(tiles)])
+            for tiles, pitch in zip((self.columns, self.rows), self.pitch, strict=True)
+        )
+        return x, y
+
     def _rows(self, columns: int) -> int:
         return math.ceil(self.tiles / columns)
 
     def _side(self, columns: int) -> int:
         rows = self._rows(columns)
         across = (self.width - (columns - 1) * _GAPS[0]) / columns
-        down = (_MAX_HEIGHT - (rows - 1) * _GAPS[1]) / rows
+        down = (self.height - (rows - 1) * _GAPS[1]) / rows
         return max(int(min(across, down, _MAX_SIDE)) // 2 * 2, 2)
 
 
 def _centers(cells: int, pixels: int) -> NDArray[np.int64]:
     """The cell under the center of each of `pixels` pixels."""
     return (2 * np.arange(pixels) + 1) * cells // (2 * pixels)
+
+
+def on_tile_click(hover: go.Heatmap, callback: Callable[[int], None]) -> None:
+    """Call `callback(number)` when the user clicks a tile of a live figure.
+
+    `hover` is the invisible heatmap over the tiles; its z is the number of the tile, or None in the gaps.
+    """
+
+    def clicked(trace: go.Heatmap, points: Any, _: Any) -> None:
+        for row, column in points.point_inds:
+            if trace.z[row][column] is not None:  # not a gap
+                callback(int(trace.z[row][column]))
+
+    hover.on_click(clicked)

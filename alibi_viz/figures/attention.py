@@ -1,7 +1,8 @@
-"""Content + bias = logits -> weights for one head, one query's weights, and the same query in every head.
+"""Content + bias = logits -> weights for one head, one query's weights, the same query in every head, and all heads.
 
-The panels are laid out in attention_layout.py, and attention_row.py draws those in the right column, which show all
-keys of one query. Content, bias and logits share one color scale, so that they can be compared.
+The panels are laid out in attention_layout.py. attention_row.py draws those in the right column, which show all keys of
+one query, and attention_tiles.py draws the small matrices of all heads. Content, bias and logits share one color scale,
+so that they can be compared.
 """
 
 import math
@@ -19,6 +20,7 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array, update_changed
 from alibi_viz.figures.attention_layout import BARS, CONTENT, HEADS, LOGITS, MATRICES, blank, name
 from alibi_viz.figures.attention_row import Bins, draw_row, numbers, with_gaps
+from alibi_viz.figures.attention_tiles import draw_tiles
 from alibi_viz.figures.tokens import full, label, literal, quoted
 
 __all__ = ["attention_figure", "blank", "draw"]
@@ -63,7 +65,8 @@ def draw(
         other: the same text with another bias, at least the selected query; its weights are the diamonds.
         head, query: the selected head, and the position of the selected query; negative from the end.
         start: the position of the first query of the trace. The matrices show the keys at the positions of the queries.
-            The right column shows all keys, and sums over neighboring ones if there are too many.
+            The right column shows all keys, and sums over neighboring ones if there are too many. The tiles show the
+            same queries and keys as the matrices.
         names: the names of `trace` and `other` in the legend.
         bias_name: the title of the bias panel.
         page_width: pixels available for the figure; they decide its height and the number of labels.
@@ -81,6 +84,7 @@ def draw(
         _draw_scale(figure, square[CONTENT][~masked])
         _draw_matrices(figure, _pairs(tokens, shown), square[:, head], head=head, query=query, start=start)
         draw_row(figure, tokens, bins, row, query=query, head=head, other_name=names[1])
+        draw_tiles(figure, tokens, square, head=head, query=query, start=start, page_width=page_width)
         word = f"query {query:,} {quoted(tokens[query], 16)}"
         every, narrow = "every head" if heads > 1 else "the only head", layout.is_narrow(page_width)
         every = f"in {every}" if bins.size == 1 or narrow else f"{every}, {bins.size} keys per cell"
@@ -101,7 +105,7 @@ def _draw_axes(
 
     Below bins of several keys are positions instead of tokens.
     """
-    update_changed(figure.layout, height=layout.height(page_width))
+    layout.place(figure, page_width, heads)
     room_across, room_down = layout.max_labels(page_width)
     across, down = _spread(shown, room_across), _spread(shown, room_down, query)
     ends = [shown.start - 0.5, shown.stop - 0.5]
@@ -150,7 +154,9 @@ def _titles(query: str, names: tuple[str, str], bias_name: str, every: str, *, m
     content += f"<br>{gray} masked" * masked
     weights = "→  weights" if narrow else "→  softmax: weights"
     selected = f"{literal(query)}<br>{bars} {names[0]}  {diamonds} {names[1]}"
-    return [content, f"+  {bias_name}", "=  logits", weights, every, selected]
+    frame = f'<span style="color:{layout.FRAME_COLOR}">▭</span>'
+    tiles = f"weights of every head, {frame} {literal(query)}" + "; click a head to select it" * (not narrow)
+    return [content, f"+  {bias_name}", "=  logits", weights, every, selected, tiles]
 
 
 def _pairs(tokens: Sequence[str], shown: range) -> NDArray[np.object_]:

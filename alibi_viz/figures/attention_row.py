@@ -111,8 +111,8 @@ def with_gaps(values: Floats, masked: NDArray[np.bool_]) -> NDArray[np.object_]:
 def numbers(steps: Floats) -> NDArray[np.object_]:
     """For the hover texts: content, bias, logit and weight in percent, [..., 4]."""
     masked = np.isneginf(steps[LOGITS])
-    table = np.stack([*steps[:WEIGHTS], 100 * steps[WEIGHTS]], axis=-1).round(4).astype(object)
-    table[masked, BIAS] = "masked"
+    table = np.stack([*steps[:WEIGHTS], 100 * steps[WEIGHTS]], axis=-1).round(3).astype(object)
+    table[masked, BIAS] = f"{_MINUS}∞ (masked)"
     table[masked, LOGITS] = f"{_MINUS}∞"
     return table
 

@@ -4,7 +4,6 @@ A tile shows either the bias or what the softmax makes of it, e^bias. The tiles 
 two traces are an invisible heatmap for hover texts and clicks, and the titles, whose markers carry the color bar.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array, update_changed
-from alibi_viz.figures.atlas import BORDER, Atlas
+from alibi_viz.figures.atlas import BORDER, Atlas, on_tile_click
 from alibi_viz.figures.color_scale import SCALES, WEIGHT_SCALE, ColorScale
 
 __all__ = ["SCALES", "SHOWS", "bias_figure", "blank", "draw", "on_click", "weights_from_bias"]
@@ -126,13 +125,7 @@ def draw(
 
 def on_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
     """Call `callback(head)` with the head's number when the user clicks a tile of a live figure."""
-
-    def clicked(trace: go.Heatmap, points: Any, _: Any) -> None:
-        for row, column in points.point_inds:
-            if trace.z[row][column] is not None:  # not a gap
-                callback(int(trace.customdata[row][column][0]))
-
-    figure.data[_HOVER].on_click(clicked)
+    on_tile_click(figure.data[_HOVER], callback)
 
 
 def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
@@ -193,30 +186,18 @@ def _add_hover(
 ) -> None:
     """Fill the invisible heatmap: for every cell [head, query, key, distance, bias, relative weight].
 
-    z is 0 in a cell and None in a gap between tiles, which has no hover text.
+    z is the head in a cell and None in a gap between tiles, which has no hover text.
     """
     length = values.shape[-1]
     positions = atlas.hover_cells(length, HOVER_ONE if atlas.tiles == 1 else HOVER_ALL)
-    side = len(positions)
-    rows, columns = atlas.rows * (side + 1) - 1, atlas.columns * (side + 1) - 1
-    z = np.full((rows, columns), None, dtype=object)
-    custom = np.full((rows, columns, 6), None, dtype=object)
     query, key = np.meshgrid(positions, positions, indexing="ij")
     bias = _shortest(values[:, query, key])
     bias[hidden[:, query, key]] = "masked"
     weight = _shortest(weights_from_bias(values[:, positions], hidden[:, positions])[..., positions])
-    for tile in range(atlas.tiles):
-        row, column = (at * (side + 1) for at in divmod(tile, atlas.columns))
-        cells = slice(row, row + side), slice(column, column + side)
-        z[cells] = 0
-        head = np.full_like(query, heads[tile])
-        numbers = [head, query, key, np.abs(query - key), bias[tile], weight[tile]]
-        custom[cells] = np.stack(numbers, axis=-1, dtype=object)
-    edges = np.append(np.arange(0, length, math.ceil(length / side)), length) * (atlas.side / length)
-    x, y = (
-        np.concatenate([edges + tile * pitch for tile in range(tiles)])
-        for tiles, pitch in zip((atlas.columns, atlas.rows), atlas.pitch, strict=True)
-    )
+    numbers = np.broadcast_arrays(heads[:, None, None], query, key, np.abs(query - key), bias, weight)
+    custom = atlas.hover_sheet(np.stack(numbers, axis=-1, dtype=object))
+    z = custom[..., 0]
+    x, y = atlas.hover_edges(length, len(positions))
     with figure.batch_update():
         figure.data[_HOVER].update(x=x, y=y, z=z, customdata=custom, visible=True)
 

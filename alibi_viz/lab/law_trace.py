@@ -1,5 +1,7 @@
 """Attention under any law of the distance, step by step, for some of the queries of a text."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,8 +25,10 @@ def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
     return curve + 0.0  # -0.0 becomes 0.0
 
 
-def trace_queries(query: Tensor, key: Tensor, curve: Tensor | None, queries: range, *, causal: bool) -> AttentionTrace:
-    """Every step of attention for a range of queries: an `AttentionTrace` of tensors [1, heads, len(queries), tokens].
+def trace_queries(
+    query: Tensor, key: Tensor, curve: Tensor | None, queries: Sequence[int], *, causal: bool
+) -> AttentionTrace:
+    """Every step of attention for some queries: an `AttentionTrace` of tensors [1, heads, len(queries), tokens].
 
     A long text needs only the rows that are shown: all of them, for 4,096 tokens and 8 heads, would take 2 GB.
 
@@ -38,14 +42,14 @@ def trace_queries(query: Tensor, key: Tensor, curve: Tensor | None, queries: ran
     >>> trace_queries(q, k, -torch.arange(4.0)[None], range(2, 3), causal=True).weights
     tensor([[[[0.0900, 0.2447, 0.6652, 0.0000]]]])
     """
-    length = key.shape[2]
-    content = (query[:, :, queries.start : queries.stop] / query.shape[-1] ** 0.5) @ key.transpose(-2, -1)
+    length, positions = key.shape[2], torch.tensor(queries)
+    content = (query[:, :, positions] / query.shape[-1] ** 0.5) @ key.transpose(-2, -1)
     bias = content.new_zeros(1).expand_as(content)
     if curve is not None:  # the bias of a query is a slice of one row of distances length - 1, ..., 0, ..., length - 1
         row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1).to(content.dtype)
-        bias = row.unfold(1, length, 1)[None, :, length - queries.stop : length - queries.start].flip(2)
+        bias = row.unfold(1, length, 1)[None, :, length - 1 - positions]
     logits = content + bias
     if causal:
-        after = torch.arange(length) > torch.arange(queries.start, queries.stop)[:, None]  # [query, key]
+        after = torch.arange(length) > positions[:, None]  # [query, key]
         logits.masked_fill_(after, float("-inf"))
     return AttentionTrace(content, bias, logits, logits.softmax(-1))

@@ -15,6 +15,7 @@ from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
 from alibi_viz.widgets.core.app import FIT, App
 from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
 
@@ -93,7 +94,8 @@ class ComparisonExplorer(App):
         self._boxes = dict(zip(self.labels, self.boxes("methods", self.labels), strict=True))
         self._more = ToggleButton(description="More methods", icon="caret-right", layout=FIT).add_class("s-more")
         self._more.observe(self._show_boxes, names="value")
-        return [column(row(self.tabs("question"), self._evaluated), row(*self._boxes.values(), self._more))]
+        methods = row(*self._boxes.values(), self._more, reset_button(self))
+        return [column(row(self.tabs("question"), self._evaluated), methods)]
 
     def draw(self) -> str:
         question, results = self.questions[self.question], self.results

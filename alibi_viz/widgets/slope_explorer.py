@@ -9,6 +9,7 @@ from alibi_viz.figures import slopes as slope_plot
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_number, format_slope
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Count
 
 __all__ = ["SlopeExplorer"]
@@ -42,6 +43,7 @@ class SlopeExplorer(App):
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
             self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
+            reset_button(self),
         ]
 
     def draw(self) -> str:

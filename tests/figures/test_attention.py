@@ -9,7 +9,18 @@ import torch
 
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures.attention import attention_figure, blank, draw
-from alibi_viz.figures.attention_layout import BARS, BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, PANELS, WEIGHTS
+from alibi_viz.figures.attention_layout import (
+    BARS,
+    BIAS,
+    CONTENT,
+    HEADS,
+    LOGITS,
+    MATRICES,
+    OTHER,
+    PANELS,
+    QUERY_FRAME,
+    WEIGHTS,
+)
 from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
@@ -77,7 +88,7 @@ def test_right_column_shows_one_query_with_and_without_bias_and_in_every_head() 
 def test_selection_is_framed_and_masked_keys_are_gray() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
-    frames = figure.layout.shapes[len(PANELS) :]
+    frames = figure.layout.shapes[len(PANELS) : QUERY_FRAME]
     assert [(frame.y0, frame.y1) for frame in frames] == [(3.5, 4.5)] * 4 + [(2.5, 3.5)]  # heads count from 1
     background = figure.layout.shapes[BARS]
     assert background.path == "M4.5,0H6.5V1H4.5Z"
@@ -89,14 +100,14 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
     figure = attention_figure(TOKENS, on, off, head=1)
     for panel in MATRICES:
         trace = figure.data[panel]
-        assert trace.hovertemplate.startswith("head 2<br>%{text}<br>content %{customdata[0]}<br>bias")
+        assert trace.hovertemplate.startswith("head 2<br>%{text}<br>content %{customdata[0]} + bias %{")
         assert trace.text[6][1] == "query 6 “cat”<br>key 1 “cat”<br>distance 5"
         expected = [step[0, 1, 6, 1].item() for step in (on.content, on.bias, on.logits)]
         expected.append(100 * on.weights[0, 1, 6, 1].item())
-        assert list(trace.customdata[6][1]) == pytest.approx(expected, abs=1e-3)
+        assert list(trace.customdata[6][1]) == pytest.approx(expected, abs=6e-4)
         content, *rest = trace.customdata[1][6]
         assert content == pytest.approx(on.content[0, 1, 1, 6].item(), abs=1e-3)
-        assert rest == ["masked", "\N{MINUS SIGN}∞", 0]
+        assert rest == ["\N{MINUS SIGN}∞ (masked)", "\N{MINUS SIGN}∞", 0]
     pair = "query 6 “cat”<br>key 1 “cat”<br>distance 5"
     assert figure.data[HEADS].text[0][1] == figure.data[BARS].hovertext[1] == pair
 

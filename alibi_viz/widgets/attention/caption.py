@@ -7,11 +7,13 @@ from torch import Tensor
 
 from alibi_viz.figures.attention_row import Bins
 from alibi_viz.figures.tokens import quoted
+from alibi_viz.lab.shuffle import ShuffleChanges
 from alibi_viz.widgets.core.formatting import format_percent
 
-__all__ = ["describe", "describe_part"]
+__all__ = ["describe", "describe_part", "describe_shuffle"]
 
 NEAR = 3  # tokens at most this far away count as the nearest
+_SAME = 5e-4  # a change below is rounding, and prints as 0.000
 
 
 def describe(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, *, switched: str) -> str:
@@ -46,6 +48,32 @@ def describe_part(rows: range, length: int) -> list[str]:
     bars = f", {size} in each bar" * (size > 1)
     part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
     return [f"The matrices show {part}; the right column shows all keys{bars}."]
+
+
+def describe_shuffle(changes: ShuffleChanges | None, *, causal: bool) -> str:
+    """Say whether the weights have only moved with the shuffled words, and by how much they have changed if not.
+
+    >>> describe_shuffle(ShuffleChanges(content=0.0, weight=0.0, any_weight=0.0), causal=False)  # doctest: +ELLIPSIS
+    'The words before the last one are shuffled. Every query shown gives each token the same weight as in the...'
+    """
+    start = "The words before the last one are shuffled."
+    if changes is None:
+        return f"{start} This gives other tokens, so the weights cannot be compared with those of the original order."
+    content, weight, any_weight = changes
+    if max(content, weight) > _SAME:
+        cause = "; its content is the same, but the bias depends on the distance."
+        if content > _SAME:
+            cause = (
+                f"; in this layer, queries and keys depend on the order, and content changes by up to {content:.2f}."
+            )
+        return f"{start} Followed to their new places, weights of the last query change by up to {weight:.2f}{cause}"
+    if any_weight <= _SAME:
+        who, rest = "Every query shown", ""
+    else:
+        cause = ", because the mask now hides other words from them" * causal
+        who, rest = "The last query", f" Those of other queries change by up to {any_weight:.2f}{cause}."
+    same = "gives each token the same weight as in the original order, only at another place"
+    return f"{start} {who} {same}: the largest difference is {weight if rest else any_weight:.3f}.{rest}"
 
 
 def _nearest(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> str:

@@ -9,16 +9,19 @@ from torch import Tensor
 from traitlets import validate
 
 from alibi_viz.figures import attention as attention_plot
-from alibi_viz.figures.attention_layout import HEADS, MATRICES
+from alibi_viz.figures.atlas import on_tile_click
+from alibi_viz.figures.attention_layout import HEADS, MATRICES, TILES
 from alibi_viz.figures.tokens import label
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.law_trace import law_curve, trace_queries
+from alibi_viz.lab.shuffle import compare_orders, shuffle_words
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.caption import describe, describe_part
+from alibi_viz.widgets.attention.caption import describe, describe_part, describe_shuffle
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
-from alibi_viz.widgets.core.layout import labeled
+from alibi_viz.widgets.core.layout import button, labeled
+from alibi_viz.widgets.core.reset import reset_button, set_together
 from alibi_viz.widgets.core.traits import BadValue, Count, Flag
 
 __all__ = ["AttentionExplorer"]
@@ -29,6 +32,9 @@ _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in t
 
 class AttentionExplorer(TextApp):
     """How a head reads a text: content + bias = logits -> weights for all queries, and one query in detail.
+
+    Below are the weights of all heads, with the same query framed. A click on a head there selects it; a click on a row
+    of a large matrix selects the query in all of them. Up to 32 heads wrap onto several rows.
 
     Args:
         source: where queries and keys come from. The default, `lab.attention_sources.Words`, makes them up from the
@@ -43,19 +49,21 @@ class AttentionExplorer(TextApp):
 
     Traits:
         text: at most 50,000 characters, of which the first 4,096 tokens are read. The matrices show at most 48 tokens:
-            those around the query. The right column always shows all keys of the query.
+            those around the query. The right column always shows all keys of the query. A new text is not shuffled.
         num_heads: 1 to 32; fixed for a model.
-        head: the head shown, counted from 1.
+        head: the head in the large matrices, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
         content: where q . k comes from: "same word", "equal" or "random"; with a model "layer 1", "layer 2" and so on.
         law: how the bias depends on the distance: "linear" for ALiBi, the name of another law of `alibi_viz.laws`, or
             your own function law(distance, head, num_heads). ALiBi is then shown for comparison.
         bias: whether the bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i - j|.
+        order: None for the words as they are in the text, or the seed with which all words before the last one are
+            shuffled. The caption then says how much weights have changed, apart from moving with their words.
 
     >>> from alibi_viz.widgets import AttentionExplorer
     >>> AttentionExplorer(text="to be or not to be", num_heads=2, bias=False)  # doctest: +ELLIPSIS
-    AttentionExplorer(text='to be or not to be', num_heads=2, content=..., head=1, query=None, ..., causal=True)
+    AttentionExplorer(text='to be or not to be', num_heads=2, content=..., head=1, query=None, ..., order=None)
     """
 
     head = Count(3, 1, 32)
@@ -63,6 +71,7 @@ class AttentionExplorer(TextApp):
     law = Law()
     bias = Flag(True)
     causal = Flag(True)
+    order = Count(None, 0, 2**31 - 1, allow_none=True)
     redraw_to_fit = True  # the height and the number of labels depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
@@ -72,6 +81,8 @@ class AttentionExplorer(TextApp):
         for matrix in MATRICES:
             self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))
         self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
+        on_tile_click(self.figure.data[TILES], lambda head: self.set_trait("head", head))
+        self.add_class("alibi-titles")
 
     @validate("head")
     def _check_head(self, proposal: Any) -> int:
@@ -90,6 +101,10 @@ class AttentionExplorer(TextApp):
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
         self._head_slider, self._query_slider = head.children[1], query
         self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
+        tip = "Shuffle all words before the last one, in another way each time"
+        shuffle = button("Shuffle", "random", "s-shuffle", tip, self._shuffle)
+        tip = "Put the words back in the order of the text"
+        self._restore = button("Original order", "sort-amount-asc", "s-original", tip, lambda: self._set_order(None))
         return [
             text_box,
             self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits"),
@@ -98,10 +113,14 @@ class AttentionExplorer(TextApp):
             labeled("query", query),
             *menus,
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
+            shuffle,
+            self._restore,
+            reset_button(self),
         ]
 
     def draw(self) -> str:
-        reading = self.read()
+        original = self.read()
+        reading = original if self.order is None else self.read(shuffle_words(self.text, self.order))
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -131,7 +150,15 @@ class AttentionExplorer(TextApp):
         described = describe(reading.tokens, query, visible, weights, switched=switched)
         law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
         shown = f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."
-        return " ".join([shown, described, *describe_part(rows, length), reading.note])
+        changes = [] if self.order is None else [self._describe_order(original, reading, curve, rows)]
+        return " ".join([shown, *changes, described, *describe_part(rows, length), reading.note])
+
+    def _describe_order(self, original: Reading, shuffled: Reading, curve: Tensor | None, rows: range) -> str:
+        """What the shuffle has changed, or that there is nothing to shuffle."""
+        if shuffled is original:
+            return "There is nothing to shuffle: the text has no two different words before the last one."
+        changes = compare_orders(shuffled, original, curve, self.head - 1, rows, causal=self.causal)
+        return describe_shuffle(changes, causal=self.causal)
 
     def _adjust_controls(self, reading: Reading, query: int) -> None:
         """Fit the sliders to the text, and note below the text box if it is too long."""
@@ -139,6 +166,7 @@ class AttentionExplorer(TextApp):
         self._length = len(reading.tokens)
         self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
         self._query_slider.value = query
+        self._restore.disabled = self.order is None
 
     def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
         """The bias shown and the one it is compared with, each with its name; None for no bias."""
@@ -162,11 +190,18 @@ class AttentionExplorer(TextApp):
         return formula.replace("-", "\N{MINUS SIGN}")
 
     def _keep_in_range(self, change: Any) -> None:
-        """Select the last token of a new text, and the last head if the selected one is removed."""
+        """Show a new text in its own order, with the last token selected. Select the last head if there are fewer."""
         if change.name == "text":
-            self.query = None
+            set_together(self, {"query": None, "order": None})
         elif self.head > self.num_heads:
             self.head = self.num_heads
+
+    def _shuffle(self) -> None:
+        """Shuffle with the next seed."""
+        self._set_order((self.order or 0) + 1)
+
+    def _set_order(self, order: int | None) -> None:
+        self.attempt(lambda: setattr(self, "order", order))
 
     def _select(self, name: str, points: Any) -> None:
         """A click on a row selects it."""

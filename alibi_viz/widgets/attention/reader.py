@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from alibi_viz.lab.attention_sources import AttentionSource, Reading, Words, check_reading
 from alibi_viz.lab.model_sources import ByteModel, ModelRun, ModelSource, PretrainedModel
@@ -13,15 +14,18 @@ __all__ = ["NotReady", "Reader", "as_source"]
 
 
 class NotReady(BadValue):
-    """A layer that a model has not reached yet; `job` is done once it has."""
+    """A layer that a model has not reached yet. Once it has, `job` is done and the traits in `state` can be set."""
 
-    def __init__(self, text: str, content: str, job: Background[int]) -> None:
+    def __init__(self, content: str, job: Background[int]) -> None:
         super().__init__(f"the model has not reached {content} yet")
-        self.text, self.content, self.job = text, content, job
+        self.job = job
+        self.state: dict[str, Any] = {}
 
 
 class Reader:
-    """The texts that a source reads, at most `longest` tokens of each. Keeps the latest text with all layers read.
+    """The texts that a source reads, at most `longest` tokens of each. Keeps the latest two, with all layers read.
+
+    Two, because a shuffled text is compared with the original one.
 
     After the layer that is asked for, the model's other layers are computed in the background, so that they can be
     shown at once. `show_progress` is called with a sentence on a thread, and with "" at the end.
@@ -35,8 +39,8 @@ class Reader:
     def forget(self) -> None:
         """Read again next time, because the source may have changed."""
         self.stop()
-        self._latest: tuple[tuple[str, str, int], Reading] | None = None
-        self._run: tuple[str, ModelRun] | None = None
+        self._readings: dict[tuple[str, str, int], Reading] = {}
+        self._runs: dict[str, ModelRun] = {}
 
     def stop(self) -> None:
         """Stop the work in the background after the current layer."""
@@ -49,19 +53,20 @@ class Reader:
         Raises ValueError as the source, and BadValue if the model fails.
         """
         asked = (text, content, num_heads)
-        if self._latest is None or self._latest[0] != asked:
+        if asked not in self._readings:
             if isinstance(self.source, ModelSource):
                 check_reading(self.source, content, num_heads)
                 reading = self._read_layer(self.source, text, content, patience)
             else:
                 reading = self.source.read(*asked, self.longest)
-            self._latest = asked, reading
-        return self._latest[1]
+        else:
+            reading = self._readings[asked]
+        _keep(self._readings, asked, reading)
+        return reading
 
     def _read_layer(self, source: ModelSource, text: str, content: str, patience: float | None) -> Reading:
-        if self._run is None or self._run[0] != text:
-            self._run = text, source.start(text, self.longest)
-        run, layer = self._run[1], source.contents.index(content)
+        _keep(self._runs, text, self._runs.get(text) or source.start(text, self.longest))
+        run, layer = self._runs[text], source.contents.index(content)
         self.stop()  # the work in the background, so that it doesn't delay this layer
         try:
             if run.done <= layer and patience is not None:
@@ -70,12 +75,12 @@ class Reader:
                     job.result(patience)
                 except TimeoutError:
                     self._show_progress(f"The model reads {len(run.tokens):,} tokens …" * (not job.done()))
-                    raise NotReady(text, content, job) from None
+                    raise NotReady(content, job) from None
             reading = run.read(layer)
         except NotReady:
             raise
         except BaseException as error:
-            self._run = None
+            del self._runs[text]
             if isinstance(error, ValueError) or not isinstance(error, Exception):  # such as an interrupt
                 raise
             raise BadValue(f"the model failed on this text: {type(error).__name__}: {error}") from error
@@ -91,6 +96,14 @@ class Reader:
 
         self._job = Background(run.steps(layer), lambda _: None, progress, lambda _: show("")).start()
         return self._job
+
+
+def _keep(kept: dict[Any, Any], key: object, value: object) -> None:
+    """Put a value last, and forget all but the one before it."""
+    kept.pop(key, None)
+    for old in list(kept)[:-1]:
+        del kept[old]
+    kept[key] = value
 
 
 def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:

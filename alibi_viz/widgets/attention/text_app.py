@@ -11,6 +11,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.reader import NotReady, Reader, as_source
 from alibi_viz.widgets.attention.text_box import Line, TextBox
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.reset import set_together
 from alibi_viz.widgets.core.traits import Choice, Count
 
 __all__ = ["MAX_TOKENS", "TextApp"]
@@ -52,9 +53,16 @@ class TextApp(App):
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
         return [self._text_box, *([heads] if self.source.num_heads is None else []), content]
 
-    def read(self) -> Reading:
-        """The tokens, queries and keys for the current state. For a control, raises NotReady if a model needs long."""
-        return self._reader.read(self.text, self.content, self.num_heads, self._patience)
+    def read(self, text: str | None = None) -> Reading:
+        """The tokens, queries and keys for the current state, or for another text in place of the app's.
+
+        For a control, raises NotReady if a model needs long.
+        """
+        try:
+            return self._reader.read(self.text if text is None else text, self.content, self.num_heads, self._patience)
+        except NotReady as pending:
+            pending.state = {name: value for name, value in self._state().items() if value != self._drawn[name]}
+            raise
 
     def note_length(self, reading: Reading) -> None:
         """Say below the text box if the text is too long."""
@@ -84,14 +92,13 @@ class TextApp(App):
     def _continue_later(self, pending: NotReady) -> None:
         """Show what a control has asked for when the model has read it, unless the user has given it up by then."""
 
-        def show() -> None:
-            self.text, self.content = pending.text, pending.content
-
         def on_done(_: object) -> None:  # on the thread of the model
             with self._lock:
                 if self._pending is pending:
                     self._pending = None
-                    self._text_box.show(self.text) if pending.job.stopped else self.attempt(show)
+                    self._text_box.show(self.text) if pending.job.stopped else self.attempt(
+                        lambda: set_together(self, pending.state)
+                    )
 
         self._pending = pending
         pending.job.add_done_callback(on_done)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+from ipywidgets import Widget
 
 from alibi_viz.figures import windows as window_plot
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
@@ -12,6 +13,7 @@ from alibi_viz.lab.windows import head_windows
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
+from alibi_viz.widgets.core.reset import reset_button
 
 __all__ = ["WindowExplorer"]
 
@@ -45,6 +47,9 @@ class WindowExplorer(TextApp):
 
     def blank(self) -> go.Figure:
         return window_plot.blank()
+
+    def controls(self) -> list[Widget]:
+        return [*super().controls(), reset_button(self)]
 
     def draw(self) -> str:
         reading = self.read()

@@ -20,6 +20,7 @@ from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.debounce import Debounce
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, open_menu
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
 
 __all__ = ["BiasExplorer"]
@@ -103,6 +104,7 @@ class BiasExplorer(App):
                 text=_head_name,
                 changed_by="num_heads",
             ),
+            reset_button(self),
         ]
 
     def draw(self) -> str:

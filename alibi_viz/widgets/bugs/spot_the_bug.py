@@ -2,11 +2,11 @@
 
 import html
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Button, HBox, Label, Layout, Textarea, Widget
+from ipywidgets import HTML, HBox, Label, Layout, Textarea, Widget
 from torch import Tensor
 from traitlets import observe, validate
 
@@ -18,8 +18,8 @@ from alibi_viz.lessons import BUGS
 from alibi_viz.lessons.repair import SECONDS
 from alibi_viz.widgets.bugs import caption
 from alibi_viz.widgets.bugs.traits import Code, Guess
-from alibi_viz.widgets.core.app import FIT, App
-from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import button, column, row
 from alibi_viz.widgets.core.traits import BadValue, Choice
 
 __all__ = ["SpotTheBug"]
@@ -113,19 +113,19 @@ class SpotTheBug(App):
     def controls(self) -> list[Widget]:
         self._progress = HTML().add_class("s-progress")  # a Label here would be taken for the menu's name
         cases = row(
-            _button("Previous", "arrow-left", "s-previous", "The case before this one", lambda: self._go(-1)),
+            button("Previous", "arrow-left", "s-previous", "The case before this one", lambda: self._go(-1)),
             self.menu("bug", "case", "s-bug", "Which implementation"),
-            _button("Next", "arrow-right", "s-next", "The case after this one", lambda: self._go(1)),
+            button("Next", "arrow-right", "s-next", "The case after this one", lambda: self._go(1)),
             self._progress,
-            _button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
+            button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
         self._answers = [
-            _button(
+            button(
                 "",
                 "",
                 f"s-answer-{number}",
                 "Your guess",
-                lambda at=number: self._on_answer(at),
+                partial(self._on_answer, number),
                 flex="none",
                 width="220px",
             )
@@ -140,7 +140,7 @@ class SpotTheBug(App):
         self._verdict = HTML().add_class("s-verdict")
         self._box = Textarea(continuous_update=False, layout=Layout(width="calc(100% - 4px)")).add_class("s-code")
         self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
-        self._check = _button("Check", "check", "s-check", "Run the checker on your code", self._on_check)
+        self._check = button("Check", "check", "s-check", "Run the checker on your code", self._on_check)
         self._check.button_style = "primary"
         self._report = HTML().add_class("s-report")
         code = column(Label("your repair"), self._box)
@@ -196,12 +196,12 @@ class SpotTheBug(App):
         return "" if text.strip() in ("", BUGS[self.bug].code) else text
 
     def _show_answers(self) -> None:
-        for name, button, problem in zip(self.answers, self._answers, self._problems, strict=True):
-            button.description, problem.value = name, html.escape(FAULTS[name].problem)
+        for name, answer, problem in zip(self.answers, self._answers, self._problems, strict=True):
+            answer.description, problem.value = name, html.escape(FAULTS[name].problem)
             is_right = self.guess is not None and name == BUGS[self.bug].fault
             is_wrong = name == self.guess and not is_right
-            button.icon = "check" if is_right else "times" if is_wrong else ""
-            button.button_style = "success" if is_right else "danger" if is_wrong else ""
+            answer.icon = "check" if is_right else "times" if is_wrong else ""
+            answer.button_style = "success" if is_right else "danger" if is_wrong else ""
 
     def _go(self, step: int) -> None:
         names = list(BUGS)
@@ -217,12 +217,6 @@ class SpotTheBug(App):
             self.attempt(self.check)
         finally:
             self._check.description = "Check"
-
-
-def _button(text: str, icon: str, css: str, tip: str, action: Any, **layout: Any) -> Button:
-    button = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
-    button.on_click(lambda _: action())
-    return button
 
 
 @cache

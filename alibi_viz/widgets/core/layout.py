@@ -1,10 +1,18 @@
 """How the controls of an app are arranged."""
 
+from collections.abc import Callable
 from typing import Any
 
-from ipywidgets import HBox, Label, Layout, VBox, Widget
+from ipywidgets import Button, HBox, Label, Layout, VBox, Widget
 
-__all__ = ["column", "labeled", "row"]
+__all__ = ["button", "column", "labeled", "row"]
+
+
+def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
+    """A button that calls `action`. Its layout is as wide as its text unless `layout` says otherwise."""
+    made = Button(description=text, icon=icon, tooltip=tip, layout=layout or {"width": "max-content"}).add_class(css)
+    made.on_click(lambda _: action())
+    return made
 
 
 def row(*children: Widget) -> HBox:

@@ -12,6 +12,7 @@ from alibi_viz.precision import CONTENTS, DTYPES, FORMS, groups, rounded_bias, w
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.laws import open_menu
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count
 from alibi_viz.widgets.precision.caption import FORMULAS, Row, describe
 
@@ -72,6 +73,7 @@ class PrecisionMicroscope(App):
             self.menu("form", "form", "s-form", "How the bias is computed; see the caption", forms),
             self.menu("content", "content", "s-content", "q . k: 0 for every pair, or of random vectors"),
             self.menu("query", "query on the left", "s-query", "The last query, or that with the largest error"),
+            reset_button(self),
         ]
 
     def draw(self) -> str:

@@ -16,6 +16,7 @@ from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.panel import Curves
 from alibi_viz.widgets.core.app import FIT, App
 from alibi_viz.widgets.core.layout import column, labeled, row
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 from alibi_viz.widgets.race.traits import check_path, read_source
 from alibi_viz.widgets.surgery.intervention import Intervention
@@ -150,7 +151,7 @@ class SlopeSurgery(App):
         folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
         window = labeled("window", self._window), labeled("sinks", self._sinks)
-        return [column(first, row(*window, self._rule, labeled("open", folder)))]
+        return [column(first, row(*window, self._rule, labeled("open", folder), reset_button(self)))]
 
     def draw(self) -> str:
         subject = self._subject()

@@ -36,7 +36,7 @@ def test_matrices_are_nearly_square_and_the_figure_leaves_room_for_the_caption(w
     across = (layout.width - layout.margin.l - layout.margin.r) * (layout.xaxis.domain[1] - layout.xaxis.domain[0])
     down = (layout.height - layout.margin.t - layout.margin.b) * (layout.yaxis.domain[1] - layout.yaxis.domain[0])
     assert 0.9 <= across / down <= 1.2
-    assert layout.height <= 670
+    assert layout.height <= 770
 
 
 def test_trace_that_requires_gradients_can_be_drawn() -> None:
@@ -50,7 +50,7 @@ def test_default_app_has_a_readable_repr_and_caption() -> None:
     app = AttentionExplorer()
     assert repr(app) == (
         "AttentionExplorer(text='The cat sat on the mat. The...e door and looked at the cat', num_heads=8, "
-        "content='same word', head=3, query=None, law='linear', bias=True, causal=True)"
+        "content='same word', head=3, query=None, law='linear', bias=True, causal=True, order=None)"
     )
     assert app.caption.startswith("Head 3 of 8, slope 1/8, bias on. Query 17 “cat” gives 63% of its weight to itself")
     assert "made up" in app.caption, "says where the content comes from"
@@ -185,7 +185,7 @@ def test_click_on_a_row_selects_it() -> None:
     click(app, CONTENT, y=4)
     assert app.query == 4
     click(app, HEADS, y=7)
-    assert app.head == 7
+    assert (app.head, app.query) == (7, 4)
 
 
 def click(app: AttentionExplorer, panel: int, y: int) -> None:

@@ -60,6 +60,11 @@ def wait(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def layers_read(app: AttentionExplorer) -> int:
+    """How many layers of the latest text are done."""
+    return list(app._reader._runs.values())[-1].done
+
+
 def choose(app: AttentionExplorer, layer: int) -> None:
     control(app, "s-content").value = layer - 1
 
@@ -86,7 +91,7 @@ def test_all_layers_are_computed_in_the_background_and_then_answer_at_once(
     app: AttentionExplorer, source: SlowModel
 ) -> None:
     source.released.release(LAYERS - 1)
-    wait(lambda: app._reader._run and app._reader._run[1].done == LAYERS)
+    wait(lambda: layers_read(app) == LAYERS)
     for layer in (4, 2, 3, 1):
         choose(app, layer)
         assert f"layer {layer} of 4" in app.caption
@@ -104,8 +109,23 @@ def test_a_later_choice_replaces_one_that_is_waiting(app: AttentionExplorer, sou
     wait(lambda: app.text == "another text")
     assert app.content == "layer 1"
     source.released.release(100)
-    wait(lambda: app._reader._run and app._reader._run[1].done == LAYERS)
+    wait(lambda: layers_read(app) == LAYERS)
     assert (app.text, app.content) == ("another text", "layer 1")
+
+
+def test_shuffled_text_appears_when_the_model_has_read_it(app: AttentionExplorer, source: SlowModel) -> None:
+    source.released.release(LAYERS - 1)
+    app.content = "layer 3"
+    wait(lambda: layers_read(app) == LAYERS)
+    control(app, "s-shuffle").click()
+    assert (app.order, message(app)) == (None, "")
+    app.head = 2  # other controls answer meanwhile
+    source.released.release(100)
+    wait(lambda: app.order == 1 and "shuffled" in app.caption)
+    assert (app.content, app.head) == ("layer 3", 2)
+    control(app, "s-original").click()
+    assert app.order is None, "the original text is still known"
+    assert message(app) == ""
 
 
 def test_a_text_that_was_changed_back_is_not_read(app: AttentionExplorer, source: SlowModel) -> None:
