@@ -16,7 +16,9 @@ CODE = "from alibi_viz import widgets\nwidgets.SlopeExplorer()"
 
 
 def test_picture_of_an_app_is_a_small_png(browser: Browser, server: Server) -> None:
-    png = capture("picture", [CODE], browser, server)[""]
+    shots, caption = capture("picture", [CODE], browser, server)
+    assert caption.startswith("8 heads"), caption
+    png = shots[""]
     picture = Image.open(io.BytesIO(png), formats=["PNG"])
     assert picture.width >= 600 and picture.height >= 300
     assert len(png) < 100_000
@@ -24,7 +26,7 @@ def test_picture_of_an_app_is_a_small_png(browser: Browser, server: Server) -> N
 
 def test_picture_of_a_race_that_asks_for_a_guess_shows_it_before_training(browser: Browser, server: Server) -> None:
     code = 'from alibi_viz import widgets\nwidgets.LengthLab(methods=["alibi"], steps=10, guesses={"alibi": None})'
-    assert list(capture("guess", [code], browser, server)) == [""], "no picture half-way through training"
+    assert list(capture("guess", [code], browser, server)[0]) == [""], "no picture half-way through training"
 
 
 def test_stored_picture_is_shown_until_the_cell_runs(notebook: NotebookPage) -> None:
