@@ -29,7 +29,7 @@ from tests.browser.notebook_page import NotebookPage
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
-WIDTH, HEIGHT = 1400, 1200  # an app and its caption fit on the screen, beside JupyterLab's file browser
+WIDTH, HEIGHT = 1400, 1600  # an app and its caption fit on the screen, beside JupyterLab's file browser
 COLORS = 128  # of a picture: a third of the size of a PNG with all colors, and hardly distinguishable from it
 
 
