@@ -21,25 +21,25 @@ class Copier(nn.Module):
     def is_defined_at(self, length: int) -> bool:
         return True
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, *, last: int | None = None) -> Tensor:
         logits = torch.zeros(*tokens.shape, 256)
         for row, sequence in enumerate(tokens.tolist()):
-            last: dict[int, tuple[int, int]] = {}  # {place: (position, symbol)} of first occurrences
+            latest: dict[int, tuple[int, int]] = {}  # {place: (position, symbol)} of first occurrences
             for position, token in enumerate(sequence):
                 place = (token - FIRST_SYMBOL) % AGAIN // CHOICES
                 if FIRST_SYMBOL <= token < FIRST_SYMBOL + AGAIN:
-                    last[place] = position, token
+                    latest[place] = position, token
                 elif token >= FIRST_SYMBOL + AGAIN and place + 1 < PLACES:
                     start = FIRST_SYMBOL + AGAIN + CHOICES * (place + 1)
                     logits[row, position, start : start + CHOICES] = 50.0
-                    found = last.get(place + 1)
+                    found = latest.get(place + 1)
                     if found and position + 1 - found[0] <= self.reach:
                         logits[row, position, found[1] + AGAIN] = 100.0
-        return logits
+        return logits if last is None else logits[:, -last:]
 
 
 class Guesser(Copier):
     """Give every byte the same probability."""
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return torch.zeros(*tokens.shape, 256)
+    def forward(self, tokens: Tensor, *, last: int | None = None) -> Tensor:
+        return torch.zeros(len(tokens), last or tokens.shape[1], 256)

@@ -35,7 +35,7 @@ def published_results() -> pd.DataFrame:
 
     >>> results = lab.published_results()
     >>> sorted(results["task"].unique())
-    ['copy', 'needle', 'text']
+    ['copy', 'induction', 'needle', 'passages', 'text', 'text with passages']
     """
     return _published().copy()
 
