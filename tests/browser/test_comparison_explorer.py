@@ -16,7 +16,7 @@ def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> No
     legend = app.locator(".legend .legendtext")
     expect(legend).to_have_text(["alibi", "sinusoidal", "rotary", "none", "kerple-log", "rotary, window"])
     expect(app.get_by_label("rotary trained at 16L", exact=True)).to_be_hidden()
-    app.locator(".s-more button").click()
+    app.locator(".s-more").click()
     expect(app.get_by_label("rotary trained at 16L", exact=True)).to_be_visible()
 
     before = notebook.picture()
