@@ -59,7 +59,7 @@ class Answer:
 
 
 def is_written(function: Callable[..., Any], *arguments: object) -> bool:
-    """Whether a function returns something else than None or `...`, the blank of an exercise.
+    """Whether a function returns something other than None or `...`, the blank of an exercise.
 
     A function that raises is written. So is one whose result is wrong.
     """

@@ -180,7 +180,7 @@ def window(slope: float, share: float) -> int:
 def _answer(
     exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[[], Report], praise: str
 ) -> Answer:
-    """Run a check, unless the function still has its blank, and put the hints of the exercise to what it found."""
+    """Run a check, unless the function still has its blank, and add a hint to each fault that it found."""
     name = function.__name__
     if not is_written(function, *example):
         return Answer(name, is_written=False)

@@ -86,7 +86,7 @@ WINDOW_MISTAKES: tuple[tuple[str, Callable[[float, float], int]], ...] = (
         lambda slope, share: _steps(-math.log(share), slope) + 1,
     ),
     (
-        "It is too small by one. Did you round down, or take the last key that doesn't count for the first?",
+        "It is too small by one. Did you round down?",
         lambda slope, share: _steps(-math.log(share), slope) - 1,
     ),
     ("The weight is e to the power of -slope * distance. Which logarithm?", lambda m, s: _steps(-math.log2(s), m)),

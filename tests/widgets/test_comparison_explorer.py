@@ -45,7 +45,7 @@ def published(question: str, evaluated: str = "as trained") -> dict[str, dict[in
 
 
 def caption(app: ComparisonExplorer) -> str:
-    """The caption, in which the name of a method is no part of another's."""
+    """The caption with a short name for rotary with a window, so that no name contains another."""
     return app.caption.replace(f'"{WINDOWED}"', SHORT[WINDOWED])
 
 
