@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import ToggleButton, Widget
+from ipywidgets import Widget
 
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
@@ -13,10 +13,11 @@ from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
-from alibi_viz.widgets.core.app import FIT, App
-from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import column, row, unfold_button
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Names
+from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
 
 __all__ = ["ComparisonExplorer"]
@@ -56,6 +57,12 @@ class ComparisonExplorer(App):
     ['alibi', 'rotary']
     """
 
+    why = Why(
+        "A single seed may be an exception. So every seed is drawn, and the interval of the mean says how far "
+        "chance alone could have moved it.",
+        "05_train_short_test_long",
+        "Your race and the published seeds",
+    )
     question = Choice("longer windows", "questions")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
     evaluated = Choice(AS_TRAINED, "evaluations")
@@ -91,11 +98,11 @@ class ComparisonExplorer(App):
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were evaluated"
         self._evaluated = self.menu("evaluated", "evaluated", "s-evaluated", tip)
-        self._boxes = dict(zip(self.labels, self.boxes("methods", self.labels), strict=True))
-        self._more = ToggleButton(description="More methods", icon="caret-right", layout=FIT).add_class("s-more")
-        self._more.observe(self._show_boxes, names="value")
+        boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
+        self._boxes = dict(zip(self.labels, boxes, strict=True))
+        self._more = unfold_button("More methods", "Also offer the rarer methods", lambda _: self._show_boxes())
         methods = row(*self._boxes.values(), self._more, reset_button(self))
-        return [column(row(self.tabs("question"), self._evaluated), methods)]
+        return [column(row(self.tabs("question", "What was measured", self._summary), self._evaluated), methods)]
 
     def draw(self) -> str:
         question, results = self.questions[self.question], self.results
@@ -108,14 +115,16 @@ class ComparisonExplorer(App):
         picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), panel)
         return " ".join([*self._notes(question, results), *question.findings(results, length)])
 
-    def _show_boxes(self, _: Any = None) -> None:
+    def _summary(self, question: str) -> str:
+        return self.questions[question].summary
+
+    def _show_boxes(self) -> None:
         """Show a checkbox for each label that answers the question: the first few and the chosen ones, or all."""
         answered = set(self._table.loc[self._table["question"] == self.question, "label"])
         labels = [label for label in self.labels if label in answered]
         shown = labels if self._more.value else labels[:IN_VIEW]
         for label, box in self._boxes.items():
             box.layout.display = None if label in {*shown, *self.methods} else "none"
-        self._more.icon = "caret-down" if self._more.value else "caret-right"
         self._more.layout.display = None if len(labels) > IN_VIEW else "none"
 
     def _change(self) -> str:

@@ -11,6 +11,7 @@ from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_number, format_slope
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Count
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["SlopeExplorer"]
 
@@ -31,6 +32,12 @@ class SlopeExplorer(App):
     2 heads, official slopes. Steepest: head 1, slope 1/16; its weight halves every 11.1 tokens and ... beyond 1,024.
     """
 
+    why = Why(
+        "Each slope is the one before times a constant factor, if the number of heads is a power of two. On a "
+        "logarithmic axis, such slopes lie on a straight line.",
+        "01_slopes",
+        "The rule",
+    )
     num_heads = Count(8, 1, 64)
     scheme = Choice("official", SCHEMES)
     compare = Choice("geometric", (None, *SCHEMES))

@@ -23,6 +23,7 @@ from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law
 from alibi_viz.widgets.core.layout import button, labeled
 from alibi_viz.widgets.core.reset import reset_button, set_together
 from alibi_viz.widgets.core.traits import BadValue, Count, Flag
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["AttentionExplorer"]
 
@@ -66,6 +67,12 @@ class AttentionExplorer(TextApp):
     AttentionExplorer(text='to be or not to be', num_heads=2, content=..., head=1, query=None, ..., order=None)
     """
 
+    why = Why(
+        "Content and bias are added before the softmax. So they compete, and a key further back needs more content "
+        "for the same weight.",
+        "03_attention",
+        "See the sum",
+    )
     head = Count(3, 1, 32)
     query = Count(None, 0, MAX_TOKENS - 1, allow_none=True)
     law = Law()

@@ -14,6 +14,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.reset import reset_button
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["WindowExplorer"]
 
@@ -37,6 +38,12 @@ class WindowExplorer(TextApp):
     Every head looks at the whole text, 100 tokens: nothing can be left out. Content is 0 for every pair, ...
     """
 
+    why = Why(
+        "A steep slope leaves distant keys so little weight that leaving them out changes the result no more than "
+        "rounding does.",
+        "03_attention",
+        "Steep heads don't need the whole text",
+    )
     typing_delay = 0.3  # all weights of 4,096 tokens take a second
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:

@@ -22,6 +22,7 @@ from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, open_menu
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["BiasExplorer"]
 
@@ -60,6 +61,12 @@ class BiasExplorer(App):
     alibi_viz.widgets.core.traits.BadValue: head must be None or an integer from 1 to num_heads=2, got 3
     """
 
+    why = Why(
+        "The bias depends only on the distance. With ALiBi, each step back multiplies the weight by the same "
+        "factor, e^-slope: a steep head keeps a narrow band, a flat one a wide band.",
+        "02_biases",
+        "All heads at once",
+    )
     num_heads = Count(8, 1, 32)
     length = Count(64, 1, 256)
     show = Choice("weight", bias_plot.SHOWS)

@@ -21,6 +21,7 @@ from alibi_viz.widgets.bugs.traits import Code, Guess
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.layout import button, column, row
 from alibi_viz.widgets.core.traits import BadValue, Choice
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["SpotTheBug"]
 
@@ -60,6 +61,12 @@ class SpotTheBug(App):
     (True, ['case 1'])
     """
 
+    why = Why(
+        "Where all content is equal, only the bias decides the weights. So a wrong bias shows in them, although the "
+        "code runs without an error.",
+        "08_spot_the_bug",
+        "What a correct picture looks like",
+    )
     bug = Choice("case 1", tuple(BUGS))
     guess = Guess(None, allow_none=True)
     code = Code("")
@@ -69,8 +76,8 @@ class SpotTheBug(App):
         self._checked: dict[str, tuple[str, Report, Tensor | None]] = {}  # {bug: the code, its report and weights}
         self._solved: set[str] = set()
         super().__init__(**state)
-        style, controls, message, figure, words, page = self.children
-        self.children = [style, figure, words, message, controls, page]  # the picture stays when the code appears
+        style, controls, message, figure, words, why, page = self.children
+        self.children = [style, figure, words, message, controls, why, page]  # the picture stays when the code appears
 
     # Results and actions.
 
@@ -138,7 +145,11 @@ class SpotTheBug(App):
         side_by_side = Layout(align_items="center", grid_gap="12px", overflow="visible")
         rows = [HBox(pair, layout=side_by_side) for pair in zip(self._answers, self._problems, strict=True)]
         self._verdict = HTML().add_class("s-verdict")
-        self._box = Textarea(continuous_update=False, layout=Layout(width="calc(100% - 4px)")).add_class("s-code")
+        self._box = Textarea(
+            tooltip="Your repair; empty it for the faulty code",
+            continuous_update=False,
+            layout=Layout(width="calc(100% - 4px)"),
+        ).add_class("s-code")
         self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
         self._check = button("Check", "check", "s-check", "Run the checker on your code", self._on_check)
         self._check.button_style = "primary"

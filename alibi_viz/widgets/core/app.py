@@ -1,10 +1,11 @@
 """The base class of every app: state in traits, controls, one figure, a caption in words.
 
-A subclass of `App` defines four things:
+A subclass of `App` defines a reason and four things:
 
     class Doubling(App):
         '''Powers of two.'''
 
+        why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # a reason for the picture
         count = Count(8, 1, 64)                       # 1. the state: traits (see traits.py)
 
         def blank(self) -> go.Figure:                 # 2. the empty figure with all the traces it will ever need
@@ -32,7 +33,6 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 
 import html
 import re
-import reprlib
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -44,15 +44,15 @@ from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core import files
-from alibi_viz.widgets.core.layout import labeled, row
+from alibi_viz.widgets.core.layout import DESCRIBED, FIT, labeled, row
 from alibi_viz.widgets.core.live_figure import LiveFigure
 from alibi_viz.widgets.core.page import CONTROLS, Page
-from alibi_viz.widgets.core.traits import BadValue
+from alibi_viz.widgets.core.traits import BadValue, short_repr
+from alibi_viz.widgets.core.why import Why
 
 __all__ = ["App"]
 
 MAX_TABS = 8  # buttons of `App.tabs`
-FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -62,6 +62,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
+    why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether the width of the page decides more than the width of the figure
 
@@ -79,7 +80,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, self._caption, page]
+        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, HTML(self.why.html())]
+        self.children = [*above, self.figure, *below, page]
         self.add_class("alibi-app")
         self.observe(self._on_change, names=self._names())
 
@@ -171,36 +173,36 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         values = self.traits()[name].offered(self)
         # The menu's own value is an index: ipywidgets takes None for "nothing selected" and would show a blank.
         options = [((texts or {}).get(value, str(value)), index) for index, value in enumerate(values)]
-        style = {"description_width": "initial"}
-        menu = Dropdown(options=options, description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
+        menu = Dropdown(options=options, description=label, tooltip=tip, style=DESCRIBED, layout=FIT).add_class(css)
         self.link(menu, name, read=values.__getitem__, show=values.index)
         return menu
 
-    def tabs(self, name: str) -> ToggleButtons | Dropdown:
-        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME"."""
+    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons | Dropdown:
+        """A button with a tooltip per value of a `Choice`, or a menu if they would need several rows: "s-NAME"."""
         options = self.traits()[name].offered(self)
         if len(options) > MAX_TABS:
-            tabs = Dropdown(options=options, description=name, style={"description_width": "initial"}, layout=FIT)
+            tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
         else:
-            tabs = ToggleButtons(options=options, style={"button_width": "max-content"})
+            style = {"button_width": FIT["width"]}
+            tabs = ToggleButtons(options=options, tooltips=[tips(value) for value in options], style=style)
         self.link(tabs.add_class(f"s-{name}"), name)
         return tabs
 
-    def checkbox(self, name: str, label: str, css: str, tip: str | None = None, **conversions: Any) -> Checkbox:
+    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> Checkbox:
         """A checkbox for a `Flag`. `conversions` are those of `link`."""
         box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
         self.link(box, name, **conversions)
         return box
 
-    def boxes(self, name: str, options: Iterable[str]) -> list[Checkbox]:
-        """One checkbox per option of a `Names`. That of "kerple-log" has the CSS class "s-kerple-log"."""
+    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[Checkbox]:
+        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
 
         def box(option: str) -> Checkbox:
             def read(checked: bool) -> list[str]:
                 return [other for other in getattr(self, name) if other != option] + [option] * checked
 
             css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
-            return self.checkbox(name, option, css, read=read, show=lambda names: option in names)
+            return self.checkbox(name, option, css, tips(option), read=read, show=lambda names: option in names)
 
         return [box(option) for option in options]
 
@@ -244,7 +246,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {name: getattr(self, name) for name in self._names()}
 
     def __repr__(self) -> str:
-        values = {name: getattr(value, "__name__", None) or _short.repr(value) for name, value in self._state().items()}
+        values = {
+            name: getattr(value, "__name__", None) or short_repr(value, 60) for name, value in self._state().items()
+        }
         state = ", ".join(f"{name}={value}" for name, value in values.items())
         return f"{type(self).__name__}({state})"
 
@@ -253,7 +257,3 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         if isinstance(bundle, dict):
             bundle["text/plain"] = repr(self)  # ipywidgets would cut it at 110 characters
         return bundle
-
-
-_short = reprlib.Repr()
-_short.maxstring = 60

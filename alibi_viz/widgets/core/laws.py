@@ -10,6 +10,7 @@ from alibi_viz import laws
 from alibi_viz.models import POSITIONS, method_name, own_method
 from alibi_viz.models.positions.own import LawFunction
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import DESCRIBED, FIT
 from alibi_viz.widgets.core.traits import BadValue, State, raising_bad_value, short_repr
 
 __all__ = ["LINEAR", "Law", "law_function", "law_menu", "law_name", "open_menu"]
@@ -84,8 +85,7 @@ def open_menu(
         text: the text of a value.
         changed_by: the trait with which the options change.
     """
-    style = {"description_width": "initial"}
-    menu = Dropdown(description=label, tooltip=tip, style=style, layout={"width": "max-content"})
+    menu = Dropdown(description=label, tooltip=tip, style=DESCRIBED, layout=FIT)
     updating = False  # a menu with new options selects the first one, which is not the user's choice
 
     def update(_: Any = None) -> None:

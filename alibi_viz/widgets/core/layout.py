@@ -3,15 +3,30 @@
 from collections.abc import Callable
 from typing import Any
 
-from ipywidgets import Button, HBox, Label, Layout, VBox, Widget
+from ipywidgets import Button, HBox, Label, Layout, ToggleButton, VBox, Widget
 
-__all__ = ["button", "column", "labeled", "row"]
+__all__ = ["DESCRIBED", "FIT", "button", "column", "labeled", "row", "unfold_button"]
+
+DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
+FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
     """A button that calls `action`. Its layout is as wide as its text unless `layout` says otherwise."""
-    made = Button(description=text, icon=icon, tooltip=tip, layout=layout or {"width": "max-content"}).add_class(css)
+    made = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
     made.on_click(lambda _: action())
+    return made
+
+
+def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> ToggleButton:
+    """A button that calls `unfold` with whether it is pressed, with the CSS class "s-more"."""
+    made = ToggleButton(description=text, icon="caret-right", tooltip=tip, layout=FIT).add_class("s-more")
+
+    def on_change(change: Any) -> None:
+        made.icon = "caret-down" if change.new else "caret-right"
+        unfold(change.new)
+
+    made.observe(on_change, names="value")
     return made
 
 

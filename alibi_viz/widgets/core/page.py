@@ -1,4 +1,4 @@
-"""Report the width of the app to the kernel, and give controls names that screen readers announce."""
+"""Report the width of the app to the kernel, name its controls for screen readers, and follow its link."""
 
 import anywidget
 from traitlets import Int
@@ -16,6 +16,8 @@ class Page(anywidget.AnyWidget):
     It also gives every control an accessible name. ipywidgets renders a control's label beside it, without a
     connection that a screen reader could follow: sliders have no name, and the label of a field without `description`
     is hidden. The name is the visible text: the label of the row (see `labeled`) and the control's own description.
+
+    The link of `Why` opens a lesson at its top. If its section is in the same notebook, the page scrolls there instead.
     """
 
     width = Int(0).tag(sync=True)
@@ -37,6 +39,15 @@ class Page(anywidget.AnyWidget):
       }
     }
 
+    function scrollToSection(event) {
+      const link = event.target.closest(".alibi-why a"), name = link && decodeURIComponent(link.hash.slice(1));
+      const headings = link?.closest(".jp-Notebook")?.querySelectorAll("[data-jupyter-id]") ?? [];
+      const section = [...headings].find((heading) => heading.dataset.jupyterId === name);
+      if (!section) return;
+      event.preventDefault();
+      section.scrollIntoView({ behavior: "smooth" });
+    }
+
     export default {
       render({ model, el }) {
         const sizes = new ResizeObserver(([entry]) => {
@@ -51,6 +62,7 @@ class Page(anywidget.AnyWidget):
           const app = el.closest(".alibi-app"), controls = app?.querySelector(CONTROLS);
           if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
           sizes.observe(app);
+          app.addEventListener("click", scrollToSection);
           nameControls(controls);
           naming = new MutationObserver(() => nameControls(controls));
           naming.observe(controls, { childList: true, characterData: true, subtree: true });

@@ -28,10 +28,12 @@ def raising_bad_value() -> Iterator[None]:
         raise BadValue(str(error)) from error
 
 
-def short_repr(value: object) -> str:
-    """The repr of a value for an error message, cut to less than a line."""
+def short_repr(value: object, letters: int = 30) -> str:
+    """The repr of a value, cut to less than a line, and a string in it to this many letters."""
+    short = reprlib.Repr()
+    short.maxstring = letters
     try:
-        return reprlib.repr(value)
+        return short.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits
         return f"a {type(value).__name__} too long to print"
 

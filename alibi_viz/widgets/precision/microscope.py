@@ -14,6 +14,7 @@ from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.laws import open_menu
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count
+from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.precision.caption import FORMULAS, Row, describe
 
 __all__ = ["PrecisionMicroscope"]
@@ -43,6 +44,12 @@ class PrecisionMicroscope(App):
     Head 1 of 8, slope 1/2, 2,048 tokens, relative form, ... Its 64 nearest keys have 64 different biases. ...
     """
 
+    why = Why(
+        "The larger a number, the fewer digits after the point a dtype can keep. Keys whose biases are rounded to the "
+        "same number count as equally far away.",
+        "02_biases",
+        "Three ways to write the same attention",
+    )
     num_heads = Count(8, 1, 32)
     head = Count(1, 1, 32)
     length = Count(2048, 1, 4096)

@@ -12,12 +12,19 @@ from alibi_viz.lab.questions import join, outcome
 from alibi_viz.lab.questions.outcomes import rises
 from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
 from alibi_viz.widgets.core.formatting import format_number
+from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.published import published_seeds
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import alibi_range
 
-__all__ = ["LANES_STYLE", "caption", "lanes", "published_sentence"]
+__all__ = ["LANES_STYLE", "WHY", "caption", "lanes", "published_sentence"]
 
+WHY = Why(
+    "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line means "
+    "that longer windows make the predictions worse.",
+    "05_train_short_test_long",
+    "How length is tested",
+)
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
 
 LANES_STYLE = """<style>

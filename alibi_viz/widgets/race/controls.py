@@ -1,14 +1,15 @@
 """The controls of LengthLab: methods, training length, Train and Stop, and further settings that can be unfolded."""
 
+import inspect
 import time
 from typing import Any
 
-from ipywidgets import Button, Checkbox, IntText, Layout, Text, ToggleButton, VBox, Widget
+from ipywidgets import Button, Checkbox, IntText, Layout, Text, VBox, Widget
 
 from alibi_viz.lab.questions import join
 from alibi_viz.models import POSITIONS, own_method
-from alibi_viz.widgets.core.app import FIT
-from alibi_viz.widgets.core.layout import column, labeled, row
+from alibi_viz.widgets.core.layout import column, labeled, row, unfold_button
+from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.guesses import GuessRows
 from alibi_viz.widgets.race.settings import COMMON_METHODS
@@ -29,16 +30,16 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._train.add_class("s-train").on_click(self._on_train)
         self._stop.add_class("s-stop").on_click(lambda _: app.stop())
         self._guesses = GuessRows(app)
-        self._more = ToggleButton(description="More settings", icon="caret-right", layout=FIT)
-        self._more.add_class("s-more").observe(self._on_more, names="value")
+        self._reset = reset_button(app)
+        more = unfold_button("More settings", "Further methods, seeds, the text, and saving models", self._unfold)
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
         self._own = row()
         self._own_boxes: dict[str, Checkbox] = {}
-        common = row(*app.boxes("methods", COMMON_METHODS), self._own, length)
+        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length)
         self._settings = self._more_settings()
         self._settings.layout.display = "none"
         self._locked = [common, self._settings]
-        buttons = row(self._train, self._stop, self._guesses.box, self._more)
+        buttons = row(self._train, self._stop, self._guesses.box, more, self._reset)
         layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
         super().__init__([common, buttons, self._guesses, self._settings], layout=layout)
 
@@ -50,14 +51,17 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         for group in self._locked:
             _disable(group, running)
         self._guesses.disable(running)
-        self._train.disabled, self._stop.disabled = running, not running
+        self._train.disabled = self._reset.disabled = running
+        self._stop.disabled = not running
 
     def _more_settings(self) -> VBox:
         app = self._app
         self._picker = TextPicker(self._use_text).add_class("s-picker")
         self._picker.show(app.text)
         app.observe(lambda change: self._picker.show(change.new), names="text")
-        self._folder = Text(placeholder="a new folder", layout=Layout(width="150px")).add_class("s-folder")
+        self._folder = Text(
+            placeholder="a new folder", tooltip="Where to save the models", layout=Layout(width="150px")
+        ).add_class("s-folder")
         save = Button(description="Save models", icon="save", tooltip="Save the trained models in that folder")
         save.add_class("s-save").on_click(lambda _: app.attempt(self._save_models))
         seed = IntText(tooltip="Sets the starting weights and the batches", layout=Layout(width="72px"))
@@ -70,19 +74,18 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             labeled("learning rate", rate),
         )
         others = [name for name in POSITIONS if name not in COMMON_METHODS and own_method(name) is None]
-        return column(row(*app.boxes("methods", others)), numbers, self._picker, row(save, self._folder))
+        return column(row(*app.boxes("methods", others, _describe)), numbers, self._picker, row(save, self._folder))
 
     def _offer_own(self, _: Any = None) -> None:
         """Show a checkbox for each of the user's own methods, also for those that are added later."""
         new = [name for name in POSITIONS if own_method(name) is not None and name not in self._own_boxes]
-        self._own_boxes |= dict(zip(new, self._app.boxes("methods", new), strict=True))
+        self._own_boxes |= dict(zip(new, self._app.boxes("methods", new, _describe), strict=True))
         self._own.children = tuple(self._own_boxes.values())
         self._own.layout.display = None if self._own_boxes else "none"
         _disable(self._own, self._train.disabled)
 
-    def _on_more(self, change: Any) -> None:
-        self._settings.layout.display = None if change.new else "none"
-        self._more.icon = "caret-down" if change.new else "caret-right"
+    def _unfold(self, unfolded: bool) -> None:
+        self._settings.layout.display = None if unfolded else "none"
 
     def _use_text(self) -> bool:
         """Give the app the chosen text. If it is unusable, show why, leave it in its field, and return False."""
@@ -101,6 +104,11 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise BadValue("enter the folder in which to save the models")
         paths = self._app.save_models(folder)
         self._folder.value, self._folder.placeholder = "", f"saved {len(paths)} in {folder}"
+
+
+def _describe(method: str) -> str:
+    """What a position method does, for a tooltip."""
+    return (inspect.getdoc(POSITIONS[method]) or "A position method of your own").partition("\n")[0]
 
 
 def _disable(widget: Widget, disabled: bool) -> None:

@@ -58,6 +58,7 @@ class LengthLab(App):
     ([32, 64, 128, 256, 512], 10, 'alibi')
     """
 
+    why = captions.WHY
     methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
     length = Count(32, 8, 128)
     steps = Count(300, 10, 2000)
@@ -77,7 +78,7 @@ class LengthLab(App):
         self._background: Background[None] | None = None
         self._closed = False
         super().__init__(**state)
-        self.children = [*self.children, self._written]
+        self.children = [*self.children[:-2], self._written, *self.children[-2:]]
         self.observe(lambda _: self._measure(), names="question")
 
     @property
@@ -180,8 +181,8 @@ class LengthLab(App):
         self._written = HTML().add_class("s-written")
         tip = "Also draw the published results, a dotted line for each seed"
         published = self.checkbox("published", "published seeds", "s-published", tip)
-        questions = row(self.tabs("question"), published)
-        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, questions)]
+        tabs = self.tabs("question", "What is measured", lambda name: self.questions[name].summary)
+        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, row(tabs, published))]
 
     def draw(self) -> str:
         question, report = self._question, self._report or self._planned()

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 
-from alibi_viz.widgets.core.app import FIT
-from alibi_viz.widgets.core.layout import labeled
+from alibi_viz.widgets.core.layout import FIT, labeled
 from alibi_viz.widgets.race.traits import check_path
 
 __all__ = ["TextPicker"]
@@ -29,10 +28,10 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.kind = Dropdown(options=_OPTIONS, tooltip="The text that the models are trained on", layout=FIT)
         hint = "Paste a text here: some thousand bytes, in any language"
         layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
-        self.own = Textarea(placeholder=hint, continuous_update=False, rows=4, layout=layout)
+        self.own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)
         hint = "the path of a file in UTF-8, at most 20 MB"
         layout = Layout(width="min(calc(100% - 6px), 420px)", display="none")
-        self.path = Text(placeholder=hint, continuous_update=False, layout=layout)
+        self.path = Text(placeholder=hint, tooltip="The path of a text file", continuous_update=False, layout=layout)
         for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
             widget.add_class(css).observe(self._on_change, names="value")
         super().__init__([labeled("text", self.kind), self.own, self.path], layout=Layout(overflow="visible"))

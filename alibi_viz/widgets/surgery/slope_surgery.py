@@ -14,10 +14,11 @@ from alibi_viz.lab import PUBLISHED_MODELS
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.panel import Curves
-from alibi_viz.widgets.core.app import FIT, App
-from alibi_viz.widgets.core.layout import column, labeled, row
+from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.layout import FIT, column, labeled, row
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
+from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.traits import check_path, read_source
 from alibi_viz.widgets.surgery.intervention import Intervention
 from alibi_viz.widgets.surgery.subject import Evaluation, Pretrained, Subject, TrainedHere
@@ -63,6 +64,12 @@ class SlopeSurgery(App):
     True
     """
 
+    why = Why(
+        "The changed model has the same weights as the one before. So all differences between the lines come from "
+        "the change.",
+        "06_surgery",
+        "Steeper or flatter slopes",
+    )
     subject = Choice("alibi", (*PUBLISHED_MODELS, YOURS))
     factor = Number(1.0, 1 / 16, 16.0)
     dropped = Choice("none", ("none", "all", *map(str, range(1, MAX_HEADS + 1))))
@@ -140,14 +147,17 @@ class SlopeSurgery(App):
         self._dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped")
         tip = "How rotary treats positions beyond its training length"
         self._rule = self.menu("rule", "rotary's rule", "s-rule", tip)
-        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "readout": False}
+        tip = "What the slopes are multiplied by"
+        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "readout": False, "tooltip": tip}
         self._factor = FloatLogSlider(**options, layout=Layout(width="150px"), continuous_update=False)
         self.link(self._factor.add_class("s-factor"), "factor")
-        self._factor_field = self.field("factor", "s-factor-field", "60px", "What the slopes are multiplied by")
-        self._window = Dropdown(layout=FIT, options=_windows(None)).add_class("s-window")
-        self.link(self._window, "window", lambda size: size or None, self._show_window)
+        self._factor_field = self.field("factor", "s-factor-field", "60px", tip)
+        tip = "How many keys a query sees, including its own"
+        self._window = Dropdown(layout=FIT, options=_windows(None), tooltip=tip)
+        self.link(self._window.add_class("s-window"), "window", lambda size: size or None, self._show_window)
         self._sinks = self.field("sinks", "s-sinks", "44px", "How many tokens at the start stay visible")
-        folder = Text(placeholder="the folder of a saved run", continuous_update=False, layout=Layout(width="280px"))
+        hint, layout = "the folder of a saved run", Layout(width="280px")
+        folder = Text(placeholder=hint, tooltip="Open a model of yours", continuous_update=False, layout=layout)
         folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
         window = labeled("window", self._window), labeled("sinks", self._sinks)

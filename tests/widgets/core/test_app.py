@@ -12,11 +12,13 @@ import alibi_viz
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core.why import Why
 
 
 class Doubling(App):
     """Powers of two."""
 
+    why = Why("Each power is twice the one before.", "01_slopes", "The rule")
     count = Count(8, 1, 64)
     color = Choice(None, (None, "red", "blue"))
     big = Flag(False)

@@ -5,6 +5,7 @@ import pytest
 from alibi_viz.widgets import (
     BiasExplorer,
     ComparisonExplorer,
+    LengthLab,
     PrecisionMicroscope,
     SlopeExplorer,
     SlopeSurgery,
@@ -20,6 +21,7 @@ from tests.widgets.race.small_race import control, message
         (SlopeExplorer, {"num_heads": 12, "scheme": "geometric", "compare": "official"}),
         (BiasExplorer, {"num_heads": 3, "head": 2, "length": 16, "show": "bias", "causal": False}),
         (ComparisonExplorer, {"methods": ["alibi"]}),
+        (LengthLab, {"methods": ["none"], "length": 16, "text": "words " * 99, "guesses": {"none": "holds"}}),
         (PrecisionMicroscope, {"num_heads": 4, "head": 3, "length": 100, "dtype": "float16"}),
         (SlopeSurgery, {"factor": 0.5}),
         (WindowExplorer, {"text": "some other words", "num_heads": 4, "content": "equal"}),
