@@ -126,5 +126,5 @@ def _compare_attention(before: Evaluation, after: Evaluation, length: int) -> st
     trained = f" (as trained {original})" if distance != original else ""
     return (
         f"On windows of {after.window:,} its heads look {distance} tokens back on average{trained}, with "
-        f"{after.beyond:.0%} of their weight on keys further back than the training length, {length}."
+        f"{after.beyond:.0%} of their weight on keys at least {length} back, the training length."
     )

@@ -36,7 +36,7 @@ class Evaluation:
         targets: how many bytes were predicted at each length.
         window: the length of the windows in which attention was measured: 8 L, or the longest that is defined.
         distance: the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads].
-        beyond: the share of attention on keys more than L back, the mean over all heads.
+        beyond: the share of attention on keys at least L back, the mean over all heads.
     """
 
     losses: dict[int, float]

@@ -71,7 +71,7 @@ def test_the_caption_compares_with_the_model_as_trained(app: SlopeSurgery) -> No
     app.subject, app.window = "rotary", 64
     assert "a window of 64 keys imposed" in app.caption
     assert "On longer windows it holds: at worst" in app.caption
-    assert "with 0% of their weight on keys further back than the training length, 64" in app.caption
+    assert "with 0% of their weight on keys at least 64 back, the training length" in app.caption
 
 
 def test_rotary_has_a_rule_to_change_and_no_bias_to_multiply(app: SlopeSurgery) -> None:
