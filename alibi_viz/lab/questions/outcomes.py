@@ -107,11 +107,13 @@ def best_at(curves: SeedCurves, x: int, where: str, *, lowest: bool = True) -> l
     suffix = " in every seed" if len(values) > 1 else ""
     if not leaders:
         return [f"{where} no method is best{suffix}."]
-    if len(leaders) == 1:
-        return [f"{where} {leaders[0]} is best{suffix}."]
     if len(leaders) == len(near):
         return [f"{where} all are within {TIE:g} of the best{suffix}."]
-    return [f"{where} {join(leaders)} are best{suffix}, within {TIE:g} of each other."]
+    verb = "are" if len(leaders) > 1 else "is"
+    if not set(values.idxmin(axis="columns")) <= set(near.index[near]):  # in some seeds another one is ahead of them
+        return [f"{where} {join(leaders)} {verb} within {TIE:g} of the best{suffix}."]
+    margin = f", within {TIE:g} of each other" if len(leaders) > 1 else ""
+    return [f"{where} {join(leaders)} {verb} best{suffix}{margin}."]
 
 
 def quoted(label: str) -> str:

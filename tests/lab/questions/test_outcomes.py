@@ -66,6 +66,13 @@ def test_a_tie_is_not_given_a_winner():
     assert best_at(two, 64, "Here") == ["Here none and alibi are best, within 0.02 of each other."]
 
 
+def test_a_method_that_others_beat_in_some_seed_is_near_the_best_and_not_the_best():
+    changing = curves(near=[2.01, 2.01], first=[2.0, 2.5], second=[2.5, 2.0])
+    assert best_at(changing, 64, "Here") == ["Here near is within 0.02 of the best in every seed."]
+    two = curves(near=[2.01, 2.01], nearer=[2.0, 2.01], other=[2.5, 2.0])
+    assert best_at(two, 64, "Here") == ["Here near and nearer are within 0.02 of the best in every seed."]
+
+
 def test_rises_compare_the_worst_longer_length_with_the_shortest():
     seeds = {0: {64: 2.0, 128: 2.5, 256: 2.1}, 1: {64: 2.0, 128: 1.9, 256: 2.2}}
     assert rises({"a": seeds})["a"] == pytest.approx([0.5, 0.2])
