@@ -36,7 +36,8 @@ def reproduce(
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
         large: train larger models, with these settings of `Run`: "path", a text file, and "device".
-        publish: a folder in which the records of each part are written to a compressed file, one line each.
+        publish: a folder, created if missing, in which the records of each part are written to a compressed file, one
+            line each.
 
     Raises ValueError, before any training, for an unknown part, and for larger models without a search or a text.
     """
@@ -45,6 +46,8 @@ def reproduce(
         raise ValueError(f"parts must be some of {', '.join(NAMES)}, got {unknown[0]!r}")
     if large is not None and (SEARCH not in names or not large.get("path")):
         raise ValueError("larger models need a text of your own, and learning rates of their own: the part 'search'")
+    if publish is not None:
+        Path(publish).mkdir(parents=True, exist_ok=True)  # now, rather than fail after the first part is trained
 
     def finished() -> Iterator[list[Record]]:
         rates = {} if SEARCH in names else published_rates()

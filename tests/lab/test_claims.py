@@ -82,6 +82,12 @@ def test_the_interval_is_that_of_the_mean_over_seeds():
     assert judged.interval == pytest.approx((mean - half_width, mean + half_width))
 
 
+def test_the_interval_of_a_share_ends_at_one():
+    (judged,) = lab.judge(results_with(0.9, 1.0, 1.0), [Claim("it finds", "a test", CLAIM.statistic, limits=(0, 1))])
+    assert judged.interval[0] > 0.8
+    assert judged.interval[1] == 1
+
+
 def test_lengths_are_multiples_of_the_shortest_training_length():
     text = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": "alibi", "question": "longer windows", "seed": 0}
     text |= {"evaluated": "as trained", "count": 1}

@@ -93,7 +93,7 @@ def test_a_part_is_trained_published_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PARTS", {"tiny": TINY})
     monkeypatch.setattr(module, "NAMES", ("search", "tiny"))
     monkeypatch.setattr(module, "published_rates", lambda: {("text", "alibi"): 8e-3, ("text", "none"): 4e-3})
-    (records,) = reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path)
+    (records,) = reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new")
     assert [(each["run"]["label"], each["run"]["seed"]) for each in records] == [
         ("alibi", 0),
         ("none", 0),
@@ -101,7 +101,7 @@ def test_a_part_is_trained_published_and_resumed(tmp_path, monkeypatch):
         ("none", 1),
     ]
     assert [each["run"]["learning_rate"] for each in records[:2]] == [8e-3, 4e-3]
-    assert read_records(tmp_path / "tiny.jsonl.gz") == records
+    assert read_records(tmp_path / "new" / "tiny.jsonl.gz") == records
     monkeypatch.setattr(importlib.import_module("alibi_viz.lab.sweep"), "measure", None)  # nothing is left to train
     assert list(reproduce(["tiny"], out=tmp_path / "out")) == [records]
 

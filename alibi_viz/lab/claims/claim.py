@@ -10,6 +10,7 @@ depends on the 95% interval of that number's mean over the seeds:
     not testable here  the results lack runs for it, or it is about models much larger than ours
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,6 +91,7 @@ class Claim:
         written: the date at which the claim and its threshold were written down, such as "2026-11-22".
         seen: what was known of the result by then: `UNSEEN`, `PILOT` or `VERSION_1`, or your own words.
         contrary: published evidence against the claim, with its source.
+        limits: the lowest and the highest number that is possible, such as 0 and 1 for a share.
     """
 
     text: str
@@ -100,6 +102,7 @@ class Claim:
     seen: str = ""
     contrary: str = ""
     at_most: float | None = None
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def needs(self) -> str:
@@ -116,9 +119,9 @@ class Verdict:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The lower and upper end; NaN for fewer than two seeds."""
-        mean, half_width = mean_interval(self.values)
-        return mean - half_width, mean + half_width
+        """The lower and upper end, within the limits of the claim's number; NaN for fewer than two seeds."""
+        (mean, half_width), (lowest, highest) = mean_interval(self.values), self.claim.limits
+        return max(mean - half_width, lowest), min(mean + half_width, highest)
 
     @property
     def verdict(self) -> str:

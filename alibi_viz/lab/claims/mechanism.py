@@ -54,6 +54,7 @@ CLAIMS = (
         OURS,
         partial(_beyond, "alibi"),
         at_most=0.4,
+        limits=(0, 1),
         **NEW,
     ),
     *(
@@ -62,6 +63,7 @@ CLAIMS = (
             OURS,
             partial(_beyond, label),
             0.6,
+            limits=(0, 1),
             **NEW,
         )
         for label in ("none", "rotary")

@@ -54,7 +54,7 @@ def recalls(label: str, source: str, *, at_least: float, task: str = "passages",
 def finds(label: str, source: str, **history: Any) -> Claim:
     """The claim that a method finds nine of ten needles 32 L back."""
     text = f"needle: the method {label} finds at least 90% of the needles 32L back"
-    return Claim(text, source, lambda seed: seed.accuracy("needle", label, 32), 0.9, **history)
+    return Claim(text, source, lambda seed: seed.accuracy("needle", label, 32), 0.9, limits=(0, 1), **history)
 
 
 def more_accurate(first: str, second: str, times: int, source: str, *, at_least: float, **history: Any) -> Claim:
