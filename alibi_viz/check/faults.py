@@ -89,7 +89,8 @@ _FAULTS = [
     Fault(
         "causal mask in the wrong corner",
         "with fewer queries than keys, the causal mask is aligned with the first keys, so queries miss the latest ones",
-        "align the queries with the last keys: query i sees keys up to i + key_length - query_length",
+        "align the queries with the last keys: query i sees keys up to i + key_length - query_length; if there is no "
+        "cache, pass `decoding=False`",
     ),
     Fault(
         "colliding positions",
