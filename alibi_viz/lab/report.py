@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import mistune
 import pandas as pd
 
-from alibi_viz.lab.claims import CLAIMS, CONTRADICTED, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, Verdict, judge
+from alibi_viz.lab.claims import CONTRADICTED, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, Verdict, judge
 from alibi_viz.lab.comparison import COMPARISON_LENGTH, DURATIONS, PARTS
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.learning_rates import rate_table
-from alibi_viz.lab.questions import QUESTIONS, Question, main_question
+from alibi_viz.lab.questions import QUESTIONS, Question, join, main_question
 from alibi_viz.lab.results import AS_TRAINED, Record, record_table
 from alibi_viz.lab.summary import summary, summary_cell
 from alibi_viz.lab.training import LARGE
@@ -19,6 +19,7 @@ from alibi_viz.lab.training import LARGE
 __all__ = ["as_html", "report"]
 
 L = COMPARISON_LENGTH
+KINDS = (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE)
 LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 14px; font-variant-numeric: tabular-nums; }
@@ -40,8 +41,9 @@ def report(records: Sequence[Record], search: Sequence[Record] = ()) -> str:
     '# Results of alibi_viz'
     """
     results = record_table(records, "published")
-    sections = [_introduction(records), *(_answers(question, results) for question in QUESTIONS)]
-    sections += [_durations(results), _rates(search), _verdicts(judge(results)), _bibliography(), _replication()]
+    verdicts = judge(results)
+    sections = [_introduction(records, verdicts), *(_answers(question, results) for question in QUESTIONS)]
+    sections += [_durations(results), _rates(search), _verdicts(verdicts), _bibliography(), _replication()]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
@@ -56,9 +58,10 @@ def as_html(markdown: str) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n<body>\n{body}</body>\n</html>\n'
 
 
-def _introduction(records: Sequence[Record]) -> str:
+def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str:
+    counts = [f"{sum(each.verdict == kind for each in verdicts)} {kind}" for kind in KINDS]
     versions = pd.DataFrame([record["made_with"] for record in records])
-    lines = [f"- {name}: {', '.join(sorted(versions[name].dropna().unique()))}" for name in versions]
+    lines = [f"- {name}: {'; '.join(sorted(versions[name].dropna().unique()))}" for name in versions]
     seconds = sum(record["seconds"] for record in records)
     failed = [record["run"]["label"] for record in records if record["error"]]
     texts = sorted({record["text"] for record in records} - {""})
@@ -66,11 +69,11 @@ def _introduction(records: Sequence[Record]) -> str:
         [
             "# Results of alibi_viz",
             "",
-            f"{len(records)} training runs of models with about 130,000 parameters, and {len(CLAIMS)} claims judged by "
-            f"them. Every number on this page is computed by `make report` from the records that `make reproduce` "
-            f"writes. Models are trained on windows of L = {L} bytes unless their label says otherwise. Numbers after "
-            f"± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds. For shares, both ends of "
-            "the interval are in parentheses.",
+            f"{len(records)} training runs of models with about 130,000 parameters, and {len(verdicts)} claims judged "
+            f"by them: {join(counts)}. Every number on this page is computed by `make report` from the records that "
+            f"`make reproduce` writes. Models are trained on windows of L = {L} bytes unless their label says "
+            f"otherwise. Numbers after ± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds. "
+            "For shares, both ends of the interval are in parentheses.",
             "",
             f"Training and tests took {seconds / 3600:.1f} hours on one thread each. Runs that diverged: "
             f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
@@ -139,7 +142,7 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
         "holds nowhere in the interval, and *undecided* otherwise. A verdict needs at least "
         f"{SEEDS} seeds. *Post hoc* means that the claim was worded after results that showed it."
     ]
-    for kind in (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE):
+    for kind in KINDS:
         chosen = [f"- {str(each).removeprefix(f'{kind}: ')}" for each in verdicts if each.verdict == kind]
         parts.append(f"### {_capitalized(kind)}: {len(chosen)}\n\n" + "\n".join(chosen or ["None."]))
     return "\n\n".join(parts)

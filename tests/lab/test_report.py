@@ -2,10 +2,13 @@
 
 import html.parser
 import re
+from pathlib import Path
 
 import pytest
 
 from alibi_viz import lab
+from alibi_viz.lab import published
+from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.claims import CLAIMS, PAPERS
 from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.published import published_records
@@ -76,3 +79,10 @@ def test_the_page_as_html_has_its_tables_and_needs_nothing_from_the_network(page
     assert names.count("table") == len(re.findall(r"^\| ?--- ", page, flags=re.MULTILINE))
     assert names.count("h1") == 1
     assert not {"script", "link", "img"} & {*names}
+
+
+def test_the_committed_page_is_that_of_the_published_records(tmp_path):
+    main(["report", "--out", str(tmp_path)])
+    folder = Path(published.__file__).parent
+    for name in ("report.md", "report.html"):
+        assert (tmp_path / name).read_text() == (folder / name).read_text(), "run `make report`"
