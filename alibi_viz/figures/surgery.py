@@ -18,6 +18,7 @@ BEFORE, AFTER = "as trained", "changed"
 _STYLES = ((theme.COLORS[6], "dot", "circle-open"), (theme.COLORS[0], "solid", "circle"))
 _LEFT, _RIGHT = (0.0, 0.42), (0.54, 1.0)  # shares of the width
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
+_MARGIN = 0.06  # of the logarithmic axis, so that no marker at its end is cut
 _HOVER = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
 
 
@@ -90,4 +91,5 @@ def _distance_axis(distances: np.ndarray, length: int) -> dict[str, object]:
     """A logarithmic axis that includes every head and the training length, with ticks at powers of two."""
     points = np.concatenate([distances[np.isfinite(distances)], [1.0, 2 * length]]).clip(0.05)
     low, high = int(np.floor(np.log2(points.min()))), int(np.ceil(np.log2(points.max())))
-    return {"range": [low * np.log10(2), high * np.log10(2)], **power_ticks(range(low, high + 1))}
+    ends = [low * np.log10(2) - _MARGIN, high * np.log10(2) + _MARGIN]
+    return {"range": ends, **power_ticks(range(low, high + 1))}

@@ -85,7 +85,8 @@ def published_sentence(question: lab.Question, methods: tuple[str, ...], length:
     if rows.empty:
         return "There are no published seeds for this question."
     results, trained = lab.published_results(), int(rows["length"].mode()[0])
-    steps = results.loc[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task), "x"].max()
+    losses = results[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task)]
+    steps = losses.loc[losses["label"].isin(rows["label"]), "x"].max()
     rescaled = trained != length and (rows["x"] != results["x"][rows.index]).any()
     drawn = f", drawn at the same multiples of {length}" if rescaled else ""
     return f"Dotted lines: published seeds, trained elsewhere for {steps} steps on windows of {trained}{drawn}."
