@@ -5,7 +5,18 @@ from collections.abc import Sequence
 import mistune
 import pandas as pd
 
-from alibi_viz.lab.claims import CONTRADICTED, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, Verdict, judge
+from alibi_viz.lab.claims import (
+    CONTRADICTED,
+    NOT_TESTABLE,
+    PAPERS,
+    PILOT,
+    REPRODUCED,
+    UNDECIDED,
+    UNSEEN,
+    VERSION_1,
+    Verdict,
+    judge,
+)
 from alibi_viz.lab.comparison import COMPARISON_LENGTH, DURATIONS, PARTS
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run
@@ -69,13 +80,13 @@ def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str
         [
             "# Results of alibi_viz",
             "",
-            f"{len(records)} training runs of models with about 130,000 parameters, and {len(verdicts)} claims judged "
-            f"by them: {join(counts)}. Every number on this page is computed by `make report` from the records that "
-            f"`make reproduce` writes. Models are trained on windows of L = {L} bytes unless their label says "
-            f"otherwise. Numbers after ± are half of the {LEVEL:.0%} interval of Student's t distribution over seeds. "
-            "For shares, both ends of the interval are in parentheses.",
+            f"{len(records)} training runs of models with about 130,000 parameters, and {len(verdicts)} claims: "
+            f"{join(counts)}. Every result on this page is computed by `make report` from the records that "
+            f"`make reproduce` writes; what papers report is quoted. Models are trained on windows of L = {L} bytes "
+            f"unless their label says otherwise. Numbers after ± are half of the {LEVEL:.0%} interval of Student's t "
+            "distribution over seeds. For shares, both ends of the interval are in parentheses.",
             "",
-            f"Training and tests took {seconds / 3600:.1f} hours on one thread each. Runs that diverged: "
+            f"Training and tests took {seconds / 3600:.1f} hours in all, each run on one thread. Runs that diverged: "
             f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
             "",
             *lines,
@@ -126,13 +137,18 @@ def _rates(search: Sequence[Record]) -> str:
         return ""
     table = rate_table(search)
     best = table.idxmin(axis=1)
+    tried = {where: row.dropna().index for where, row in table.iterrows()}
+    at_edge = sum(rate in (tried[where][0], tried[where][-1]) for where, rate in best.items())
     cells = table.map("{:.3f}".format).where(table.notna(), "")
     for where, rate in best.items():
         cells.loc[where, rate] = f"**{cells.loc[where, rate]}**"
     cells.index = [f"{label} ({task})" for task, label in cells.index]
     return (
         "## Learning rates\n\nTraining loss in bits over the last tenth of the steps for each learning rate, with a "
-        f"seed that the comparison doesn't use. The runs above have the one in bold.\n\n{_table(cells, 'run')}"
+        f"seed that the comparison doesn't use. The runs above have the one in bold. Runs without a row take that of "
+        f"their position method: with eight heads, trained at L, 2L or 4L, for a quarter of the steps or four times as "
+        f"many, and on text with passages. In {at_edge} of {len(best)} rows the one in bold is the lowest or highest "
+        f"that was tried, so a better one may lie beyond.\n\n{_table(cells, 'run')}"
     )
 
 
@@ -140,12 +156,21 @@ def _verdicts(verdicts: Sequence[Verdict]) -> str:
     parts = [
         "## Claims\n\nA claim is *reproduced* if it holds in the whole interval of its number, *contradicted* if it "
         "holds nowhere in the interval, and *undecided* otherwise. A verdict needs at least "
-        f"{SEEDS} seeds. *Post hoc* means that the claim was worded after results that showed it."
+        f"{SEEDS} seeds. *Post hoc* means that the claim was worded after results that showed it. The counts are not a "
+        "score: a reproduced claim can be a loss for ALiBi, many claims are about the same runs, and of many intervals "
+        "of 95% some miss. By what was known when a claim was written down:\n\n" + _history(verdicts)
     ]
     for kind in KINDS:
         chosen = [f"- {str(each).removeprefix(f'{kind}: ')}" for each in verdicts if each.verdict == kind]
         parts.append(f"### {_capitalized(kind)}: {len(chosen)}\n\n" + "\n".join(chosen or ["None."]))
     return "\n\n".join(parts)
+
+
+def _history(verdicts: Sequence[Verdict]) -> str:
+    """A table: how many claims have each verdict, by what was known when they were written down."""
+    rows = pd.DataFrame([(each.claim.seen, each.verdict) for each in verdicts], columns=["seen", "verdict"])
+    counts = pd.crosstab(rows["seen"], rows["verdict"])
+    return _table(counts.reindex(index=[UNSEEN, PILOT, VERSION_1], columns=KINDS, fill_value=0), "known by then")
 
 
 def _bibliography() -> str:

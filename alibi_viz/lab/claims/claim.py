@@ -90,7 +90,7 @@ class Claim:
         at_most: the largest such number; with it, `at_least` is not used.
         written: the date at which the claim and its threshold were written down, such as "2026-11-22".
         seen: what was known of the result by then: `UNSEEN`, `PILOT` or `VERSION_1`, or your own words.
-        contrary: published evidence against the claim, with its source.
+        contrary: evidence against the claim, with its source: published, or other results of this comparison.
         limits: the lowest and the highest number that is possible, such as 0 and 1 for a share.
     """
 

@@ -23,6 +23,7 @@ WITH_SINKS = (
     f"pretrained models, MPT among them, need the first tokens beside a window ({cite('streaming')}; "
     f"{cite('lm-infinite')})"
 )
+EIGHT_HEADS = "with eight heads it is the other way round in this comparison, see the rows of rotary, 8 heads"
 
 
 def _rises_more(label: str, seed: Seed) -> float:
@@ -104,9 +105,33 @@ CLAIMS = (
         contrary=f"at 4 times its length, LLaMA is far better with PI than without ({cite('pi')})",
         **EARLY,
     ),
-    worse("without fine-tuning, NTK helps", "bloc97 2023", ("rotary", 2), ("rotary", 2, "ntk"), at_least=0.02, **EARLY),
-    worse("without fine-tuning, YaRN helps", cite("yarn"), ("rotary", 2), ("rotary", 2, "yarn"), at_least=0.02, **YARN),
-    worse("YaRN is better than NTK", cite("yarn"), ("rotary", 4, "ntk"), ("rotary", 4, "yarn"), at_least=0.02, **YARN),
+    worse(
+        "without fine-tuning, NTK helps",
+        "bloc97 2023",
+        ("rotary", 2),
+        ("rotary", 2, "ntk"),
+        at_least=0.02,
+        contrary=EIGHT_HEADS,
+        **EARLY,
+    ),
+    worse(
+        "without fine-tuning, YaRN helps",
+        cite("yarn"),
+        ("rotary", 2),
+        ("rotary", 2, "yarn"),
+        at_least=0.02,
+        contrary=EIGHT_HEADS,
+        **YARN,
+    ),
+    worse(
+        "YaRN is better than NTK",
+        cite("yarn"),
+        ("rotary", 4, "ntk"),
+        ("rotary", 4, "yarn"),
+        at_least=0.02,
+        contrary=EIGHT_HEADS,
+        **YARN,
+    ),
     worse(
         "interpolating alibi's slopes helps beyond the training length",
         cite("alibi interpolation", "for models trained for long"),

@@ -15,7 +15,8 @@ class Paper:
     arxiv: str
 
     def __str__(self) -> str:
-        return f"{self.authors} ({self.year}). {self.title}. arXiv {self.arxiv}."
+        end = "" if self.title.endswith("?") else "."
+        return f"{self.authors} ({self.year}). {self.title}{end} arXiv {self.arxiv}."
 
 
 PAPERS = {
