@@ -1,5 +1,6 @@
 """Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
 
+import re
 from collections.abc import Sequence
 
 import mistune
@@ -17,7 +18,7 @@ from alibi_viz.lab.claims import (
     Verdict,
     judge,
 )
-from alibi_viz.lab.comparison import COMPARISON_LENGTH, DURATIONS, PARTS
+from alibi_viz.lab.comparison import COMPARISON_LENGTH, DURATIONS, PARTS, templates
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.intervals import over_seeds
@@ -53,9 +54,9 @@ def report(records: Sequence[Record], search: Sequence[Record] = ()) -> str:
     """
     results = record_table(records, "published")
     verdicts = judge(results)
-    sections = [_introduction(records, verdicts), *(_answers(question, results) for question in QUESTIONS)]
-    sections += [_durations(results), _rates(search), _verdicts(verdicts), _bibliography(), _replication()]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    sections = [_verdicts(verdicts), _durations(results), *(_answers(question, results) for question in QUESTIONS)]
+    sections = [section for section in (*sections, _rates(search), _bibliography(), _replication()) if section]
+    return "\n\n".join([_introduction(records, verdicts), _contents(sections), *sections]) + "\n"
 
 
 def as_html(markdown: str) -> str:
@@ -63,6 +64,7 @@ def as_html(markdown: str) -> str:
     body = mistune.create_markdown(plugins=["table"])(markdown)
     assert isinstance(body, str)
     body = body.replace("<table>", '<div style="overflow-x: auto"><table>').replace("</table>", "</table></div>")
+    body = re.sub("<h2>(.*?)</h2>", lambda heading: f'<h2 id="{_anchor(heading[1])}">{heading[1]}</h2>', body)
     title = markdown.splitlines()[0].removeprefix("# ")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     head = f"<head>{head}\n<style>{STYLE}</style></head>"
@@ -72,7 +74,7 @@ def as_html(markdown: str) -> str:
 def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str:
     counts = [f"{sum(each.verdict == kind for each in verdicts)} {kind}" for kind in KINDS]
     versions = pd.DataFrame([record["made_with"] for record in records])
-    lines = [f"- {name}: {'; '.join(sorted(versions[name].dropna().unique()))}" for name in versions]
+    lines = [f"- {name}: {_counted(versions[name])}" for name in versions]
     seconds = sum(record["seconds"] for record in records)
     failed = [record["run"]["label"] for record in records if record["error"]]
     texts = sorted({record["text"] for record in records} - {""})
@@ -94,20 +96,53 @@ def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str
     )
 
 
+def _counted(values: pd.Series) -> str:
+    """The different values; if there are several, each with how many runs have it."""
+    counts = values.value_counts().sort_index()
+    return "; ".join(f"{value} ({count} runs)" if len(counts) > 1 else str(value) for value, count in counts.items())
+
+
+def _contents(sections: Sequence[str]) -> str:
+    """A link to each section."""
+    titles = [section.splitlines()[0].removeprefix("## ") for section in sections]
+    return "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles)
+
+
+def _anchor(title: str) -> str:
+    """The id of a heading, the same as on GitHub."""
+    return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
+
+
 def _answers(question: Question, results: pd.DataFrame) -> str:
-    """A section with a table for one question: a row for each label and change to the model, a column for each x."""
+    """A section for one question, with a table for each part of the comparison that answers it.
+
+    A row is a label, or a label and a change to the model; a column is an x. Changed models are shown for the main
+    methods, and for all methods on longer windows.
+    """
+    main = [run.label for run in PARTS["main"].templates]
     rows = results[results["question"] == question.name]
+    rows = rows[(rows["evaluated"] == AS_TRAINED) | rows["label"].isin(main) | (question == main_question("text"))]
     if rows.empty or question.name in LEFT_OUT:
         return ""
-    cells = summary(results, question.name)
     counts = rows.groupby("x")["count"].agg(["min", "max"])
     low, high = int(counts["min"].min()), int(counts["max"].max())
     counted = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    title = _capitalized(question.name)
-    return (
-        f"## {title}\n\n{question.summary} Columns: {question.x_title}. Values: {question.unit}"
-        f"{f', each a mean over {counted} samples per seed' if high > 1 else ''}.\n\n{_table(cells, 'trained model')}"
+    text = (
+        f"## {_capitalized(question.name)}\n\n{question.summary} Columns: {question.x_title}. Values: {question.unit}"
+        f"{f', each a mean over {counted} samples per seed' if high > 1 else ''}."
     )
+    labels_of = {
+        part.summary: [run.label for run in part.templates if run.task == question.task]
+        for part in PARTS.values()
+        if part.name != "steps"  # they have a table of their own
+    }
+    known = [run.label for run in templates()]
+    labels_of["Other runs."] = [label for label in rows["label"].unique() if label not in known]
+    for heading, labels in labels_of.items():
+        own = rows[rows["label"].isin(labels)]
+        if not own.empty:
+            text += f"\n\n{heading}\n\n{_table(summary(own, question.name), 'trained model')}"
+    return text
 
 
 def _durations(results: pd.DataFrame) -> str:

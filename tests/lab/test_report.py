@@ -31,11 +31,13 @@ def page():
 
 
 def table(page, title):
-    """The rows of the table of a section: {first cell: {column: cell}}."""
+    """The rows of all tables of a section: {first cell: {column: cell}}."""
     section = page.split(f"## {title}\n")[1].split("\n## ")[0]
-    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    header, _, *rows = [[cell.strip() for cell in line] for line in lines]
-    return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
+    rows = {}
+    for lines in re.findall(r"(?:^\|.*\n)+", section + "\n", re.M):
+        header, _, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()]
+        rows |= {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in cells}
+    return rows
 
 
 def test_the_main_table_has_each_mean_with_its_interval_and_the_number_of_seeds(page):
