@@ -2,7 +2,8 @@
 
 Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
 size read the same batches. The number of steps is fixed, not the time; where training lengths differ, the number of
-tokens in a step is equal. Each run has the learning rate that a search found for it, see `learning_rates`.
+tokens in a step is equal. Each run has the learning rate that a search found for it or for its
+position method, see `learning_rates`.
 """
 
 from collections.abc import Mapping
