@@ -14,8 +14,8 @@ SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 
 
 def test_every_control_has_an_accessible_name(notebook: NotebookPage) -> None:
-    apps = ", ".join(f"widgets.{name}()" for name in APPS)
-    notebook.server.write("names", f"import ipywidgets\nfrom alibi_viz import widgets\nipywidgets.VBox([{apps}])")
+    # One cell each: anywidget reports an error if a widget isn't ready after two seconds.
+    notebook.server.write("names", "from alibi_viz import widgets", *(f"widgets.{name}()" for name in APPS))
     notebook.open("names")
     notebook.run_all()
     assert notebook.errors() == []
