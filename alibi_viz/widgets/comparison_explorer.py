@@ -100,7 +100,9 @@ class ComparisonExplorer(App):
         self._evaluated = self.menu("evaluated", "evaluated", "s-evaluated", tip)
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         self._boxes = dict(zip(self.labels, boxes, strict=True))
-        self._more = unfold_button("More methods", "Also offer the rarer methods", lambda _: self._show_boxes())
+        self._more = unfold_button(
+            "More methods", "Show every method that has results for this question", lambda _: self._show_boxes()
+        )
         methods = row(*self._boxes.values(), self._more, reset_button(self))
         return [column(row(self.tabs("question", "What was measured", self._summary), self._evaluated), methods)]
 

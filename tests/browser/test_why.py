@@ -2,6 +2,11 @@
 
 from tests.browser.notebook_page import NotebookPage
 
+ABOVE_THE_MIDDLE = """heading => {
+    const { top } = heading.getBoundingClientRect();
+    return top > 0 && top < innerHeight / 2;
+}"""
+
 
 def test_link_scrolls_to_the_section_of_the_same_lesson(notebook: NotebookPage) -> None:
     notebook.open("01_slopes")
@@ -10,14 +15,9 @@ def test_link_scrolls_to_the_section_of_the_same_lesson(notebook: NotebookPage) 
     why.locator("summary").click()
     heading = notebook.page.get_by_role("heading", name="The rule")
     notebook.app().locator(".alibi-why").scroll_into_view_if_needed()
+    assert heading.evaluate(ABOVE_THE_MIDDLE) is False
     why.locator("a").click()
-    notebook.page.wait_for_function(
-        """heading => {
-            const { top } = heading.getBoundingClientRect();
-            return top > 0 && top < innerHeight / 2;
-        }""",
-        arg=heading.element_handle(),
-    )
+    notebook.page.wait_for_function(ABOVE_THE_MIDDLE, arg=heading.element_handle())
     assert len(notebook.page.context.pages) == 1
 
 

@@ -88,3 +88,10 @@ def test_the_committed_page_is_that_of_the_published_records(tmp_path):
     folder = Path(published.__file__).parent
     for name in ("report.md", "report.html"):
         assert (tmp_path / name).read_text() == (folder / name).read_text(), "run `make report`"
+
+
+def test_every_link_of_the_contents_leads_to_a_section(page):
+    targets = re.findall(r"\]\(#(.*?)\)", page)
+    assert len(targets) > 5
+    headings = re.findall(r'<h2 id="(.*?)">', as_html(page))
+    assert targets == headings

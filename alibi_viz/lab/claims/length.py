@@ -105,23 +105,17 @@ CLAIMS = (
         contrary=f"at 4 times its length, LLaMA is far better with PI than without ({cite('pi')})",
         **EARLY,
     ),
-    worse(
-        "without fine-tuning, NTK helps",
-        "bloc97 2023",
-        ("rotary", 2),
-        ("rotary", 2, "ntk"),
-        at_least=0.02,
-        contrary=EIGHT_HEADS,
-        **EARLY,
-    ),
-    worse(
-        "without fine-tuning, YaRN helps",
-        cite("yarn"),
-        ("rotary", 2),
-        ("rotary", 2, "yarn"),
-        at_least=0.02,
-        contrary=EIGHT_HEADS,
-        **YARN,
+    *(
+        worse(
+            f"without fine-tuning, {name} helps",
+            source,
+            ("rotary", 2),
+            ("rotary", 2, name.lower()),
+            at_least=0.02,
+            contrary=EIGHT_HEADS,
+            **history,
+        )
+        for name, source, history in (("NTK", "bloc97 2023", EARLY), ("YaRN", cite("yarn"), YARN))
     ),
     worse(
         "YaRN is better than NTK",

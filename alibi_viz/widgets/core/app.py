@@ -1,20 +1,20 @@
 """The base class of every app: state in traits, controls, one figure, a caption in words.
 
-A subclass of `App` defines a reason and four things:
+A subclass of `App` defines five things:
 
     class Doubling(App):
         '''Powers of two.'''
 
-        why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # a reason for the picture
-        count = Count(8, 1, 64)                       # 1. the state: traits (see traits.py)
+        why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # 1. "Why this picture?"
+        count = Count(8, 1, 64)                       # 2. the state: traits (see traits.py)
 
-        def blank(self) -> go.Figure:                 # 2. the empty figure with all the traces it will ever need
+        def blank(self) -> go.Figure:                 # 3. the empty figure with all the traces it will ever need
             return figures.doubling.blank()
 
-        def controls(self) -> list[Widget]:           # 3. what the user moves: any widgets, arranged with layout.py
+        def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets, arranged with layout.py
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        def draw(self) -> str:                        # 4. put the state into the figure, return the caption
+        def draw(self) -> str:                        # 5. put the state into the figure, return the caption
             powers = 2 ** np.arange(self.count)       #    first compute (this may raise),
             figures.doubling.draw(self.figure, powers)  #  then draw (one batch_update inside)
             return f"{self.count} powers of two, the largest {powers[-1]}."
@@ -80,7 +80,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, HTML(self.why.html())]
+        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, HTML(self.why.as_html())]
         self.children = [*above, self.figure, *below, page]
         self.add_class("alibi-app")
         self.observe(self._on_change, names=self._names())
@@ -178,7 +178,10 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return menu
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons | Dropdown:
-        """A button with a tooltip per value of a `Choice`, or a menu if they would need several rows: "s-NAME"."""
+        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME".
+
+        `tip` is the tooltip of the menu, and `tips` returns that of a button.
+        """
         options = self.traits()[name].offered(self)
         if len(options) > MAX_TABS:
             tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
@@ -246,10 +249,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {name: getattr(self, name) for name in self._names()}
 
     def __repr__(self) -> str:
-        values = {
-            name: getattr(value, "__name__", None) or short_repr(value, 60) for name, value in self._state().items()
-        }
-        state = ", ".join(f"{name}={value}" for name, value in values.items())
+        shown = {name: getattr(value, "__name__", "") or short_repr(value, 60) for name, value in self._state().items()}
+        state = ", ".join(f"{name}={value}" for name, value in shown.items())
         return f"{type(self).__name__}({state})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:

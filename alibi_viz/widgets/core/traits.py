@@ -28,10 +28,10 @@ def raising_bad_value() -> Iterator[None]:
         raise BadValue(str(error)) from error
 
 
-def short_repr(value: object, letters: int = 30) -> str:
-    """The repr of a value, cut to less than a line, and a string in it to this many letters."""
+def short_repr(value: object, max_string: int = 30) -> str:
+    """The repr of a value, cut to less than a line; the repr of a string has at most `max_string` characters."""
     short = reprlib.Repr()
-    short.maxstring = letters
+    short.maxstring = max_string
     try:
         return short.repr(value)
     except ValueError:  # Python refuses to print an integer of more than 4300 digits

@@ -15,7 +15,7 @@ class Why(NamedTuple):
         section: the heading in that notebook. It has no formula, because its link is made of its words.
 
     >>> from alibi_viz.widgets.core.why import Why
-    >>> print(Why("Slopes fall.", "01_slopes", "The rule").html())
+    >>> print(Why("Slopes fall.", "01_slopes", "The rule").as_html())
     <details class="alibi-why"><summary>Why this picture?</summary>Slopes fall. More in <a href="01_slopes.ipynb\
 #The-rule" target="_blank">lesson 1, “The rule”</a>.</details>
     """
@@ -24,7 +24,7 @@ class Why(NamedTuple):
     lesson: str
     section: str
 
-    def html(self) -> str:
+    def as_html(self) -> str:
         """A line that unfolds. Inside the lesson itself, its link scrolls to the section (see `Page` in page.py)."""
         number = int(self.lesson.partition("_")[0])
         target = html.escape(f"{self.lesson}.ipynb#{self.section.replace(' ', '-')}")
