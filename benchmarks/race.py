@@ -91,7 +91,7 @@ def main() -> list[Row]:
         page.app().locator(".s-train").click()
         page.wait_for_caption("last tested after step")
         busy = move_slider(page, TURNS)
-        page.server.stop_kernels()
+        page.server.clean_kernels()
         page.open("compare")
         page.run_all(timeout=600)
         tokens, rounds = json.loads((page.server.folder / "rounds.json").read_text())

@@ -74,7 +74,7 @@ def main() -> list[Row]:
             rows.append({"name": name, "figure": ratio, "target": target, "unit": "x a slider and a line of text"})
             bare += bare_times
             context.close()
-            server.stop_kernels()
+            server.clean_kernels()
     return [{"name": "a slider and a line of text", "figure": median(bare), "target": None, "unit": "ms"}, *rows]
 
 

@@ -3,7 +3,7 @@
 A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any error:
 
     def test_more_heads_change_the_picture(notebook):
-        notebook.server.write("heads", "from alibi_viz import widgets", "widgets.SlopeExplorer()")  # or a lesson's name
+        notebook.write("heads", "from alibi_viz import widgets", "widgets.SlopeExplorer()")  # or a lesson's name
         notebook.open("heads")
         notebook.run_all()
         before = notebook.picture()
@@ -12,7 +12,8 @@ A test uses the fixture `notebook` (notebook_page.py), which fails the test if t
         notebook.wait_for_new_picture(before)
 
 `notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
-Server and browser are shared by all tests. Every test has its own tab, and its kernels are shut down afterwards.
+Server and browser are shared by all tests. Every test has its own tab. The notebooks that tests write share a kernel,
+which is reset after each test; a lesson has a kernel of its own, as for a reader.
 """
 
 import os
@@ -49,5 +50,5 @@ def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
     page = NotebookPage(context.new_page(), server)
     yield page
     context.close()
-    server.stop_kernels()
+    server.clean_kernels()
     assert not page.problems, "\n".join(page.problems)

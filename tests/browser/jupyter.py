@@ -11,22 +11,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 from urllib.request import Request, urlopen
 
 import nbformat
+from jupyter_client.blocking.client import BlockingKernelClient
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START = 120  # seconds that the server may take to start
+RESET = "import ipywidgets\nipywidgets.Widget.close_all()\n%reset -f"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Server:
     """A running JupyterLab."""
 
     url: str  # http://127.0.0.1:PORT/
     token: str
-    folder: Path  # what it serves: a copy of notebooks/
+    home: Path
+    kernel: str = ""  # the id of the kernel that tests share; started when first needed
+
+    @property
+    def folder(self) -> Path:
+        """What it serves: a copy of notebooks/."""
+        return self.home / "notebooks"
 
     def write(self, name: str, *cells: str) -> None:
         """Add a notebook with these code cells."""
@@ -39,19 +47,46 @@ class Server:
         notebook = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
         nbformat.write(notebook, self.folder / f"{name}.ipynb")
 
-    def stop_kernels(self) -> None:
-        """Shut down all kernels, so that training in one test does not slow down the next."""
-        for session in json.load(self._ask("GET", "api/sessions")):
-            self._ask("DELETE", f"api/sessions/{session['id']}")
+    def share_kernel(self, name: str) -> None:
+        """Connect a notebook to the shared kernel, which has imported everything: a new one takes five seconds."""
+        if not self.kernel:
+            self.kernel = self._ask("POST", "api/kernels", {"name": "python3"})["id"]
+        session = {"path": f"{name}.ipynb", "name": name, "type": "notebook", "kernel": {"id": self.kernel}}
+        self._ask("POST", "api/sessions", session)
+
+    def clean_kernels(self) -> None:
+        """Close all apps and delete all variables of the shared kernel, and shut down the others."""
+        for kernel in self._kernels():
+            if kernel != self.kernel or not self._reset():
+                self._ask("DELETE", f"api/kernels/{kernel}")
+        if self.kernel not in self._kernels():
+            self.kernel = ""
 
     def interrupt_kernels(self) -> None:
         """Interrupt all kernels, as "Interrupt Kernel" in the menu does."""
-        for session in json.load(self._ask("GET", "api/sessions")):
-            self._ask("POST", f"api/kernels/{session['kernel']['id']}/interrupt")
+        for kernel in self._kernels():
+            self._ask("POST", f"api/kernels/{kernel}/interrupt")
 
-    def _ask(self, method: str, path: str) -> IO[bytes]:
-        request = Request(self.url + path, method=method, headers={"Authorization": f"token {self.token}"})
-        return urlopen(request, timeout=30)
+    def _kernels(self) -> list[str]:
+        return [kernel["id"] for kernel in self._ask("GET", "api/kernels")]
+
+    def _reset(self) -> bool:
+        """Reset the shared kernel. False if it does not answer."""
+        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            return client.execute(RESET, reply=True, timeout=10)["content"]["status"] == "ok"
+        except TimeoutError:
+            return False
+        finally:
+            client.stop_channels()
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.url + path, data, {"Authorization": f"token {self.token}"}, method=method)
+        with urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read() or "null")
 
 
 @contextmanager
@@ -66,7 +101,7 @@ def serve() -> Iterator[Server]:
             process = subprocess.Popen(command(notebooks), env=environment(home), stdout=output, stderr=output)
         try:
             url, token = address(process, home / "runtime", log)
-            yield Server(url, token, notebooks)
+            yield Server(url, token, home)
         finally:
             process.terminate()  # also ends its kernels
             try:

@@ -32,6 +32,11 @@ class NotebookPage:
         # On a busy machine, JupyterLab sometimes asks for a kernel although the notebook names one.
         page.add_locator_handler(page.locator(".jp-Dialog", has_text="Select Kernel"), self._select_kernel)
 
+    def write(self, name: str, *cells: str) -> None:
+        """Add a notebook with these code cells. It uses the kernel that tests share."""
+        self.server.write(name, *cells)
+        self.server.share_kernel(name)
+
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""
         address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
@@ -133,14 +138,21 @@ class NotebookPage:
         return picture
 
     def settle(self, number: int = 0) -> Locator:
-        """Scroll to an app and wait until its plots fill their containers and are painted."""
+        """Scroll to an app and wait until its plots fill their containers, or no longer change, and are painted."""
         app = self.app(number)
         app.evaluate(
             """async app => {
                 const frame = () => new Promise(requestAnimationFrame);
-                const fits = plot => Math.abs(plot.offsetWidth - plot.querySelector('.main-svg').clientWidth) < 2;
                 const plots = [...app.querySelectorAll('.js-plotly-plot')];
-                for (let n = 0; n < 600 && !plots.every(fits); n++) await frame();
+                const width = plot => plot.querySelector('.main-svg').clientWidth;
+                const fits = plot => Math.abs(plot.offsetWidth - width(plot)) < 2;
+                let before = '', unchanged = 0;  // in BiasExplorer, whole heatmaps seldom fill the width
+                while (!plots.every(fits) && unchanged < 30) {
+                    await frame();
+                    const widths = plots.map(width).join();
+                    unchanged = widths === before ? unchanged + 1 : 0;
+                    before = widths;
+                }
                 await frame(), await frame();
             }"""
         )

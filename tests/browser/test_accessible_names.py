@@ -15,7 +15,7 @@ SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 
 def test_every_control_has_an_accessible_name(notebook: NotebookPage) -> None:
     # One cell each: anywidget reports an error if a widget isn't ready after two seconds.
-    notebook.server.write("names", "from alibi_viz import widgets", *(f"widgets.{name}()" for name in APPS))
+    notebook.write("names", "from alibi_viz import widgets", *(f"widgets.{name}()" for name in APPS))
     notebook.open("names")
     notebook.run_all()
     assert notebook.errors() == []
@@ -30,7 +30,7 @@ def test_every_control_has_an_accessible_name(notebook: NotebookPage) -> None:
 
 
 def test_a_name_is_the_visible_label(notebook: NotebookPage) -> None:
-    notebook.server.write("label", "from alibi_viz import widgets\nwidgets.SlopeExplorer()")
+    notebook.write("label", "from alibi_viz import widgets\nwidgets.SlopeExplorer()")
     notebook.open("label")
     notebook.run_all()
     controls = notebook.app().locator(".alibi-controls")

@@ -6,7 +6,7 @@ SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ a
 
 
 def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(notebook: NotebookPage) -> None:
-    notebook.server.write("attention", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
+    notebook.write("attention", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
     notebook.open("attention")
     notebook.run_all()
     assert notebook.errors() == []
@@ -40,7 +40,7 @@ def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(n
 
 
 def test_heads_are_linked_and_shuffle_and_reset_work(notebook: NotebookPage) -> None:
-    notebook.server.write("linked", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
+    notebook.write("linked", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
     notebook.open("linked")
     notebook.run_all()
     before = notebook.picture()

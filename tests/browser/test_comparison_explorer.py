@@ -7,7 +7,7 @@ from tests.browser.notebook_page import NotebookPage
 
 
 def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> None:
-    notebook.server.write("comparison", "from alibi_viz import widgets", "app = widgets.ComparisonExplorer()\napp")
+    notebook.write("comparison", "from alibi_viz import widgets", "app = widgets.ComparisonExplorer()\napp")
     notebook.open("comparison")
     notebook.run_all()
     assert notebook.errors() == []
@@ -51,7 +51,7 @@ app"""
 @pytest.mark.parametrize("width", [1024, 1600])
 def test_all_questions_fit_on_the_page(notebook: NotebookPage, width: int) -> None:
     notebook.page.set_viewport_size({"width": width, "height": 900})
-    notebook.server.write("questions", ALL_QUESTIONS)
+    notebook.write("questions", ALL_QUESTIONS)
     notebook.open("questions")
     notebook.run_all()
     notebook.wait_for_caption("The loss on longer windows than in training")

@@ -15,7 +15,7 @@ LONG = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, step
 @pytest.fixture
 def page(notebook: NotebookPage) -> NotebookPage:
     """Two apps: a long race, and sliders of another kind."""
-    notebook.server.write("race", IMPORT, LONG, "widgets.SlopeExplorer()")
+    notebook.write("race", IMPORT, LONG, "widgets.SlopeExplorer()")
     notebook.open("race")
     notebook.run_all()
     assert notebook.errors() == []
@@ -84,7 +84,7 @@ def test_bad_input_is_shown_in_the_app_and_corrected_there(page: NotebookPage) -
 
 @pytest.mark.parametrize("cell", ["await race.train()", "1 + 1"], ids=["awaited", "idle"])
 def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) -> None:
-    notebook.server.write("interrupted", IMPORT, LONG, cell)
+    notebook.write("interrupted", IMPORT, LONG, cell)
     notebook.open("interrupted")
     notebook.start_all()
     if cell == "1 + 1":
@@ -99,7 +99,7 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) 
 
 def test_guesses_are_compared_and_every_question_can_be_opened(notebook: NotebookPage) -> None:
     small = 'race = widgets.LengthLab(methods=["alibi", "none"], length=8, steps=20, seeds=2); race'
-    notebook.server.write("tabs", IMPORT, small)
+    notebook.write("tabs", IMPORT, small)
     notebook.open("tabs")
     notebook.run_all()
     app = notebook.app(0)

@@ -13,7 +13,7 @@ def steps(distance, head, num_heads):
 
 
 def test_law_is_drawn_offered_in_the_menu_and_its_error_is_a_message(notebook: NotebookPage) -> None:
-    notebook.server.write("law", LAW, "widgets.BiasExplorer(law=steps, num_heads=4)", "widgets.AttentionExplorer()")
+    notebook.write("law", LAW, "widgets.BiasExplorer(law=steps, num_heads=4)", "widgets.AttentionExplorer()")
     notebook.open("law")
     notebook.run_all()
     assert notebook.errors() == []
@@ -36,7 +36,7 @@ def test_law_is_drawn_offered_in_the_menu_and_its_error_is_a_message(notebook: N
 
 def test_text_of_4096_tokens_answers_within_seconds(notebook: NotebookPage) -> None:
     text = "' '.join(f'w{number % 97}' for number in range(4096))"
-    notebook.server.write("long", LAW, f"widgets.AttentionExplorer(text={text}, query=2000)")
+    notebook.write("long", LAW, f"widgets.AttentionExplorer(text={text}, query=2000)")
     notebook.open("long")
     notebook.run_all()
     assert notebook.errors() == []

@@ -18,7 +18,7 @@ def texts(notebook: NotebookPage, css: str, number: int = 0) -> list[str]:
     "cells", [(f"{SMALL}\napp", "await app.train()", "app"), (SMALL, "await app.train()", "app", "app")]
 )
 def test_a_view_opened_later_shows_the_same(notebook: NotebookPage, cells: tuple[str, ...]) -> None:
-    notebook.server.write("views", IMPORT, *cells)
+    notebook.write("views", IMPORT, *cells)
     notebook.open("views")
     notebook.run_all()
     points = []
@@ -32,7 +32,7 @@ def test_a_view_opened_later_shows_the_same(notebook: NotebookPage, cells: tuple
 
 @pytest.mark.parametrize("app", ["widgets.LengthLab()", "widgets.ComparisonExplorer()"])
 def test_annotations_survive_an_axis_that_switches_to_linear_and_back(notebook: NotebookPage, app: str) -> None:
-    notebook.server.write("marks", IMPORT, app)
+    notebook.write("marks", IMPORT, app)
     notebook.open("marks")
     notebook.run_all()
     notebook.wait_for_caption("")

@@ -6,7 +6,7 @@ from tests.browser.notebook_page import NotebookPage
 
 
 def test_controls_change_the_model_and_invalid_choices_show_an_error(notebook: NotebookPage) -> None:
-    notebook.server.write("surgery", "from alibi_viz import widgets", "app = widgets.SlopeSurgery()\napp")
+    notebook.write("surgery", "from alibi_viz import widgets", "app = widgets.SlopeSurgery()\napp")
     notebook.open("surgery")
     notebook.run_all()
     assert notebook.errors() == []

@@ -22,7 +22,7 @@ def test_link_scrolls_to_the_section_of_the_same_lesson(notebook: NotebookPage) 
 
 
 def test_link_opens_the_lesson_from_a_notebook_of_your_own(notebook: NotebookPage) -> None:
-    notebook.server.write("mine", "from alibi_viz import widgets", "widgets.SlopeExplorer()")
+    notebook.write("mine", "from alibi_viz import widgets", "widgets.SlopeExplorer()")
     notebook.open("mine")
     notebook.run_all()
     why = notebook.app().locator(".alibi-why")

@@ -17,7 +17,8 @@ from alibi_viz.lab.results import read_records
 
 
 def runs(count=4, **settings):
-    tiny = {"length": 16, "steps": 4, "longest": 2, **settings}
+    model = {"num_layers": 1, "num_heads": 1, "d_model": 8}
+    tiny = {"length": 16, "steps": 4, "longest": 2, "model": model, **settings}
     seeds = range((count + 1) // 2)
     return [lab.Run(position, seed=seed, **tiny) for seed in seeds for position in ("alibi", "none")][:count]
 

@@ -76,7 +76,7 @@ def run(name: str, code: list[str], browser: Browser, server: Server) -> Iterato
     notebook.run_all(timeout=300)
     yield notebook
     context.close()
-    server.stop_kernels()
+    server.clean_kernels()
 
 
 def train(notebook: NotebookPage) -> bytes:

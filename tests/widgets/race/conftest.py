@@ -5,12 +5,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.widgets import LengthLab
 from tests.widgets.race.small_race import DEADLINE, small, until
 
 
 def no_race_thread() -> bool:
     return not any(thread.name == "alibi_viz" and thread.is_alive() for thread in threading.enumerate())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_models() -> Iterator[None]:
+    """Most of the time of a short race goes into testing its models, which don't have to be good here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DEFAULT_MODEL, "num_layers", 1)
+        patch.setitem(DEFAULT_MODEL, "d_model", 16)
+        yield
 
 
 @pytest.fixture
