@@ -3,17 +3,15 @@
 A test uses the fixture `notebook` (notebook_page.py), which fails the test if the page had any error:
 
     def test_more_heads_change_the_picture(notebook):
-        notebook.write("heads", "from alibi_viz import widgets", "widgets.SlopeExplorer()")  # or a lesson's name
-        notebook.open("heads")
-        notebook.run_all()
+        notebook.show("widgets.SlopeExplorer()")
         before = notebook.picture()
         notebook.press_slider("s-heads", "ArrowRight")
         notebook.wait_for_caption("9 heads")
         notebook.wait_for_new_picture(before)
 
 `notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
-Server and browser are shared by all tests. Every test has its own tab. The notebooks that tests write share a kernel,
-which is reset after each test; a lesson has a kernel of its own, as for a reader.
+Server and browser are shared by all tests. Every test has its own tab. `show` uses a kernel that tests share, which is
+reset after each test. A lesson, opened by `notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
 """
 
 import os

@@ -32,10 +32,17 @@ class NotebookPage:
         # On a busy machine, JupyterLab sometimes asks for a kernel although the notebook names one.
         page.add_locator_handler(page.locator(".jp-Dialog", has_text="Select Kernel"), self._select_kernel)
 
-    def write(self, name: str, *cells: str) -> None:
-        """Add a notebook with these code cells. It uses the kernel that tests share."""
-        self.server.write(name, *cells)
-        self.server.share_kernel(name)
+    def show(self, *cells: str) -> None:
+        """Run these cells after an import of `widgets`, in the kernel that tests share; none may have an error."""
+        self.write(*cells)
+        self.run_all()
+        assert self.errors() == []
+
+    def write(self, *cells: str) -> None:
+        """Open a new notebook with an import of `widgets` and these cells, connected to the kernel that tests share."""
+        self.server.write("test", "from alibi_viz import widgets", *cells)
+        self.server.share_kernel("test")
+        self.open("test")
 
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""

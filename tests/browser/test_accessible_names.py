@@ -15,10 +15,7 @@ SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 
 def test_every_control_has_an_accessible_name(notebook: NotebookPage) -> None:
     # One cell each: anywidget reports an error if a widget isn't ready after two seconds.
-    notebook.write("names", "from alibi_viz import widgets", *(f"widgets.{name}()" for name in APPS))
-    notebook.open("names")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show(*(f"widgets.{name}()" for name in APPS))
     notebook.page.add_style_tag(content=SHOW_ALL)
     for number, name in enumerate(APPS):
         controls = notebook.app(number).locator(".alibi-controls")
@@ -30,9 +27,7 @@ def test_every_control_has_an_accessible_name(notebook: NotebookPage) -> None:
 
 
 def test_a_name_is_the_visible_label(notebook: NotebookPage) -> None:
-    notebook.write("label", "from alibi_viz import widgets\nwidgets.SlopeExplorer()")
-    notebook.open("label")
-    notebook.run_all()
+    notebook.show("widgets.SlopeExplorer()")
     controls = notebook.app().locator(".alibi-controls")
     for role in ("slider", "textbox"):
         expect(controls.get_by_role(role, name="heads", exact=True)).to_be_visible()

@@ -6,10 +6,7 @@ SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ a
 
 
 def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(notebook: NotebookPage) -> None:
-    notebook.write("attention", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
-    notebook.open("attention")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show("widgets.AttentionExplorer()")
 
     before = notebook.picture()
     notebook.press_slider("s-head", "ArrowRight")
@@ -40,9 +37,7 @@ def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(n
 
 
 def test_heads_are_linked_and_shuffle_and_reset_work(notebook: NotebookPage) -> None:
-    notebook.write("linked", "from alibi_viz import widgets", "app = widgets.AttentionExplorer()\napp")
-    notebook.open("linked")
-    notebook.run_all()
+    notebook.show("widgets.AttentionExplorer()")
     before = notebook.picture()
     app = notebook.app()
     titles = app.locator(".scatterlayer .textpoint text")

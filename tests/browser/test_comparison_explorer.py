@@ -7,10 +7,7 @@ from tests.browser.notebook_page import NotebookPage
 
 
 def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> None:
-    notebook.write("comparison", "from alibi_viz import widgets", "app = widgets.ComparisonExplorer()\napp")
-    notebook.open("comparison")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show("widgets.ComparisonExplorer()")
     app = notebook.app()
     notebook.wait_for_caption("In every seed alibi")
     legend = app.locator(".legend .legendtext")
@@ -42,7 +39,7 @@ def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> No
 
 
 ALL_QUESTIONS = """import pandas as pd
-from alibi_viz import lab, widgets
+from alibi_viz import lab
 rows = lab.published_results().query("question == 'same targets'")
 app = widgets.ComparisonExplorer(pd.concat([rows.assign(question=question.name) for question in lab.QUESTIONS]))
 app"""
@@ -51,9 +48,7 @@ app"""
 @pytest.mark.parametrize("width", [1024, 1600])
 def test_all_questions_fit_on_the_page(notebook: NotebookPage, width: int) -> None:
     notebook.page.set_viewport_size({"width": width, "height": 900})
-    notebook.write("questions", ALL_QUESTIONS)
-    notebook.open("questions")
-    notebook.run_all()
+    notebook.show(ALL_QUESTIONS)
     notebook.wait_for_caption("The loss on longer windows than in training")
     before = notebook.picture()
     notebook.choose("s-question", "softmax denominator")

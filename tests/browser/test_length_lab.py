@@ -8,17 +8,13 @@ from playwright.sync_api import expect
 from tests.browser.notebook_page import NotebookPage
 
 SECOND = 1000  # playwright counts milliseconds
-IMPORT = "from alibi_viz import widgets"
 LONG = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
 
 
 @pytest.fixture
 def page(notebook: NotebookPage) -> NotebookPage:
     """Two apps: a long race, and sliders of another kind."""
-    notebook.write("race", IMPORT, LONG, "widgets.SlopeExplorer()")
-    notebook.open("race")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show(LONG, "widgets.SlopeExplorer()")
     return notebook
 
 
@@ -84,8 +80,7 @@ def test_bad_input_is_shown_in_the_app_and_corrected_there(page: NotebookPage) -
 
 @pytest.mark.parametrize("cell", ["await race.train()", "1 + 1"], ids=["awaited", "idle"])
 def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) -> None:
-    notebook.write("interrupted", IMPORT, LONG, cell)
-    notebook.open("interrupted")
+    notebook.write(LONG, cell)
     notebook.start_all()
     if cell == "1 + 1":
         notebook.wait_until_run()
@@ -99,9 +94,7 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage, cell: str) 
 
 def test_guesses_are_compared_and_every_question_can_be_opened(notebook: NotebookPage) -> None:
     small = 'race = widgets.LengthLab(methods=["alibi", "none"], length=8, steps=20, seeds=2); race'
-    notebook.write("tabs", IMPORT, small)
-    notebook.open("tabs")
-    notebook.run_all()
+    notebook.show(small)
     app = notebook.app(0)
     app.locator(".s-guess input").click()
     expect(app.locator(".s-guess-none")).to_be_visible()

@@ -5,7 +5,6 @@ import time
 from tests.browser.notebook_page import NotebookPage
 
 LAW = """import torch
-from alibi_viz import widgets
 
 def steps(distance, head, num_heads):
     return -torch.tensor([0.5, 0.25, 0.125, 0.1])[head - 1] * distance.float().sqrt()
@@ -13,10 +12,7 @@ def steps(distance, head, num_heads):
 
 
 def test_law_is_drawn_offered_in_the_menu_and_its_error_is_a_message(notebook: NotebookPage) -> None:
-    notebook.write("law", LAW, "widgets.BiasExplorer(law=steps, num_heads=4)", "widgets.AttentionExplorer()")
-    notebook.open("law")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show(LAW, "widgets.BiasExplorer(law=steps, num_heads=4)", "widgets.AttentionExplorer()")
     notebook.wait_for_caption("4 heads, 64 x 64, the bias is steps(d)")
     before = notebook.picture()
     notebook.press_slider("s-heads", "ArrowRight")
@@ -36,10 +32,7 @@ def test_law_is_drawn_offered_in_the_menu_and_its_error_is_a_message(notebook: N
 
 def test_text_of_4096_tokens_answers_within_seconds(notebook: NotebookPage) -> None:
     text = "' '.join(f'w{number % 97}' for number in range(4096))"
-    notebook.write("long", LAW, f"widgets.AttentionExplorer(text={text}, query=2000)")
-    notebook.open("long")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show(LAW, f"widgets.AttentionExplorer(text={text}, query=2000)")
     notebook.wait_for_caption("tokens 1,976 to 2,023 of 4,096")
     before, started = notebook.picture(), time.monotonic()
     notebook.press_slider("s-query", "ArrowRight")

@@ -5,9 +5,7 @@ from tests.browser.notebook_page import NotebookPage
 
 
 def test_another_form_separates_the_keys_and_reset_returns(notebook: NotebookPage) -> None:
-    notebook.write("microscope", "from alibi_viz import widgets", "widgets.PrecisionMicroscope()")
-    notebook.open("microscope")
-    notebook.run_all()
+    notebook.show("widgets.PrecisionMicroscope()")
     notebook.wait_for_caption("Its 64 nearest keys have 9 different biases")
     before = notebook.picture()
     app = notebook.app()

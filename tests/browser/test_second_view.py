@@ -4,7 +4,6 @@ import pytest
 
 from tests.browser.notebook_page import NotebookPage
 
-IMPORT = "from alibi_viz import widgets"
 SMALL = "app = widgets.LengthLab(methods=['alibi', 'learned'], length=8, steps=20)"
 LEGEND = ["alibi", "learned (to 8 only)"]
 
@@ -18,9 +17,7 @@ def texts(notebook: NotebookPage, css: str, number: int = 0) -> list[str]:
     "cells", [(f"{SMALL}\napp", "await app.train()", "app"), (SMALL, "await app.train()", "app", "app")]
 )
 def test_a_view_opened_later_shows_the_same(notebook: NotebookPage, cells: tuple[str, ...]) -> None:
-    notebook.write("views", IMPORT, *cells)
-    notebook.open("views")
-    notebook.run_all()
+    notebook.show(*cells)
     points = []
     for number in range(2):
         notebook.wait_for_caption("Trained 20 steps", number=number)
@@ -32,9 +29,7 @@ def test_a_view_opened_later_shows_the_same(notebook: NotebookPage, cells: tuple
 
 @pytest.mark.parametrize("app", ["widgets.LengthLab()", "widgets.ComparisonExplorer()"])
 def test_annotations_survive_an_axis_that_switches_to_linear_and_back(notebook: NotebookPage, app: str) -> None:
-    notebook.write("marks", IMPORT, app)
-    notebook.open("marks")
-    notebook.run_all()
+    notebook.show(app)
     notebook.wait_for_caption("")
     assert "alibi 1/m" in texts(notebook, "annotation-text")
     for question in ("gap", "longer windows"):

@@ -6,10 +6,7 @@ from tests.browser.notebook_page import NotebookPage
 
 
 def test_controls_change_the_model_and_invalid_choices_show_an_error(notebook: NotebookPage) -> None:
-    notebook.write("surgery", "from alibi_viz import widgets", "app = widgets.SlopeSurgery()\napp")
-    notebook.open("surgery")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show("widgets.SlopeSurgery()")
     app = notebook.app()
     notebook.wait_for_caption("as it was trained")
 

@@ -7,10 +7,7 @@ from tests.lessons.repairs import REPAIRS
 
 
 def test_guess_reveals_the_fault_and_a_repair_is_checked(notebook: NotebookPage) -> None:
-    notebook.write("bugs", "from alibi_viz import widgets", "app = widgets.SpotTheBug()\napp")
-    notebook.open("bugs")
-    notebook.run_all()
-    assert notebook.errors() == []
+    notebook.show("widgets.SpotTheBug()")
     app = notebook.app()
     expect(app.locator(".s-code")).to_be_hidden()
     expect(app.get_by_text("attention-gym")).to_have_count(0)

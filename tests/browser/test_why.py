@@ -22,9 +22,7 @@ def test_link_scrolls_to_the_section_of_the_same_lesson(notebook: NotebookPage) 
 
 
 def test_link_opens_the_lesson_from_a_notebook_of_your_own(notebook: NotebookPage) -> None:
-    notebook.write("mine", "from alibi_viz import widgets", "widgets.SlopeExplorer()")
-    notebook.open("mine")
-    notebook.run_all()
+    notebook.show("widgets.SlopeExplorer()")
     why = notebook.app().locator(".alibi-why")
     why.locator("summary").click()
     with notebook.page.context.expect_page() as opened:
