@@ -19,6 +19,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START = 120  # seconds that the server may take to start
+# Without a kernel in the metadata, JupyterLab asks for one.
+METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 RESET = "import ipywidgets\nipywidgets.Widget.close_all()\n%reset -f"
 
 
@@ -28,7 +30,7 @@ class Server:
 
     url: str  # http://127.0.0.1:PORT/
     token: str
-    home: Path
+    home: Path  # holds the folder that it serves, and all that Jupyter and IPython write
     kernel: str = ""  # the id of the kernel that tests share; started when first needed
 
     @property
@@ -39,12 +41,7 @@ class Server:
     def write(self, name: str, *cells: str) -> None:
         """Add a notebook with these code cells."""
         code = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        kernel = {
-            "display_name": "Python 3",
-            "language": "python",
-            "name": "python3",
-        }  # else JupyterLab asks for one
-        notebook = nbformat.v4.new_notebook(cells=code, metadata={"kernelspec": kernel})
+        notebook = nbformat.v4.new_notebook(cells=code, metadata=METADATA)
         nbformat.write(notebook, self.folder / f"{name}.ipynb")
 
     def share_kernel(self, name: str) -> None:
@@ -55,7 +52,10 @@ class Server:
         self._ask("POST", "api/sessions", session)
 
     def clean_kernels(self) -> None:
-        """Close all apps and delete all variables of the shared kernel, and shut down the others."""
+        """Close all apps and delete all variables of the shared kernel, and shut down the others.
+
+        Imported modules keep their state. The shared kernel is shut down too if it doesn't answer.
+        """
         for kernel in self._kernels():
             if kernel != self.kernel or not self._reset():
                 self._ask("DELETE", f"api/kernels/{kernel}")

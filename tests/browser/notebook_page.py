@@ -145,20 +145,22 @@ class NotebookPage:
         return picture
 
     def settle(self, number: int = 0) -> Locator:
-        """Scroll to an app and wait until its plots fill their containers, or no longer change, and are painted."""
+        """Scroll to an app and wait until its plots fill their containers and are painted.
+
+        Whole heatmaps of BiasExplorer seldom fill the width, so a narrower plot may stay so if it no longer changes.
+        """
         app = self.app(number)
         app.evaluate(
             """async app => {
                 const frame = () => new Promise(requestAnimationFrame);
                 const plots = [...app.querySelectorAll('.js-plotly-plot')];
-                const width = plot => plot.querySelector('.main-svg').clientWidth;
-                const fits = plot => Math.abs(plot.offsetWidth - width(plot)) < 2;
-                let before = '', unchanged = 0;  // in BiasExplorer, whole heatmaps seldom fill the width
-                while (!plots.every(fits) && unchanged < 30) {
+                const space = () => plots.map(p => p.offsetWidth - p.querySelector('.main-svg').clientWidth);
+                let before = space(), still = 0;  // frames
+                for (let n = 0; n < 600 && still < 30 && !before.every(s => Math.abs(s) < 2); n++) {
                     await frame();
-                    const widths = plots.map(width).join();
-                    unchanged = widths === before ? unchanged + 1 : 0;
-                    before = widths;
+                    const now = space();
+                    still = now.every((s, i) => s === before[i] && s > -2) ? still + 1 : 0;
+                    before = now;
                 }
                 await frame(), await frame();
             }"""

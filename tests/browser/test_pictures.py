@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from tests.browser.jupyter import Server
+from tests.browser.jupyter import METADATA, Server
 from tests.browser.notebook_page import NotebookPage
 from tests.notebooks.pictures import capture
 
@@ -34,9 +34,8 @@ def test_stored_picture_is_shown_until_the_cell_runs(notebook: NotebookPage) -> 
     Image.new("RGB", (640, 400), "white").save(file, "PNG")
     data = {"text/plain": "SlopeExplorer()", "image/png": base64.b64encode(file.getvalue()).decode()}
     output = new_output("execute_result", data, execution_count=1)
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     cells = [new_code_cell(CODE, outputs=[output], execution_count=1)]
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), notebook.server.folder / "stored.ipynb")
+    nbformat.write(new_notebook(cells=cells, metadata=METADATA), notebook.server.folder / "stored.ipynb")
     notebook.open("stored")
     picture, app = notebook.page.locator(".jp-OutputArea img"), notebook.page.locator(".alibi-app")
     expect(picture).to_be_visible()
