@@ -1,4 +1,4 @@
-"""How long it takes to run all notebooks, one after the other, and to compare their outputs with the committed ones."""
+"""How long it takes to run all notebooks, two at a time, and to compare their outputs with the committed ones."""
 
 import subprocess
 import sys
@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> list[Row]:
-    command = [sys.executable, "-m", "pytest", "notebooks", "--nbval", "--nbval-current-env", "--quiet"]
+    two_at_a_time = ["--numprocesses", "2", "--dist", "loadfile"]
+    command = [sys.executable, "-m", "pytest", "notebooks", "--nbval", "--nbval-current-env", *two_at_a_time]
     begin = time.perf_counter()
     result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     taken = time.perf_counter() - begin

@@ -10,7 +10,7 @@ import torch
 __all__ = ["pin", "relative_times"]
 
 CORES = 2
-FEWEST_ROUNDS, MOST_ROUNDS = 3, 401
+MOST_ROUNDS = 401
 
 
 def pin() -> None:
@@ -21,23 +21,25 @@ def pin() -> None:
 
 
 def relative_times(
-    functions: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6
+    functions: Mapping[str, Callable[[], object]], baseline: str, budget: float = 0.6, fewest: int = 3
 ) -> dict[str, float]:
     """How long each function takes relative to the baseline: the median of the ratios within a round.
 
     In a round each function is called once, so that other work on the machine slows down all of them alike. A function
-    drops out once it has run for `budget` seconds and three rounds, so slow ones take part in fewer rounds.
+    drops out once it has run for `budget` seconds and `fewest` rounds, so slow ones take part in fewer rounds.
 
     Args:
-        functions: functions by name. Each is called once before anything is measured.
+        functions: functions by name. Each is called once before anything is measured, unless `fewest` is 1.
         baseline: the name of the one to compare with.
         budget: seconds for each function.
+        fewest: rounds at least; 1 is for functions that take a minute.
 
     >>> list(relative_times({"a": lambda: sum(range(9)), "b": lambda: sum(range(99))}, "a", budget=0.01))
     ['b']
     """
-    for function in functions.values():
-        function()
+    if fewest > 1:
+        for function in functions.values():
+            function()
     ratios: dict[str, list[float]] = {name: [] for name in functions if name != baseline}
     spent = dict.fromkeys(ratios, 0.0)
     active = list(ratios)
@@ -50,7 +52,7 @@ def relative_times(
         active = [
             name
             for name in active
-            if len(ratios[name]) < FEWEST_ROUNDS or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
+            if len(ratios[name]) < fewest or (spent[name] < budget and len(ratios[name]) < MOST_ROUNDS)
         ]
     return {name: median(values) for name, values in ratios.items()}
 
