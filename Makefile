@@ -52,7 +52,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Takes about three hours on two cores. If interrupted, run it again to continue. The results ship with the package.
+# Takes about four hours on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim (PARTS="search needle")
 	$(PY) -m alibi_viz.lab reproduce $(PARTS) --workers 2 --publish alibi_viz/lab/published $(ARGS)
 
