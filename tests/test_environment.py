@@ -124,4 +124,5 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
 
 def test_the_citation_has_the_version_of_the_package():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"].split(" AND ")[0]  # the others are those of the built-in text

@@ -1,11 +1,12 @@
 """Load a text as bytes and split it into a training part and a validation part."""
 
+import gzip
 import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
-from pydoc_data.topics import topics
 from typing import ClassVar
 
 import torch
@@ -16,6 +17,7 @@ __all__ = ["MAX_BYTES", "Text", "load_text"]
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 VALIDATION_SHARE = 0.1  # the expected share of paragraphs
 MIN_SHARE, MAX_SHARE = 0.05, 0.2  # of bytes; otherwise the text is split at one position
+_BUILT_IN = files("alibi_viz.lab") / "python_reference.txt.gz"
 PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
 
 
@@ -69,8 +71,8 @@ class Text:
 def load_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> Text:
     """Load a text to train on: the built-in one, or your own string, bytes or file.
 
-    The built-in text is the language reference that Python ships for `help()` (`pydoc_data.topics`), about 465 kB of
-    English prose and grammar. It differs a little between Python versions, and so do losses on it.
+    The built-in text is the language reference of Python 3.11.7, as `help()` shows it: 466 kB of English prose and
+    grammar. It ships with this package, so that losses on it are the same with every version of Python.
 
     `content` is a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`: a file in UTF-8.
 
@@ -78,7 +80,7 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     UTF-8, and OSError for a file that does not exist or cannot be read.
 
     >>> lab.load_text()
-    Text('Python language reference', ... bytes)
+    Text('Python language reference', 466,195 bytes)
     >>> lab.load_text("to be or not to be")
     Text('your text', 18 bytes)
     """
@@ -89,7 +91,7 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     if path is not None:
         return _make_text(Path(path).name, _read(Path(path)))
     if content is None:
-        return _make_text("Python language reference", "\n".join(topics[name] for name in sorted(topics)).encode())
+        return _make_text("Python language reference", gzip.decompress(_BUILT_IN.read_bytes()))
     if isinstance(content, str):
         return _make_text("your text", content.encode("utf-8", "replace"))  # an unpaired surrogate becomes "?"
     if isinstance(content, bytes | bytearray | memoryview):

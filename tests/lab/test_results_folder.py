@@ -63,7 +63,7 @@ def test_a_changed_text_at_the_same_path_raises(tmp_path):
 
 
 def test_runs_on_another_built_in_text_raise(tmp_path):
-    """Its text differs between Python versions, and results on different texts can't be compared."""
+    """Up to version 0.1 it differed between Python versions. Results on different texts can't be compared."""
     (record,) = lab.sweep(runs(1), path=tmp_path, progress=False)
     (file,) = tmp_path.glob("*.json")
     file.write_text(json.dumps({**record, "text": "0123456789abcdef"}))

@@ -20,6 +20,10 @@ def test_built_in_text_is_long_english_prose():
     assert bytes(text.data.tolist()).decode().count(" the ") > 3_000
 
 
+def test_published_results_are_of_the_built_in_text():
+    assert lab.published_results().query("task == 'text'")["text"].unique() == [lab.load_text().fingerprint]
+
+
 def test_string_bytes_and_file_give_the_same_text(tmp_path):
     content = "grüße, 世界 🙂 שלום"
     file = tmp_path / "words.txt"
