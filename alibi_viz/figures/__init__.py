@@ -1,7 +1,8 @@
 """Plotly figures of arrays and tensors.
 
     from alibi_viz import figures
-    figures.slope_figure(av.alibi_slopes(8)).show()
+    slopes = av.alibi_slopes(8)
+    figures.slope_figure(slopes).show()
     figures.bias_figure(av.alibi_bias(slopes, 64), ~av.causal_mask(64)).write_html("bias.html")
 
 One file per figure. `blank()` creates every trace and axis that the figure will ever need; `draw(figure, ...)` fills in

@@ -32,7 +32,9 @@ _DENSITY = 1.5  # image pixels per pixel on the page: sharp enough on high-resol
 _FRAME = 2  # image pixels around each tile, so that white cells stay visible on a white page
 BORDER = _FRAME / _DENSITY  # the same in pixels on the page
 _MAX_SIDE = 440  # pixels of one tile
-_GAPS = (18, 24)  # pixels between tiles, across and down: for two tick labels, and for a title; even, like sides
+# Pixels between tiles, across and down: for two tick labels, and for a title. Like the sides, they are even numbers, so
+# that `_DENSITY` makes them whole image pixels.
+_GAPS = (18, 24)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@
     the weights of every head, as small matrices
 
 The matrices in the first two columns have the same keys on their x axes, and the panels in the third all keys of the
-text. Matrices are square unless the page is very wide or very narrow. The tiles wrap onto as many
-rows as fill `_STRIP` pixels best, so that 32 heads fit without scrolling.
+text. Matrices are square unless the page is very wide or very narrow. The tiles wrap onto as many rows as fill
+`_STRIP` pixels best, so that 32 heads fit without scrolling.
 """
 
 import plotly.graph_objects as go
@@ -34,8 +34,10 @@ __all__ = [
 CONTENT, BIAS, LOGITS, WEIGHTS, HEADS, BARS, OTHER, TILES, TITLES = range(9)
 MATRICES = (CONTENT, BIAS, LOGITS, WEIGHTS)
 PANELS = ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (2, 0))  # (column, row) of each panel, in the order of the traces
-FRAMES = len(PANELS)  # index of the first frame: shapes are a background for every panel, then the frames:
-QUERY_FRAME, HEAD_FRAME = FRAMES + 5, FRAMES + 6  # one per heatmap, the query in all tiles, and the selected tile
+# The shapes: a background for every panel, a frame in each of the five heatmaps from FRAMES on, one around the query in
+# all tiles, and one around the selected tile.
+FRAMES = len(PANELS)
+QUERY_FRAME, HEAD_FRAME = FRAMES + 5, FRAMES + 6
 PAIR = (
     "%{text}<br>content %{customdata[0]} + bias %{customdata[1]} = logit %{customdata[2]}"
     " → weight %{customdata[3]}%<extra></extra>"

@@ -123,8 +123,8 @@ def _texts(tokens: Sequence[str], query: int, bins: Bins) -> NDArray[np.object_]
     for start in bins.starts.tolist():
         last = min(start + bins.size, bins.length) - 1
         key = f"key {start} {full(tokens[start])}" if start == last else f"keys {start} to {last}"
-        far = [abs(query - start), abs(query - last)]
-        distance = f"{far[0]}" if start == last else f"{0 if start <= query <= last else min(far)} to {max(far)}"
+        ends = [abs(query - start), abs(query - last)]
+        distance = f"{ends[0]}" if start == last else f"{0 if start <= query <= last else min(ends)} to {max(ends)}"
         texts.append(f"query {query} {full(tokens[query])}<br>{key}<br>distance {distance}")
     return np.array(texts, dtype=object)
 

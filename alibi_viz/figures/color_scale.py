@@ -83,11 +83,11 @@ class ColorScale:
             return [0.0, 0.25, 0.5, 0.75, 1.0]
         size = max(-self.low, self.high)
         powers = [10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5]
-        falling = [size, size / 2] if self.kind == "linear" else [size, *powers]
+        descending = [size, size / 2] if self.kind == "linear" else [size, *powers]
         if self.low < 0 < self.high:
-            falling = falling[::2]
-        below = [-value for value in falling] if self.low < 0 else []
-        return [*below, 0.0, *(falling[::-1] if self.high > 0 else [])]
+            descending = descending[::2]  # a side has half of the room
+        below = [-value for value in descending] if self.low < 0 else []
+        return [*below, 0.0, *(descending[::-1] if self.high > 0 else [])]
 
     def _transform(self, values: ArrayLike) -> NDArray[np.floating]:
         value = np.asarray(values)

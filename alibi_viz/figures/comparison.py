@@ -56,9 +56,8 @@ def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell:
     """One matrix with a frame around a cell, and a caption."""
     image, file = Image.fromarray(scale.indices(values), mode="P"), io.BytesIO()
     image.putpalette(scale.palette.tobytes())
-    image.save(
-        file, "PNG", compress_level=0
-    )  # the same bytes with every version of zlib: outputs are compared in tests
+    # Without compression, the bytes are the same with every version of zlib: tests compare outputs.
+    image.save(file, "PNG", compress_level=0)
     source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
     size = _SIDE / max(values.shape)
     height, width = (round(size * length) for length in values.shape)

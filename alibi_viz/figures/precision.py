@@ -39,14 +39,17 @@ def precision_figure(
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
-    figure.add_scatter(name="exact", mode="lines", line={"color": theme.COLORS[6], "width": 2, "dash": "dot"})
+    line = {"color": theme.COLORS[6], "width": 2, "dash": "dot"}
+    hover = "key %{x}<br>exact bias %{y:.6g}<extra></extra>"
+    figure.add_scatter(name="exact", mode="lines", line=line, hovertemplate=hover)
     line = {"color": theme.COLORS[0], "width": 1.5, "shape": "hvh"}
     figure.add_scatter(name="rounded", mode="lines", line=line, hoverinfo="skip")
+    hover = "key %{x}<br>rounded bias %{y:.6g}<extra>%{fullData.name}</extra>"
     for name, color, symbol in (("distinct", 0, "circle"), ("shared", 1, "square")):
-        figure.add_scatter(
-            name=name, mode="markers", marker={"color": theme.COLORS[color], "symbol": symbol, "size": 5}
-        )
-    figure.add_heatmap(xaxis="x2", yaxis="y2", coloraxis="coloraxis", hoverongaps=False)
+        marker = {"color": theme.COLORS[color], "symbol": symbol, "size": 5}
+        figure.add_scatter(name=name, mode="markers", marker=marker, hovertemplate=hover)
+    hover = "%{customdata}<extra></extra>"
+    figure.add_heatmap(xaxis="x2", yaxis="y2", coloraxis="coloraxis", hoverongaps=False, hovertemplate=hover)
     axis = {"showgrid": False, "fixedrange": True}
     figure.update_layout(
         legend={"y": 1.0, "font_size": 11},
@@ -86,7 +89,8 @@ def draw(
         exact, rounded: [keys], their biases.
         shared: [keys], whether a key has the same rounded bias as a neighbor.
         cells: [cell, cell], the largest error of a weight in each square of `size` queries and keys; NaN where masked.
-        size, length: queries per cell, and of all.
+        size: how many queries, and how many keys, a cell has.
+        length: how many there are in all.
         query: the position of the query on the left.
     """
     position, same = np.asarray(keys), as_array(shared, bool)
@@ -98,12 +102,9 @@ def draw(
     with figure.batch_update():
         for trace, line in zip((_EXACT, _STEPS), lines, strict=True):
             figure.data[trace].update(x=position, y=line)
-        figure.data[_EXACT].hovertemplate = "key %{x}<br>exact bias %{y:.6g}<extra></extra>"
         for trace, chosen in ((_APART, ~same), (_SHARED, same)):
-            hover = "key %{x}<br>rounded bias %{y:.6g}<extra>%{fullData.name}</extra>"
-            figure.data[trace].update(x=position[chosen], y=lines[1][chosen], hovertemplate=hover)
+            figure.data[trace].update(x=position[chosen], y=lines[1][chosen])
         figure.data[_MAP].update(x=centers, y=centers, z=_powers(errors), customdata=_texts(errors, size, length))
-        figure.data[_MAP].hovertemplate = "%{customdata}<extra></extra>"
         figure.layout.annotations[0].text = f"<b>bias of query {query:,}</b>"
         figure.layout.xaxis.range = [keys[0] - 0.5, keys[-1] + 0.5]
         figure.layout.yaxis.range = [low - padding, high + padding]

@@ -1,7 +1,8 @@
 """The slope of every head and its half-life in tokens.
 
-Both axes are logarithmic: slopes are a geometric sequence, so they lie on a straight line. The half-life is
-ln 2 / slope, so the right-hand axis shows the same points in tokens, in reverse order.
+The vertical axis is logarithmic: if slopes are a geometric sequence, they lie on a straight line. The half-life is
+ln 2 / slope, so a second axis on the right gives the same points in tokens, from the longest at the bottom to the
+shortest at the top.
 """
 
 import math
@@ -87,7 +88,7 @@ def draw(
         figure.layout.yaxis2.update(
             range=[math.log10(longest), math.log10(shortest)],
             tickvals=tokens,
-            ticktext=[f"{value:,.3g}" if value < 1000 else f"10<sup>{math.log10(value):.0f}</sup>" for value in tokens],
+            ticktext=[f"{value:,g}" if value < 1e5 else f"10<sup>{math.log10(value):.0f}</sup>" for value in tokens],
         )
 
 

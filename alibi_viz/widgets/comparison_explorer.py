@@ -44,8 +44,7 @@ class ComparisonExplorer(App):
         methods: at most seven labels of the table. Those without an answer are left out.
         evaluated: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
-            "slopes interpolated" (for ALiBi).
-            Questions that are not asked of changed models are shown as trained.
+            "slopes interpolated" (for ALiBi). Questions that are not asked of changed models are shown as trained.
 
     Raises ValueError if the table answers no question.
 
@@ -73,7 +72,9 @@ class ComparisonExplorer(App):
         questions = (*QUESTIONS, SLIDING_WINDOWS)
         self.questions = {q.name: q for q in questions if q.name in set(table["question"])}
         if not self.questions:
-            raise ValueError(f"results must answer a question out of {', '.join(q.name for q in questions)}")
+            expected = ", ".join(question.name for question in questions)
+            given = ", ".join(map(str, table["question"].unique())) or "none"
+            raise ValueError(f"results must answer a question out of {expected}, got {given}")
         self._table = table[table["question"].isin(list(self.questions))]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))

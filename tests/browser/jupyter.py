@@ -144,4 +144,4 @@ def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple
         if process.poll() is not None:
             break
         time.sleep(0.1)
-    raise RuntimeError(f"JupyterLab did not start within {START} s:\n{log.read_text()}")
+    raise RuntimeError(f"JupyterLab ended, or did not start within {START} s:\n{log.read_text()}")

@@ -5,9 +5,8 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import SECOND, NotebookPage
 
-SECOND = 1000  # playwright counts milliseconds
 LONG = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
 
 

@@ -52,6 +52,13 @@ def test_token_axis_matches_the_slope_axis(heads, scheme):
         assert words in (f"1/{2 ** round(-power)}", f"2<sup>{power:.0f}</sup>", "1")
 
 
+@pytest.mark.parametrize("heads", [8, 12, 64])
+def test_labels_of_the_token_axis_are_the_values_of_its_ticks(heads):
+    axis = picture.slope_figure(alibi_slopes(heads, "halving")).layout.yaxis2
+    values = [eval(text.replace(",", "").replace("<sup>", "**").replace("</sup>", "")) for text in axis.ticktext]
+    assert values == pytest.approx(axis.tickvals)
+
+
 def test_drawing_again_changes_the_figure_in_place():
     figure = picture.slope_figure(alibi_slopes(8), "official", alibi_slopes(8, "halving"), other_name="halving")
     traces = figure.data

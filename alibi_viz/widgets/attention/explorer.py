@@ -83,7 +83,7 @@ class AttentionExplorer(TextApp):
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         if "num_heads" in state or source is not None:
-            state.setdefault("head", 1)
+            state.setdefault("head", 1)  # the default, 3, may not exist
         super().__init__(source, **state)
         for matrix in MATRICES:
             self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))

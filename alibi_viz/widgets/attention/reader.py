@@ -23,9 +23,10 @@ class NotReady(BadValue):
 
 
 class Reader:
-    """The texts that a source reads, at most `longest` tokens of each. Keeps the latest two, with all layers read.
+    """Reads texts with a source, at most `longest` tokens of each.
 
-    Two, because a shuffled text is compared with the original one.
+    The latest two readings are kept, and what a model has computed for the latest two texts: two, because a shuffled
+    text is compared with the original one.
 
     After the layer that is asked for, the model's other layers are computed in the background, so that they can be
     shown at once. `show_progress` is called with a sentence on a thread, and with "" at the end.
@@ -48,19 +49,21 @@ class Reader:
             self._job.stop()
 
     def read(self, text: str, content: str, num_heads: int, patience: float | None = None) -> Reading:
-        """A reading. Raises NotReady if a model needs longer than `patience` seconds; by default it waits.
+        """Read a text, or return what was read before.
 
-        Raises ValueError as the source, and BadValue if the model fails.
+        Raises:
+            NotReady: a model needs longer than `patience` seconds; by default it is waited for.
+            ValueError: the source refuses the text, the content or the number of heads.
+            BadValue: the model fails.
         """
         asked = (text, content, num_heads)
-        if asked not in self._readings:
-            if isinstance(self.source, ModelSource):
-                check_reading(self.source, content, num_heads)
-                reading = self._read_layer(self.source, text, content, patience)
-            else:
-                reading = self.source.read(*asked, self.longest)
-        else:
+        if asked in self._readings:
             reading = self._readings[asked]
+        elif isinstance(self.source, ModelSource):
+            check_reading(self.source, content, num_heads)
+            reading = self._read_layer(self.source, text, content, patience)
+        else:
+            reading = self.source.read(*asked, self.longest)
         _keep(self._readings, asked, reading)
         return reading
 
@@ -115,7 +118,7 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
     expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
     if isinstance(source, str):
         if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
-            raise TypeError(f"source must be {expected}, got {short_repr(source)}; see text=")
+            raise TypeError(f"source must be {expected}, got {short_repr(source)}; pass a text as text=")
         return PretrainedModel.from_pretrained(source)
     if not hasattr(source, "read"):
         hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"

@@ -9,7 +9,7 @@ from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.model_sources import ModelSource
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.reader import NotReady, Reader, as_source
-from alibi_viz.widgets.attention.text_box import Line, TextBox
+from alibi_viz.widgets.attention.text_box import NonBlank, TextBox
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.reset import set_together
 from alibi_viz.widgets.core.traits import Choice, Count
@@ -28,7 +28,7 @@ class TextApp(App):
     ask for appears when it is ready. In code, setting a trait waits for it.
     """
 
-    text = Line(TEXT)
+    text = NonBlank(TEXT)
     num_heads = Count(8, 1, 32)
     content = Choice("", "contents")
     typing_delay = 0.0  # seconds without typing before the text is read
@@ -56,7 +56,7 @@ class TextApp(App):
     def read(self, text: str | None = None) -> Reading:
         """The tokens, queries and keys for the current state, or for another text in place of the app's.
 
-        For a control, raises NotReady if a model needs long.
+        Raises NotReady if a control has asked for it and a model needs longer than `PATIENCE`.
         """
         try:
             return self._reader.read(self.text if text is None else text, self.content, self.num_heads, self._patience)
@@ -96,9 +96,10 @@ class TextApp(App):
             with self._lock:
                 if self._pending is pending:
                     self._pending = None
-                    self._text_box.show(self.text) if pending.job.stopped else self.attempt(
-                        lambda: set_together(self, pending.state)
-                    )
+                    if pending.job.stopped:
+                        self._text_box.show(self.text)
+                    else:
+                        self.attempt(lambda: set_together(self, pending.state))
 
         self._pending = pending
         pending.job.add_done_callback(on_done)

@@ -10,12 +10,12 @@ from alibi_viz.widgets.core.debounce import Debounce
 from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.core.traits import BadValue, State, short_repr
 
-__all__ = ["Line", "TextBox"]
+__all__ = ["NonBlank", "TextBox"]
 
 MAX_CHARACTERS = 50_000
 
 
-class Line(State):
+class NonBlank(State):
     """A string that is not blank and has at most `MAX_CHARACTERS`.
 
     Unpaired surrogates are replaced with U+FFFD, because they cannot be sent to a browser.
@@ -38,37 +38,37 @@ class TextBox(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     Args:
         text: the first text.
-        read: called with the text `delay` seconds after it was changed; 0 calls it at every change.
+        on_text: called with the text after it was changed.
+        delay: seconds without a change before that; 0 calls `on_text` at every change.
     """
 
-    def __init__(self, text: str, read: Callable[[str], object], delay: float) -> None:
+    def __init__(self, text: str, on_text: Callable[[str], object], delay: float) -> None:
         box = Textarea(text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
-        self._box, self._notes = (
-            box.add_class("s-text"),
-            {name: Label().add_class(name) for name in ("s-note", "s-progress")},
-        )
-        for note in self._notes.values():
-            note.layout.display = "none"
-        self._on_text, self._is_reading = read, False
-        later = Debounce(delay)
+        self._box = box.add_class("s-text")
+        self._notes = {css: Label(layout=Layout(display="none")).add_class(css) for css in ("s-note", "s-progress")}
+        self._on_text, self._is_reading = on_text, False
+        debounce = Debounce(delay)
 
         def on_input(change: Any) -> None:
-            later(lambda: self._read(change.new)) if delay else self._read(change.new)
+            if delay:
+                debounce(lambda: self._read(change.new))
+            else:
+                self._read(change.new)
 
         box.observe(on_input, names="value")
         super().__init__([labeled("text", box, width="100%"), *self._notes.values()], layout=Layout(width="100%"))
 
     def show(self, text: str) -> None:
-        """Show another text, unless that in the box is just being read."""
+        """Show another text, unless the one in the box is being read right now."""
         if not self._is_reading:
             self._box.value = text
 
     def note(self, text: str) -> None:
-        """Say something about the text; nothing if empty."""
+        """Show a note about the text; an empty one hides it."""
         self._show("s-note", text)
 
     def show_progress(self, text: str) -> None:
-        """Say how far a model has read; nothing if empty."""
+        """Show how far a model has read; an empty text hides it."""
         self._show("s-progress", text)
 
     def _read(self, text: str) -> None:
@@ -78,6 +78,6 @@ class TextBox(VBox):  # type: ignore[misc]  # ipywidgets has no types
         finally:
             self._is_reading = False
 
-    def _show(self, name: str, text: str) -> None:
-        note = self._notes[name]
+    def _show(self, css: str, text: str) -> None:
+        note = self._notes[css]
         note.value, note.layout.display = text, None if text else "none"

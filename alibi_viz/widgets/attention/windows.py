@@ -65,10 +65,10 @@ class WindowExplorer(TextApp):
         windows, length = self._windows[1], len(reading.tokens)
         window_plot.draw(self.figure, windows, length)
         self.note_length(reading)
-        return f"{describe_windows(windows, length)} {reading.note}"
+        return f"{_describe(windows, length)} {reading.note}"
 
 
-def describe_windows(windows: pd.DataFrame, length: int) -> str:
+def _describe(windows: pd.DataFrame, length: int) -> str:
     """Describe the steepest head, how many heads look at everything, and the share of the work that is left out."""
     left_out, everywhere = windows["left_out"].mean(), int((windows["left_out"] == 0).sum())
     flat = windows["slope"] <= 0

@@ -24,8 +24,8 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing: in code it raises `BadValue`; in a
   control it shows the error as a message, and the control returns to the current value. So checks that involve several
   traits can live in `draw`.
-- `app.figure` is one FigureWidget, from the return of `super().__init__` on: attach click handlers then. `controls` is
-  called before it exists, and the first `draw` gets a plain figure.
+- Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
+  then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
 - `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
   make the usual controls and link them. Browser tests find a control by its CSS class ("s-count").
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
@@ -64,7 +64,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
-    redraw_to_fit = False  # whether the width of the page decides more than the width of the figure
+    redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())

@@ -19,7 +19,9 @@ def format_slope(slope: SupportsFloat) -> str:
 
 
 def format_number(value: SupportsFloat) -> str:
-    """Three significant digits with a real minus sign; integers with commas from 1,000 on, powers of ten from 10^9 on.
+    """Three significant digits with a real minus sign; integers with commas from 1,000 on.
+
+    From 10^9 on and below 10^-4, numbers are written as powers of ten.
 
     >>> format_number(1.386), format_number(1024), format_number(1.28e19)
     ('1.39', '1,024', '1.28 x 10^19')
@@ -27,15 +29,16 @@ def format_number(value: SupportsFloat) -> str:
     True
     """
     number = float(value)
-    if abs(number) < 1e9:
-        text = f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
-        return text.replace("-", "\N{MINUS SIGN}")
-    mantissa, exponent = f"{number:.2e}".replace("-", "\N{MINUS SIGN}").split("e+")
-    return f"{mantissa} x 10^{int(exponent)}"
+    if 999.5 <= abs(number) < 1e9:
+        text = f"{number:,.0f}"
+    else:
+        text, _, exponent = f"{number:.3g}".partition("e")
+        text += f" x 10^{int(exponent)}" if exponent else ""
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def format_percent(fraction: SupportsFloat) -> str:
-    """Two significant digits; anything above zero that rounds to less than 0.1% is "under 0.1%".
+    """A percentage, with one digit after the point below 10%; between 0 and 0.1% it is "under 0.1%".
 
     >>> format_percent(0.0312), format_percent(0.625), format_percent(1e-9)
     ('3.1%', '62%', 'under 0.1%')

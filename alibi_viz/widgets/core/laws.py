@@ -52,8 +52,7 @@ def law_name(law: str | LawFunction) -> str:
 
 def law_function(law: str | LawFunction) -> LawFunction:
     """The function of a law."""
-    function: LawFunction = getattr(laws, law) if isinstance(law, str) else law
-    return function
+    return getattr(laws, law) if isinstance(law, str) else law
 
 
 def law_menu(app: App) -> Dropdown:

@@ -12,7 +12,7 @@ __all__ = ["reset_button", "set_together"]
 
 
 def reset_button(app: App) -> Button:
-    """A button for the controls of an app. It sets every trait to its present value, with the CSS class "s-reset"."""
+    """A button, with the CSS class "s-reset", that sets every trait of an app back to its value at this call."""
     initial = app._state()
     tip = "Set everything back to how it was at the start"
     return button("Reset", "undo", "s-reset", tip, lambda: app.attempt(lambda: set_together(app, initial)))

@@ -89,7 +89,7 @@ class PrecisionMicroscope(App):
         query = self.length - 1 if self.query == "last" or errors.negligible else errors.query
         queries = slice(query, query + 1)
         rounded = rounded_bias(slope, self.length, queries, dtype=dtype, form=self.form)[0, : query + 1]
-        # the relative form is written with the query's position, the others differ from it by a constant
+        # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
         offset = {"key": query, "end": query - (self.length - 1)}.get(self.form, 0)
         exact = slope * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
         runs = groups(rounded)
@@ -113,9 +113,8 @@ class PrecisionMicroscope(App):
     @validate("head")
     def _check_head(self, proposal: Any) -> int:
         if proposal.value > self.num_heads:
-            allowed = f"an integer from 1 to num_heads={self.num_heads}"
-            raise BadValue(f"head must be {allowed}, got {proposal.value}")
-        return int(proposal.value)
+            raise BadValue(f"head must be an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
+        return proposal.value
 
     @observe("num_heads")
     def _move_removed_head(self, change: Any) -> None:

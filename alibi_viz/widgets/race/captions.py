@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import pandas as pd
 
 from alibi_viz import lab
-from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.questions import join, outcome
 from alibi_viz.lab.questions.outcomes import rises
@@ -170,7 +169,7 @@ def _compare_guesses(report: RaceReport, results: pd.DataFrame) -> str:
 
 def _lane(report: RaceReport, method: str) -> str:
     board, steps = report.board, report.settings.steps
-    color = STYLES[report.settings.slots.index(method)][0]
+    color = report.settings.color(method)
     done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
     seed = " of this seed" if report.settings.seeds > 1 else ""
     running = "starting" if left is None else f"{left:.0f} s left{seed}"

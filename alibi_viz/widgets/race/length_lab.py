@@ -43,7 +43,7 @@ class LengthLab(App):
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
-        learning_rate: at most 1,000. Try 100 to see training diverge.
+        learning_rate: 1e-6 to 1,000. Try 100 to see training diverge.
         text: None for the built-in text, a string, or a `pathlib.Path`.
         guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
             text. With None instead, the Train button asks for a guess first.

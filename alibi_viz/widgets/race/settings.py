@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alibi_viz.figures.panel import assign_slots
+from alibi_viz.figures.panel import STYLES, assign_slots
 from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_lengths
 from alibi_viz.lab.questions import alibi_marks, main_question
 from alibi_viz.lab.training import DEFAULT_MODEL
@@ -38,7 +38,7 @@ class RaceSettings:
 
     @classmethod
     def of(cls, app: Any, task: str) -> "RaceSettings":
-        """Those of the race on a task that a LengthLab would start now."""
+        """The settings of the race that a LengthLab would start now on this task."""
         traits = {name: getattr(app, name) for name in TRAINING_TRAITS}
         return cls(task, text=None if task in TASKS else app.text, **traits)
 
@@ -56,7 +56,7 @@ class RaceSettings:
 
     @property
     def source_name(self) -> str:
-        """What the models train on, without reading it."""
+        """What the models train on, in words. The text is not read for this."""
         if self.task in TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
         text = self.text.name if isinstance(self.text, Path) else "your text"
@@ -66,6 +66,10 @@ class RaceSettings:
     def slots(self) -> list[str]:
         """The method in each slot of the figure."""
         return assign_slots(self.methods, COMMON_METHODS)
+
+    def color(self, method: str) -> str:
+        """The color of a method in the figure."""
+        return STYLES[self.slots.index(method)][0]
 
 
 def alibi_range(methods: Sequence[str]) -> dict[str, float]:

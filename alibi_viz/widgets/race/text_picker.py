@@ -26,7 +26,7 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed, self._updating = changed, False
         self.kind = Dropdown(options=_OPTIONS, tooltip="The text that the models are trained on", layout=FIT)
-        hint = "Paste a text here: some thousand bytes, in any language"
+        hint = "Paste a text here: a few thousand bytes, in any language"
         layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
         self.own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)
         hint = "the path of a file in UTF-8, at most 20 MB"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from alibi_viz import lab
-from alibi_viz.figures.panel import STYLES
 from alibi_viz.lab.questions import join
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.race.settings import RaceSettings
@@ -59,10 +58,9 @@ def written_html(written: Mapping[str, Written], settings: RaceSettings) -> str:
 
 
 def _block(method: str, text: lab.Continuation, settings: RaceSettings) -> str:
-    color = STYLES[settings.slots.index(method)][0]
     note = "" if text.beyond else f" (not defined beyond {settings.length})"
     return (
-        f'<div>{html.escape(method)}{note}</div><pre style="border-left: 4px solid {color}">'
+        f'<div>{html.escape(method)}{note}</div><pre style="border-left: 4px solid {settings.color(method)}">'
         f'<span class="prompt">{_printable(text.prompt)}</span>{_printable(text.within)}'
         f'<span class="beyond">{_printable(text.beyond)}</span></pre>'
     )

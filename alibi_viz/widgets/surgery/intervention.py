@@ -1,6 +1,7 @@
 """Changes to a trained model, and what followed, in words."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -69,7 +70,7 @@ class Intervention:
     def caption(self, before: Evaluation, after: Evaluation) -> str:
         """What was changed and what followed."""
         subject, changes = self.subject, self.changes()
-        trained = f"{subject.name}, trained on windows of {subject.length} {subject.unit}"
+        trained = f"{subject.name}, trained on windows of {subject.length:,} {subject.unit}"
         tested = f"{trained}, tested on {before.targets:,} bytes of {subject.text_name}"
         sentences = [
             f"{tested}: {join(changes)}." if changes else f"{tested}, as it was trained.",
@@ -91,7 +92,7 @@ class Intervention:
             reasons.append(f"the positions of {subject.name} are not all in a bias, so the first tokens are not kept")
         elif self.sinks and self.window is None:
             reasons.append("without a window every token is visible, so sinks change nothing")
-        return f"{'; '.join(reasons)}.".capitalize() if reasons else ""
+        return _sentence(reasons) if reasons else ""
 
 
 def _compare_losses(before: Evaluation, after: Evaluation, changed: bool) -> str:
@@ -109,7 +110,13 @@ def _compare_losses(before: Evaluation, after: Evaluation, changed: bool) -> str
             clauses.append(f"{needs} as before")
         else:
             clauses.append(f"{needs}, {abs(bits - original):.2f} {'more' if bits > original else 'less'} than before")
-    return f"{'; '.join(clauses)}.".capitalize()
+    return _sentence(clauses)
+
+
+def _sentence(clauses: Sequence[str]) -> str:
+    """Clauses as a sentence. Only its first letter changes: names of methods keep their spelling."""
+    text = "; ".join(clauses)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _describe_length(after: Evaluation) -> str:
@@ -117,7 +124,7 @@ def _describe_length(after: Evaluation) -> str:
     (rise,) = rises({"": {0: after.losses}}).get("", [math.nan])
     if math.isnan(rise):
         return ""
-    return f"On longer windows it {outcome([rise])}: at worst {rise:+z.2f} beyond {min(after.losses)}."
+    return f"On longer windows it {outcome([rise])}: at worst {rise:+z.2f} beyond {min(after.losses):,}."
 
 
 def _compare_attention(before: Evaluation, after: Evaluation, length: int) -> str:
@@ -126,5 +133,5 @@ def _compare_attention(before: Evaluation, after: Evaluation, length: int) -> st
     trained = f" (as trained {original})" if distance != original else ""
     return (
         f"On windows of {after.window:,} its heads look {distance} tokens back on average{trained}, with "
-        f"{after.beyond:.0%} of their weight on keys at least {length} back, the training length."
+        f"{after.beyond:.0%} of their weight on keys at least {length:,} back, the training length."
     )

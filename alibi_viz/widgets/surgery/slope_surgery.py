@@ -96,8 +96,8 @@ class SlopeSurgery(App):
                     model, self._text, tokenizer=tokenizer, length=length, lengths=lengths, source=text
                 )
             state.setdefault("subject", YOURS)
-        elif tokenizer is not None or lengths is not None:
-            raise BadValue("tokenizer and lengths belong to a model of yours: pass the model too")
+        elif any(option is not None for option in (tokenizer, length, lengths)):
+            raise BadValue("tokenizer, length and lengths belong to a model of yours: pass the model too")
         super().__init__(**state)
 
     # Results.

@@ -47,14 +47,14 @@ class Evaluation:
 
 
 class Subject(Protocol):
-    """A model that was trained on windows of `length` tokens, which are called `unit`, and a text to test it on."""
+    """A trained model to change, and a text to test it on."""
 
-    length: int
-    unit: str
-    name: str
+    length: int  # of its training windows
+    unit: str  # what lengths are counted in: "bytes" or "tokens"
+    name: str  # of its position method or its family
     text_name: str
     num_heads: int
-    has_bias: bool  # which can be multiplied or dropped
+    has_bias: bool  # whether there is a bias to multiply or drop
     is_rotary: bool  # whether there is a rotary rule to change
     has_sinks: bool  # whether a window may keep the first tokens
 
@@ -109,7 +109,7 @@ class TrainedHere:
 class Pretrained:
     """A BLOOM, MPT or Falcon model of the transformers library. Raises ValueError for another one.
 
-    `text` is one for `lab.length_curve`. The model is tested on windows of L to 16 L unless `lengths` are given.
+    `text` is that of `lab.length_curve`. The model is tested on windows of L to 16 L unless `lengths` are given.
     """
 
     def __init__(

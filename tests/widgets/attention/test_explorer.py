@@ -226,7 +226,7 @@ def test_custom_source_is_used() -> None:
 
 
 def test_text_given_as_source_raises_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; see text="):
+    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="):
         AttentionExplorer("to be")
     with pytest.raises(TypeError, match="source must be a LanguageModel, the name of a pretrained model"):
         AttentionExplorer(torch.nn.Linear(2, 2))  # type: ignore[arg-type]

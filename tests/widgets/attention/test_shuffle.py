@@ -57,7 +57,7 @@ def test_caption_says_that_the_second_layer_depends_on_the_order() -> None:
     assert "in this layer, queries and keys depend on the order, and content changes by up to" in app.caption
 
 
-def test_text_with_nothing_to_shuffle_and_other_tokens_are_told() -> None:
+def test_caption_says_why_nothing_is_shuffled_or_compared() -> None:
     app = AttentionExplorer(text="one two", order=4)
     assert "There is nothing to shuffle" in app.caption
     app = AttentionExplorer(text=" ".join(f"w{number}" for number in range(5000)), order=0)
@@ -106,9 +106,3 @@ def test_click_on_a_tile_selects_its_head_and_keeps_the_query() -> None:
     }
     assert (app.head, app.query) == (6, 4)
     assert "Head 6 of 8" in app.caption and "Query 4" in app.caption
-
-
-def test_every_control_has_a_tooltip() -> None:
-    app = AttentionExplorer(text=TEXT)
-    names = "text bias law head head-field query heads heads-field content causal shuffle original reset"
-    assert [name for name in names.split() if not control(app, f"s-{name}").tooltip] == []

@@ -72,7 +72,7 @@ def test_wrong_guess_is_marked_and_a_second_one_is_ignored():
     assert app.guess == "no bias"
 
 
-def test_guess_that_is_no_answer_raises_and_changes_nothing():
+def test_guess_that_is_not_an_answer_raises_and_changes_nothing():
     app = SpotTheBug()
     for value in ("window", 3, ""):
         with pytest.raises(BadValue, match="guess must be None or"):

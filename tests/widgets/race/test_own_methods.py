@@ -87,7 +87,7 @@ def test_at_most_seven_methods_also_with_own_ones() -> None:
 
 
 @pytest.mark.parametrize("value", [[3], ["alibi", None], [lambda distance, head, num_heads: distance]])
-def test_what_is_no_method_is_named_and_changes_nothing(value: list[object]) -> None:
+def test_value_that_is_not_a_method_is_named_and_changes_nothing(value: list[object]) -> None:
     app = small()
     with pytest.raises(BadValue, match="position method"):
         app.methods = value

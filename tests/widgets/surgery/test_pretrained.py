@@ -114,8 +114,9 @@ def test_unusable_models_tokenizers_and_texts_are_named() -> None:
     bloom = small_model("bloom")
     with pytest.raises(BadValue, match="a model of transformers needs its tokenizer: pass tokenizer, got Bloom"):
         SlopeSurgery(bloom, length=8)
-    with pytest.raises(BadValue, match="tokenizer and lengths belong to a model of yours: pass the model too"):
-        SlopeSurgery(tokenizer=ByteTokenizer())
+    for option in ({"tokenizer": ByteTokenizer()}, {"length": 64}, {"lengths": [64]}):
+        with pytest.raises(BadValue, match="tokenizer, length and lengths belong to a model of yours: pass the model"):
+            SlopeSurgery(**option)
     gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_embd=16, n_layer=1, n_head=2))
     with pytest.raises(BadValue, match="model must be one of bloom, falcon, mpt, got 'gpt2'"):
         SlopeSurgery(gpt2, tokenizer=ByteTokenizer())

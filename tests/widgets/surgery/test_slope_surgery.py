@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.widgets import SlopeSurgery
@@ -103,6 +104,15 @@ def test_your_own_model_with_another_bias() -> None:
     assert app.subject == "yours"
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5, trained on windows of 16 bytes, tested on 768 bytes of your text: slopes times 2." in app.caption
+
+
+@pytest.mark.usefixtures("forget_own_methods")
+def test_the_caption_keeps_the_spelling_of_a_method_of_your_own() -> None:
+    def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -0.1 * distance
+
+    app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[16, 32], rule="pi")
+    assert "The rule is for rotary positions only, so it does not apply to MyLaw." in app.caption
 
 
 def test_the_caption_says_where_learned_positions_end() -> None:
