@@ -19,7 +19,7 @@ MIN_SHARE, MAX_SHARE = 0.05, 0.2  # of bytes; otherwise the text is split at one
 PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
 class Text:
     """A text as bytes, with a training part and a validation part.
 
