@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, factors_per_head
 from alibi_viz.distance import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention
@@ -27,7 +27,6 @@ __all__ = [
     "impose_window",
     "interpolate_slopes",
     "multiply_slopes",
-    "one_per_head",
 ]
 
 VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
@@ -130,19 +129,10 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
     tensor([[-1.0000, -0.5000,  0.0000]])
     """
-    per_head = one_per_head(factors, model.config.num_heads)
+    per_head = factors_per_head(factors, model.config.num_heads)
     if not model.transformer.position.has_bias:
         raise ValueError(f"position method {model.config.position!r} has no bias to multiply")
     return _with_position(model, lambda position: _modified(position, torch.tensor(per_head), None))
-
-
-def one_per_head(factors: float | Sequence[float], heads: int) -> list[float]:
-    """The factors as a list with one per head. Raises ValueError as `multiply_slopes`."""
-    given = torch.as_tensor(factors, dtype=torch.float64)
-    per_head = (given.expand(heads) if given.ndim == 0 else given).tolist()
-    if len(per_head) != heads or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
-        raise ValueError(f"factors must be a number of at least 0, or one for each of {heads} heads, got {factors!r}")
-    return per_head
 
 
 def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:

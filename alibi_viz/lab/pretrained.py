@@ -22,9 +22,9 @@ from alibi_viz.adapters import (
     shared_copy,
     split_projection,
 )
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, factors_per_head
 from alibi_viz.lab.attention_stats import AttentionStats, weight_stats
-from alibi_viz.lab.interventions import combine_windows, one_per_head
+from alibi_viz.lab.interventions import combine_windows
 
 __all__ = ["change_attention", "describe_change", "pretrained_stats"]
 
@@ -59,7 +59,7 @@ def change_attention(
     """
     family, layers = attention_layers(model)
     slopes = pretrained_slopes(family, layers[0])
-    per_head = one_per_head(factors, len(slopes))
+    per_head = factors_per_head(factors, len(slopes))
     check_integer("sinks", sinks, 0)
     if window is not None:
         check_positive_integers(window=window)
