@@ -180,7 +180,7 @@ def test_progress_is_shown_on_standard_error(capsys):
 
 
 def test_equal_runs_and_bad_settings_raise():
-    with pytest.raises(ValueError, match="2 runs were given, but only 1 of them differ"):
+    with pytest.raises(ValueError, match="runs must be different: 2 were given, but only 1 different"):
         lab.sweep([lab.Run("alibi"), lab.Run("alibi")])
     for settings, message in (
         ({"position": "alibba"}, "got 'alibba'"),
