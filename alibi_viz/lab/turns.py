@@ -17,8 +17,8 @@ T = TypeVar("T")
 def on_one_thread(items: Iterable[T]) -> Iterator[T]:
     """Yield the items while torch is limited to one thread.
 
-    With models this small, one thread is hardly slower on idle cores, and much faster on busy ones, where all threads
-    of a step wait for the slowest. The results also become independent of the number of cores.
+    On busy cores this is much faster for models this small, because several threads would wait for the slowest in each
+    step; on idle cores several threads are faster. The results also become independent of the number of cores.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
