@@ -219,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--length", type=int, default=32, help="training length L (%(default)s)")
     add("--steps", type=int, default=300, help="number of training steps (%(default)s)")
     add("--seed", type=int, default=0, help="of the starting weights and the batches (%(default)s)")
-    add("--save", metavar="FOLDER", help="save the trained models there")
+    add("--save", metavar="FOLDER", help="save each trained model in this folder")
     add = command(_sweep, methods, text, sweeping)
     add("--length", type=int, help=f"training length L ({Run.length}; longer on a CUDA device)")
     add("--steps", type=int, help=f"number of training steps ({Run.steps}; more, of a larger model, on a CUDA device)")

@@ -1,18 +1,19 @@
 """Where a trained model attends: how sharply, how far back, how much beyond its training length and to its start."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.distance import right_aligned
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
 
-__all__ = ["SINKS", "AttentionStats", "attention_stats", "weight_stats"]
-
+__all__ = ["SINKS", "AttentionStats", "attention_stats", "measure_layers", "weight_stats"]
 
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 
@@ -22,8 +23,8 @@ class AttentionStats:
     """Statistics of attention at one length, averaged over queries; each is float32 [layers, heads].
 
     The denominator of a row is the sum of exp(logit - largest logit), which is 1 / (largest weight). If all keys have
-    equal content it is their number, and with ALiBi below 1 / (1 - e^-m) for any number of keys. We average its
-    logarithm, because a few rows with a large denominator would dominate the mean of the denominators.
+    equal content, it is their number without a bias, and less than 1 / (1 - e^-m) with ALiBi, however many they are.
+    We average its logarithm, because a few rows with a large denominator would dominate the mean of the denominators.
     """
 
     entropy: Tensor  # in bits; 2^entropy is the effective number of keys attended to
@@ -48,19 +49,20 @@ def attention_stats(
     Args:
         model, text: a byte-level model, and a text whose validation part it reads.
         length: of the windows, in bytes.
-        trained: the training length.
+        trained: the training length, in bytes.
         windows, queries: how many windows, and how many positions at the end of each.
         spacing: a window ends every `spacing` bytes; every `length` bytes by default. With the same spacing, windows of
             several lengths have the same queries.
 
-    Raises ValueError when the validation text is shorter than the windows, the windows are longer than the spacing, or
-    the model's positions are not defined at `length`.
+    Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
+    windows are longer than the spacing, or the model's positions are not defined at `length`.
 
     >>> stats = lab.attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
     >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/4, attends nearby
     (torch.Size([2, 4]), True)
     """
     spacing = length if spacing is None else spacing
+    check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):
         raise ValueError(
             f"{windows} windows of {spacing} bytes need {windows * spacing:,}; "
@@ -69,26 +71,47 @@ def attention_stats(
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
-    layers: list[Tensor] = []
 
-    def measure(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def total(attention: SelfAttention, x: Tensor) -> Tensor:
+        """The sum of the statistics of each window in a batch, [statistic, head]."""
+        query, key, _ = attention.heads(x)
+        return len(x) * weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
+
+    totals = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
+    stats = torch.stack([torch.stack(layer).sum(0) for layer in totals], dim=1) / windows  # [statistic, layer, head]
+    return AttentionStats(*stats)
+
+
+def measure_layers(
+    model: LanguageModel,
+    tokens: Tensor,
+    batch_size: int,
+    measure: Callable[[SelfAttention, Tensor], Tensor],
+    *,
+    last: int,
+) -> list[list[Tensor]]:
+    """Run a model in batches and call `measure(attention, x)` for each attention layer: one list of results per layer.
+
+    `tokens` is int64 [windows, length], and x is the input of the layer, [batch, length, d_model]. Predictions are
+    computed for the `last` positions only.
+    """
+    measured: dict[nn.Module, list[Tensor]] = {
+        module: [] for module in model.modules() if isinstance(module, SelfAttention)
+    }
+
+    def hook(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         assert isinstance(attention, SelfAttention)
-        query, key, _ = attention.heads(inputs[0])
-        layers.append(weight_stats(attention.position.weights(query[:, :, -queries:], key, x=inputs[0]), trained))
+        measured[attention].append(measure(attention, inputs[0]))
 
-    attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    hooks = [attention.register_forward_pre_hook(measure) for attention in attentions]
+    hooks = [attention.register_forward_pre_hook(hook) for attention in measured]
     try:
         with evaluating(model) as device:
-            batches = tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length))
-            for batch in batches:
-                model(batch, last=queries)
+            for batch in tokens.to(device).split(batch_size):
+                model(batch, last=last)
     finally:
-        for hook in hooks:
-            hook.remove()
-    shares = torch.tensor([len(batch) / windows for batch in batches], device=device)
-    stats = torch.stack(layers, dim=1).unflatten(1, (len(batches), -1))  # [statistic, batch, layer, head]
-    return AttentionStats(*(stats * shares[:, None, None]).sum(1))
+        for handle in hooks:
+            handle.remove()
+    return list(measured.values())
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:

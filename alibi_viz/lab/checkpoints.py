@@ -26,7 +26,8 @@ from alibi_viz.models import LanguageModel, Law, Method, TransformerConfig, meth
 
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
-FORMAT, FORMAT_VERSION = "alibi_viz run", 3  # version 0.1 saved format 2, which is still read
+FORMAT, FORMAT_VERSION = "alibi_viz run", 3
+VERSION_1_FORMAT = 2  # of version 0.1, still read
 WEIGHTS_FILE = "weights.safetensors"
 SETTINGS_FILE = "run.json"  # settings, results, versions, and a checksum of all of them and the weights
 
@@ -52,7 +53,7 @@ def save_run(
     settings: dict[str, Any] | None = None,
     results: pd.DataFrame | None = None,
 ) -> Path:
-    """Save a model with its settings and results in the new folder `path`, and return that path.
+    """Save a model with its settings and results in a new folder, and return its path.
 
     Args:
         path: the folder to create; parent folders are created too.
@@ -119,9 +120,10 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} is damaged: it is not JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by alibi_viz")
-    if content.get("version") not in (2, FORMAT_VERSION):
+    if content.get("version") not in (VERSION_1_FORMAT, FORMAT_VERSION):
         raise BadRun(
-            f"{str(path)!r} has format version {content.get('version')!r}; this alibi_viz reads {FORMAT_VERSION}"
+            f"{str(path)!r} has format version {content.get('version')!r}; "
+            f"this alibi_viz reads {VERSION_1_FORMAT} and {FORMAT_VERSION}"
         )
     if content.pop("sha256", None) != _checksum(content, path / WEIGHTS_FILE):
         raise BadRun(f"{str(path)!r} is damaged: {SETTINGS_FILE} and {WEIGHTS_FILE} do not match their checksum")
@@ -130,7 +132,7 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
-        if content["version"] == 2:
+        if content["version"] == VERSION_1_FORMAT:
             results = record_table([upgrade_saved(content)], path.name)
         else:
             rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
@@ -160,7 +162,7 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
 
 
 def versions() -> dict[str, str]:
-    """The versions and the processor that results depend on, besides their settings, and the date."""
+    """What results depend on besides their settings: the versions and the processor; and the date."""
     return {
         "date": date.today().isoformat(),
         "alibi_viz": version("alibi-viz"),

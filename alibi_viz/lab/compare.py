@@ -17,7 +17,7 @@ from alibi_viz.lab.latex import latex_table
 from alibi_viz.lab.questions import join, main_question
 from alibi_viz.lab.results import AS_TRAINED, record_table
 from alibi_viz.lab.results_folder import check_folder
-from alibi_viz.lab.sweep import executor, sweep
+from alibi_viz.lab.sweep import executor, in_order, sweep
 from alibi_viz.models import Method, method_name
 from alibi_viz.panel import Panel
 
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def differences(self) -> pd.DataFrame:
-        """The difference between each two methods, and between each changed model and the method as trained.
+        """The difference between every two methods, and between every changed model and its method as trained.
 
         See `intervals.differences`. Changed models are compared beyond the training length; up to it they are equal.
         """
@@ -85,10 +85,10 @@ class Comparison:
         """What can be said over the seeds, in sentences.
 
         A difference whose interval contains zero is undecided, and so are all with fewer than three seeds. Differences
-        are paired by seed, so one may be decided although the intervals of the two means overlap. Each
-        interval is about one difference: of many differences that are zero, one in twenty is called lower or higher by
-        chance. With the length and the number of steps of the published comparison, published claims about these
-        methods are judged too.
+        are paired by seed, so one may be decided although the intervals of the two means overlap. Each interval is
+        about one difference: of many differences that are zero, one in twenty is called lower or higher by chance. With
+        the length and the number of steps of the published comparison, published claims about these methods are judged
+        too.
         """
         sentences = [*self.failures, *differences_in_words(self.differences)]
         if (self.run.length, self.run.steps) == (COMPARISON_LENGTH, Run.steps):
@@ -151,7 +151,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         runs = len(self.methods) * self.seeds
-        return f"Comparison of {join(self.methods)}: {runs} runs, L = {self.run.length}, {self.run.steps} steps"
+        counted = f"{runs} run{'s' if runs != 1 else ''}"
+        return f"Comparison of {join(self.methods)}: {counted}, L = {self.run.length}, {self.run.steps} steps"
 
 
 def compare(
@@ -169,9 +170,9 @@ def compare(
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer windows.
 
-    Besides as trained, models are evaluated with a window of the training length, some also with sinks, rotary with PI,
-    NTK and YaRN, and ALiBi with its slopes interpolated (see `lab.interventions`). For one seed, all methods start
-    from the same weights and read the same batches.
+    Models are evaluated as trained and, where the method allows it, with attention limited to a window of the training
+    length, without and with sinks; rotary also with PI, NTK and YaRN, and ALiBi with its slopes interpolated (see
+    `lab.interventions`). For one seed, all methods start from the same weights and read the same batches.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.
@@ -192,7 +193,7 @@ def compare(
 
     >>> comparison = lab.compare(["none"], seeds=1, length=16, steps=3, longest=2, progress=False)
     >>> comparison
-    Comparison of none: 1 runs, L = 16, 3 steps
+    Comparison of none: 1 run, L = 16, 3 steps
     >>> print(comparison.verdicts[0])
     "none, window" against none: undecided at 32 (...).
     """
@@ -212,9 +213,7 @@ def compare(
     if out is not None and Path(out).is_dir():
         check_folder(runs, Path(out))
     with executor(workers, scheduler) as pool:
-        records = list(sweep(runs, pool, path=out, progress=progress))
-    order = [run.settings() for run in runs]
-    records.sort(key=lambda record: order.index(record["run"]))
+        records = in_order(sweep(runs, pool, path=out, progress=progress), runs)
     failures = tuple(
         f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {record['error']}."
         for record in records

@@ -2,8 +2,8 @@
 
 Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
 size read the same batches. The number of steps is fixed, not the time; where training lengths differ, the number of
-tokens in a step is equal. Each run has the learning rate that a search found for it or for its
-position method, see `learning_rates`.
+tokens in a step is equal. Each run has the learning rate that a search found for it or for its position method, see
+`learning_rates`.
 """
 
 from collections.abc import Mapping
@@ -89,10 +89,10 @@ def _eight_heads(position: str) -> Run:
 
 
 def _trained_at(position: str, times: int) -> Run:
-    """Trained on longer windows, and fewer of them in a batch.
+    """A run on longer windows, with fewer of them in a batch.
 
-    All these runs read twice as many tokens in a step as the others, so that a batch has at least four windows, in two
-    thirds of the steps.
+    All these runs read twice as many tokens per step as the other parts, so that even a batch of the longest windows
+    has four, and take two thirds of the steps.
     """
     where = f"{times if times > 1 else ''}L"
     return Run(

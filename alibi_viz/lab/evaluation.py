@@ -29,7 +29,7 @@ __all__ = [
     "window_losses",
 ]
 
-TARGETS = 8192  # bytes predicted at each length, so that one model has one loss wherever it is shown
+TARGETS = 8192  # bytes predicted at each length; a constant, so that a model has the same loss everywhere
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 
 
@@ -106,22 +106,24 @@ def loss_by_context(
         targets: how many bytes to predict, rounded down to a multiple of the stride.
         stride: by how much the window slides. With 1, every target sees exactly c bytes. With s, each window predicts
             s targets, which see c - s + 1 to c bytes; this is s times as fast.
-        longest: the targets start after this many bytes; the largest context by default. Set it to make
-            several calls comparable.
+        longest: the targets start after this many bytes; the largest context by default. Set it to make several calls
+            comparable.
 
-    Raises ValueError if a number is out of range, or the validation part is too short.
+    Raises ValueError if there are no contexts, a number is out of range, or the validation part is too short.
 
     >>> losses = lab.loss_by_context(lab.make_model(), lab.load_text(), [8, 64], targets=64, stride=8)
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
     contexts = list(contexts)
+    if not contexts:
+        raise ValueError("contexts must have at least one number of bytes, got []")
     for context in contexts:
         check_positive_integers(context=context)
-    check_positive_integers(targets=targets, stride=stride)
+    start = max(contexts) if longest is None else longest
+    check_positive_integers(targets=targets, stride=stride, longest=start)
     if min(contexts) < stride or targets < stride:
         raise ValueError(f"contexts and targets must be at least the stride {stride}, got {contexts} and {targets}")
-    start = max(contexts) if longest is None else longest
     end = start + targets // stride * stride + 1  # the targets are start + 1, ..., end - 1
     if start < max(contexts) or end > len(text.validation):
         raise ValueError(

@@ -23,7 +23,7 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, make_model, train
+from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, check_learning_rate, make_model, train
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method, provenance
 
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
@@ -70,8 +70,8 @@ class Run:
     def __post_init__(self) -> None:
         if self.task not in SOURCES:
             raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
-        for name in ("length", "steps", "batch_size", "threads"):
-            check_positive_integers(**{name: getattr(self, name)})
+        check_positive_integers(length=self.length, steps=self.steps, batch_size=self.batch_size, threads=self.threads)
+        check_learning_rate(self.learning_rate)
         check_integer("longest", self.longest, 0)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
@@ -120,8 +120,9 @@ def measure(run: Run) -> Record:
     True
     """
     started = time.perf_counter()
-    source, has_checkpoints = run.source(), main_question(run.task).while_training
+    source = run.source()
     text = source.fingerprint if isinstance(source, Text) else ""
+    checkpoints = _checkpoints(run.steps) if run.longest and main_question(run.task).while_training else set()
     record: Record = {"run": run.settings(), "text": text, "error": None}
     steps: list[Step] = []
     answers: list[list[Any]] = []
@@ -130,12 +131,7 @@ def measure(run: Run) -> Record:
         try:
             for step in training_steps(model, source, run):
                 steps.append(step)
-                if (
-                    has_checkpoints
-                    and run.longest
-                    and isinstance(source, Text)
-                    and step.index in _checkpoints(run.steps)
-                ):
+                if isinstance(source, Text) and step.index in checkpoints:
                     answers += _checkpoint_answers(model, source, run, step.index)
             answers += final_answers(model, source, run) if run.longest else []
         except TrainingDiverged as error:
@@ -179,7 +175,10 @@ def _checkpoint_answers(model: LanguageModel, text: Text, run: Run, step: int) -
 
 
 def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[list[Any]]:
-    """Every question of the task, for the model as trained and changed. Raises TrainingDiverged for a NaN."""
+    """The answers to every question of the task, for the model as trained and changed, as rows of a record.
+
+    Raises TrainingDiverged if the main question has a NaN at a length at which the model is defined.
+    """
     main, models = main_question(run.task), {AS_TRAINED: model, **evaluation_variants(model, run.length)}
     rows = []
     for question in QUESTIONS:

@@ -45,8 +45,8 @@ def differences(rows: pd.DataFrame, pairs: Iterable[tuple[str, str]]) -> pd.Data
 
     Returns a table with a row for each pair and x, and the columns "first", "second", "x", "mean" (of first minus
     second), "half_width", "seeds" and "verdict": "lower" or "higher" if the interval is on one side of zero, and
-    "undecided" if it contains zero or there are fewer than three seeds. A pair is left out where one of them is not
-    defined.
+    "undecided" if it contains zero or there are fewer than three seeds. A pair is left out where one of the two is
+    not defined.
     """
     wide, known = _wide(rows), set(rows["curve"])
     tables = []
@@ -71,7 +71,7 @@ def differences_in_words(table: pd.DataFrame) -> list[str]:
     >>> for sentence in differences_in_words(differences(pandas.DataFrame(rows), [("a", "b")])):
     ...     print(sentence)
     a against b: lower at 64 (-1.033 ± 0.143).
-    1 of 1 differences is decided; 0.1 would be by chance alone, if there were none.
+    1 of 1 differences is decided; by chance alone it would be 0.1, if no two curves truly differed.
     """
     sentences = []
     for (first, second), rows in table.groupby(["first", "second"], sort=False):
@@ -92,7 +92,7 @@ def _how_many_are_decided(table: pd.DataFrame) -> str:
     if not tested:
         return f"With fewer than {SEEDS} seeds, every difference is undecided."
     decided = int((table["verdict"] != UNDECIDED).sum())
-    by_chance = f"{(1 - LEVEL) * tested:.1f} would be by chance alone, if there were none"
+    by_chance = f"by chance alone it would be {(1 - LEVEL) * tested:.1f}, if no two curves truly differed"
     return f"{decided} of {len(table)} differences {'is' if decided == 1 else 'are'} decided; {by_chance}."
 
 

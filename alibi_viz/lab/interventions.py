@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, factors_per_head
 from alibi_viz.distance import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention
@@ -29,7 +29,7 @@ __all__ = [
     "multiply_slopes",
 ]
 
-VARIANTS = {  # of a trained model, in `evaluation_variants`: how it is evaluated, for a caption
+VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
     "window": "with attention limited to a window of the training length",
     "window and sinks": f"with attention limited to a window of the training length and the first {SINKS} tokens",
     "pi": "with rotary positions interpolated (PI)",
@@ -85,7 +85,7 @@ class ModifiedPosition(Position):
 
 
 def _modified(position: Position, factors: Tensor | None, window: int | None, sinks: int = 0) -> Position:
-    """A modified position method; changes of one that is modified already are combined."""
+    """Modify a position method. If it is modified already, the changes are combined into one `ModifiedPosition`."""
     if type(position) is ModifiedPosition:
         if position.factors is not None:
             factors = position.factors if factors is None else position.factors * factors
@@ -129,10 +129,7 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
     tensor([[-1.0000, -0.5000,  0.0000]])
     """
-    heads = model.config.num_heads
-    per_head = [float(factors)] * heads if isinstance(factors, int | float) else [float(factor) for factor in factors]
-    if len(per_head) != heads or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
-        raise ValueError(f"factors must be a number of at least 0, or one for each of {heads} heads, got {factors!r}")
+    per_head = factors_per_head(factors, model.config.num_heads)
     if not model.transformer.position.has_bias:
         raise ValueError(f"position method {model.config.position!r} has no bias to multiply")
     return _with_position(model, lambda position: _modified(position, torch.tensor(per_head), None))
@@ -160,8 +157,10 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
     training. This is the control to compare every method with.
 
     The first `sinks` tokens can stay visible. As in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453, section 3.2),
-    distances skip the tokens between them and the window. Raises ValueError for a window below 1, for sinks with a
-    method whose distances are not all in a bias, see `has_sinks`, and as `combine_windows` for a second window.
+    distances skip the tokens between them and the window.
+
+    Raises ValueError for a window below 1, for sinks with a method whose distances are not all in a bias (see
+    `has_sinks`), and for a second window that is smaller but keeps more sinks, or the other way round.
 
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
@@ -172,7 +171,8 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
     check_integer("sinks", sinks, 0)
     if sinks and not has_sinks(model):
         raise ValueError(
-            f"sinks must be 0 for position method {model.config.position!r}, whose distances are not all in a bias"
+            f"sinks must be 0 for position method {model.config.position!r}, whose distances are not all in a bias, "
+            f"got {sinks}"
         )
     return _with_position(model, lambda position: _modified(position, None, window, sinks))
 

@@ -16,7 +16,7 @@ ACCEPTED |= {*"\u2013\u2014\u2018\u2019\u201c\u201d\u2026"}
 
 
 def escape(text: str) -> str:
-    r"""Escape the characters that LaTeX treats specially, and write those that pdfLaTeX does not know by their number.
+    r"""Escape the characters that LaTeX treats specially, and write those that pdfLaTeX doesn't know as code points.
 
     >>> from alibi_viz.lab.latex import escape
     >>> print(escape("square_root & 50%"))
@@ -34,7 +34,7 @@ def latex_table(summary: pd.DataFrame, rows: Sequence[tuple[str, str]], length: 
         summary: means over seeds, as `intervals.over_seeds` returns them.
         rows: (curve, text in the first column); a text that starts with a space is indented.
         length: the training length.
-        caption: below the table, in plain text.
+        caption: above the table, in plain text; special characters are escaped.
     """
     xs = sorted(summary.index.unique("x"))
     header = ["bits per byte at", *(f"{x} (${'' if x == length else f'{x / length:g}'}L$)" for x in xs)]

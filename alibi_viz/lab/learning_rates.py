@@ -1,7 +1,7 @@
-"""Choose a learning rate for each run of the published comparison by a small search, so that none has an unfair one.
+"""Choose a learning rate for each run of the published comparison by a small search, so that the comparison is fair.
 
-Each run is trained with three or four learning rates and a seed that the comparison doesn't use. The learning rate with
-the lowest training loss over the last tenth of the steps is chosen; of equals, the lowest. No test takes part in it.
+Each run is trained with three or four learning rates and a seed that the comparison doesn't use. The one with the
+lowest mean training loss over the last tenth of the steps is chosen; on a tie, the lowest. No test takes part in it.
 """
 
 import math
@@ -45,9 +45,9 @@ def _is_searched(run: Run) -> bool:
 
 
 def rate_table(records: Iterable[Record]) -> pd.DataFrame:
-    """The training loss in bits by task and label (rows) and learning rate (columns).
+    """The mean training loss of the last steps, in bits: a row per task and label, a column per learning rate.
 
-    It is infinite where training diverged.
+    It is infinite where training diverged, and NaN for a learning rate that was not tried.
     """
     rows = []
     for record in records:

@@ -50,8 +50,8 @@ def length_curve(
             used, or None for the built-in one.
         lengths: numbers of tokens in a window. The loss is NaN beyond the positions that the model has, such as
             GPT-2's table or MPT's `config.max_seq_len`, which you may raise before the call.
-        targets: how many bytes to predict, up to 3 more to start with a whole character. Their tokens are separate from
-            those of the context.
+        targets: how many bytes to predict, plus up to 3 to start with a whole character. They are tokenized separately
+            from the context.
         stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
         bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
@@ -79,7 +79,8 @@ def length_curve(
     for each in lengths:
         check_positive_integers(lengths=each)
     stride = max(1, min(lengths) // 8) if stride is None else stride
-    check_positive_integers(targets=targets, stride=stride, batch_tokens=batch_tokens)
+    trained = min(lengths) if trained is None else trained
+    check_positive_integers(targets=targets, stride=stride, trained=trained, batch_tokens=batch_tokens)
     if stride > min(lengths):
         raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
     start = _start_token(tokenizer) if bos else None
@@ -102,7 +103,7 @@ def length_curve(
         "method": str(config.model_type),
         "label": _label(model) if label is None else label,
         "seed": 0,
-        "length": min(lengths) if trained is None else trained,
+        "length": trained,
         "evaluated": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
         "question": SLIDING_WINDOWS.name,
         "unit": "bits per byte",

@@ -172,8 +172,8 @@ class PretrainedModel(ModelSource):
         """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
 
         Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
-        machine, cannot be loaded, belongs to another family or has no ALiBi; its configuration tells before its weights
-        are loaded.
+        machine, cannot be loaded, belongs to another family or has no ALiBi. The family and ALiBi are checked in its
+        configuration, before the weights are loaded.
         """
         try:
             transformers: Any = importlib.import_module("transformers")

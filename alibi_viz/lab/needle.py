@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
-from alibi_viz.lab.evaluation import evaluating
+from alibi_viz.lab.attention_stats import measure_layers
 from alibi_viz.lab.tasks import TASKS, examples_at_once
 from alibi_viz.models import Alibi, LanguageModel, SelfAttention
 from alibi_viz.models.positions import Decay
@@ -29,7 +29,7 @@ def has_slopes(model: LanguageModel) -> bool:
 
 
 def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: int = 64, seed: int = 0) -> pd.DataFrame:
-    """Compare how clearly each head recognizes the needle with how clearly it must, to give it half of its weight.
+    """Compare how far each head scores the needle above other keys with how far it must, to give it half of the weight.
 
     The query is the last token of an example of the task "needle", and the needle is d tokens back. With content logits
     c_j and slope m, its weight exceeds 1/2 if
@@ -55,7 +55,8 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
         found, needed: the margins in nats, means over the examples
         weight: of the needle, mean over the examples
 
-    Raises ValueError for a model without slopes or changed by an intervention, and for a number below 1.
+    Raises ValueError for a model without slopes or changed by an intervention, for no distances, and for a number
+    below 1.
 
     >>> model = lab.make_model("alibi", vocabulary=lab.TASKS["needle"].vocabulary)
     >>> table = lab.needle_margins(model, [63])
@@ -73,6 +74,9 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
             f"({type(position).__name__})"
         )
     check_positive_integers(samples=samples)
+    distances = list(distances)
+    if not distances:
+        raise ValueError("distances must have at least one number of tokens, got []")
     slopes = position.slopes.detach().float().cpu()
     tables = []
     for distance in distances:
@@ -105,25 +109,13 @@ def _measure(
     needle = length - 1 - distance
     others = torch.arange(length) != needle
     log_sum = bias[:, others].logsumexp(-1)  # log S
-    content: list[Tensor] = []  # of each layer and batch
 
-    def record(attention: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        assert isinstance(attention, SelfAttention)
-        query, key, _ = attention.heads(arguments[0])
-        content.append(attention_trace(query[:, :, -1:], key, None).content[:, :, 0].float().cpu())
+    def content(attention: SelfAttention, x: Tensor) -> Tensor:
+        query, key, _ = attention.heads(x)
+        return attention_trace(query[:, :, -1:], key, None).content[:, :, 0].float().cpu()  # [batch, head, key]
 
-    attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    hooks = [attention.register_forward_pre_hook(record) for attention in attentions]
-    try:
-        with evaluating(model) as device:
-            batches = inputs.to(device).split(examples_at_once(model, length))
-            for batch in batches:
-                model(batch, last=1)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    layers = len(attentions)
-    logits = torch.stack([torch.cat(content[layer::layers]) for layer in range(layers)])  # [layer, sample, head, key]
+    layers = measure_layers(model, inputs, examples_at_once(model, length), content, last=1)
+    logits = torch.stack([torch.cat(batches) for batches in layers])  # [layer, sample, head, key]
     mean_of_others = (logits[..., others] + bias[:, others]).logsumexp(-1) - log_sum
     found = logits[..., needle] - mean_of_others
     needed = log_sum - bias[:, needle]

@@ -52,8 +52,9 @@ class PassagesText(Text):
 
     Attributes:
         parts: the training part and the validation part, uint8 [bytes], made separately; `data` is both in a row.
-        recurrences: those in the training part and those in the validation part, in their order.
-        near, far: the distances of interest: a model trained on windows of `near` bytes is tested up to `far`.
+        recurrences: those in the training part and those in the validation part, each in the order of the text.
+        near, far: the shortest and the longest context, in bytes, from which recurrences are predicted in tests. A
+            model trained on windows of `near` bytes has never seen one come back from further away.
         chance: bits per byte of second occurrences without recall.
     """
 
@@ -69,14 +70,15 @@ class PassagesText(Text):
 
 
 def passages_text(background: Text | None = None, *, seed: int = 0) -> PassagesText:
-    """A text with passages that come back after 10 to 1,016 bytes, in its training part mostly after few.
+    """A text with passages that come back after 10 to 1,016 bytes; in its training part, mostly after few.
 
     Args:
-        background: what is between the passages. Its two parts fill the two parts of the new text, once each, without
-            the bytes from 128, which are symbols here. None for random lowercase letters.
+        background: what is between the passages. Its training part and its validation part are each used once, for
+            those of the new text. Bytes of 128 and above are removed, because they are symbols here. None for random
+            lowercase letters.
         seed: of passages, distances, gaps and letters. Equal seeds give equal bytes.
 
-    Raises ValueError if the validation part would have less than 16,384 bytes with its passages.
+    Raises ValueError if the validation part would have fewer than 16,384 bytes with its passages.
 
     >>> text = lab.passages_text()
     >>> position, distance, length = text.recurrences[1][0]
@@ -134,7 +136,7 @@ def _draw_distance(power: int, generator: np.random.Generator) -> int:
 def recall_losses(model: LanguageModel, text: Text, recurrences: Sequence[Recurrence], context: int) -> Tensor:
     """Bits for each byte of the second occurrences but the first byte, float32 [recurrences, bytes - 1].
 
-    The last byte is predicted from exactly `context` bytes, and a byte n places before it from n bytes less. So the
+    The last byte is predicted from exactly `context` bytes, and a byte n places before it from n bytes fewer. So the
     first occurrence is visible as a whole if distance + length <= context, and no part of it if distance > context.
     The first byte is left out, because a model cannot know where a passage comes back. All values are NaN where the
     model isn't defined.

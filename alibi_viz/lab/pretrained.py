@@ -22,7 +22,7 @@ from alibi_viz.adapters import (
     shared_copy,
     split_projection,
 )
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, factors_per_head
 from alibi_viz.lab.attention_stats import AttentionStats, weight_stats
 from alibi_viz.lab.interventions import combine_windows
 
@@ -59,11 +59,7 @@ def change_attention(
     """
     family, layers = attention_layers(model)
     slopes = pretrained_slopes(family, layers[0])
-    per_head = [float(factors)] * len(slopes) if isinstance(factors, int | float) else [float(f) for f in factors]
-    if len(per_head) != len(slopes) or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
-        raise ValueError(
-            f"factors must be a number of at least 0, or one for each of {len(slopes)} heads, got {factors!r}"
-        )
+    per_head = factors_per_head(factors, len(slopes))
     check_integer("sinks", sinks, 0)
     if window is not None:
         check_positive_integers(window=window)
@@ -209,8 +205,9 @@ def _is_visible(mask: Tensor) -> Tensor:
 
 def _adds_twice(family: str, attention: Any, kwargs: dict[str, Any]) -> bool:
     """Whether this call is one of Falcon's eager attention, which adds the bias twice."""
-    is_eager = family == "falcon" and attention.config._attn_implementation != "sdpa"
-    return is_eager or (family == "falcon" and bool(kwargs.get("output_attentions")))
+    return family == "falcon" and (
+        attention.config._attn_implementation != "sdpa" or bool(kwargs.get("output_attentions"))
+    )
 
 
 def _same_for_all(extra: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from alibi_viz.adapters import attention_layers, fused_projection, shared_copy, 
 
 __all__ = ["layer_inputs"]
 
-_BLOCK = 256  # queries at once: few enough that the bias of all heads stays small
+_BLOCK = 256  # queries at a time, so that the bias of all heads stays small
 
 
 def layer_inputs(model: nn.Module, input_ids: Tensor) -> Iterator[Tensor]:
@@ -33,7 +33,7 @@ def layer_inputs(model: nn.Module, input_ids: Tensor) -> Iterator[Tensor]:
     family, layers = attention_layers(model)
     base: Any = getattr(model, "transformer", model)
     blocks = base.blocks if family == "mpt" else base.h
-    if family != "falcon":  # which uses a fused one already, unless its configuration says otherwise
+    if family != "falcon":  # Falcon uses fused attention already, unless its configuration says otherwise
         for attention in layers:
             _use_fused_attention(family, attention)
     # The model calls all layers with the same masks and biases.

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
@@ -30,8 +31,9 @@ class Lap:
         method: the position method.
         step: the last training step of this model.
         scores: None for a training step. For an evaluation, {length: bits per byte}, or for a task {distance:
-            accuracy}. Each length is a lap of its own, so that a race can be stopped quickly; the last has all of them.
-        model: a copy of the model with the weights after this step. All laps of a method share it: the next updates it.
+            accuracy}, of the lengths so far. Each length adds a lap, so that a race can be stopped between two lengths.
+        model: a copy of the model with the weights after this step. All laps of a method share one copy: the next step
+            overwrites its weights.
     """
 
     method: str
@@ -80,13 +82,14 @@ def race(
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: to evaluate at, by default `evaluation_lengths(length)`, or for a task its `evaluation_distances`.
+        lengths: to evaluate at, by default `evaluation_lengths(length)`; for a task, distances, by default its
+            `evaluation_distances`.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises ValueError at the call for missing or repeated methods, a text that is too short, and as `train` does, and
-    TrainingDiverged, naming the method, when a loss becomes NaN or infinite, in training or evaluation.
+    Raises ValueError at the call for missing or repeated methods, bad lengths, a text that is too short, and as `train`
+    does, and TrainingDiverged, naming the method, when a loss becomes NaN or infinite, in training or evaluation.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -99,6 +102,10 @@ def race(
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
+    if not lengths:
+        raise ValueError(f"lengths must have at least one length or distance, got {lengths!r}")
+    for each in lengths:
+        check_positive_integers(lengths=each)
     if isinstance(source, Text) and max(lengths) >= len(source.validation):
         raise ValueError(
             f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
@@ -106,7 +113,7 @@ def race(
         )
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
     device = choose_device()
-    models, shown = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
+    models, copies = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
     streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
     evaluated_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
@@ -132,13 +139,13 @@ def race(
             raise TrainingDiverged(f"{method}: {error}") from None
 
     def laps() -> Iterator[Lap]:
-        weights = {name: [list(each[name].state_dict().values()) for each in (models, shown)] for name in names}
+        weights = {name: [list(each[name].state_dict().values()) for each in (models, copies)] for name in names}
         with closing(take_turns(map(turns, models, streams), threads)) as turn_laps:
             for lap in turn_laps:
                 if lap.scores is None:  # copy the weights, because the model itself may soon be a step ahead
                     new, old = weights[lap.method]
                     torch._foreach_copy_(old, new)
-                yield replace(lap, model=shown[lap.method])
+                yield replace(lap, model=copies[lap.method])
 
     return laps()
 
@@ -155,7 +162,7 @@ def _evaluate(
 
 
 class Scoreboard:
-    """The curves and speeds of a race, collected lap by lap. `lengths` are those of an evaluation, or its distances.
+    """The curves and speeds of a race, collected lap by lap. `lengths` are those of `race`, distances for a task.
 
     Attributes:
         losses: {method: training losses}, in bits per byte (for a task, per answer), one for each step.
@@ -199,7 +206,7 @@ class Scoreboard:
         return self.checkpoints[method].get(self.last_checkpoint(), {})
 
     def tokens_per_second(self, method: str) -> float:
-        """Training speed of a method over its recent steps, without evaluations and other models; 0 at first."""
+        """Training speed of a method over its recent steps, not counting evaluations and other models; 0 at first."""
         return harmonic_mean(speeds) if (speeds := self._speeds[method]) else 0.0
 
     def seconds_left(self, method: str) -> float | None:

@@ -85,8 +85,8 @@ def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str
             f"{len(records)} training runs of models with about 130,000 parameters, and {len(verdicts)} claims: "
             f"{join(counts)}. Every result on this page is computed by `make report` from the records that "
             f"`make reproduce` writes; what papers report is quoted. Models are trained on windows of L = {L} bytes "
-            f"unless their label says otherwise. Numbers after ± are half of the {LEVEL:.0%} interval of Student's t "
-            "distribution over seeds. For shares, both ends of the interval are in parentheses.",
+            f"unless their label says otherwise. Numbers after ± are half the width of the {LEVEL:.0%} interval of "
+            "Student's t distribution over seeds. For shares, both ends of the interval are in parentheses.",
             "",
             f"Training and tests took {seconds / 3600:.1f} hours in all, each run on one thread. Runs that diverged: "
             f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
@@ -162,7 +162,7 @@ def _durations(results: pd.DataFrame) -> str:
     cells = over_seeds(table).apply(summary_cell, axis=1).unstack("x", sort=False)
     return (
         "## More training\n\nBits per byte by how much text a model was trained on (rows) and by the length of the "
-        f"test windows (columns). Each row has its own runs, whose learning rate has fallen to its end.\n\n"
+        "test windows (columns). Each row has runs of its own, with a complete learning-rate schedule.\n\n"
         f"{_table(cells[sorted(cells.columns)].fillna(''), 'trained on')}"
     )
 
@@ -179,9 +179,9 @@ def _rates(search: Sequence[Record]) -> str:
         cells.loc[where, rate] = f"**{cells.loc[where, rate]}**"
     cells.index = [f"{label} ({task})" for task, label in cells.index]
     return (
-        "## Learning rates\n\nTraining loss in bits over the last tenth of the steps for each learning rate, with a "
-        f"seed that the comparison doesn't use. The runs above have the one in bold. Runs without a row take that of "
-        f"their position method: with eight heads, trained at L, 2L or 4L, for a quarter of the steps or four times as "
+        "## Learning rates\n\nMean training loss in bits over the last tenth of the steps for each learning rate, with "
+        "a seed that the comparison doesn't use. The runs above have the one in bold. Runs without a row take that of "
+        "their position method: with eight heads, trained at L, 2L or 4L, for a quarter of the steps or four times as "
         f"many, and on text with passages. In {at_edge} of {len(best)} rows the one in bold is the lowest or highest "
         f"that was tried, so a better one may lie beyond.\n\n{_table(cells, 'run')}"
     )

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from alibi_viz.lab.comparison import PARTS, enlarged
-from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.learning_rates import best_rates, search_runs
 from alibi_viz.lab.published import SEARCH, published_rates
 from alibi_viz.lab.results import Record
-from alibi_viz.lab.sweep import sweep
+from alibi_viz.lab.sweep import in_order, sweep
 
 __all__ = ["NAMES", "reproduce"]
 
@@ -28,11 +27,11 @@ def reproduce(
     large: Mapping[str, Any] | None = None,
     publish: str | Path | None = None,
 ) -> Iterator[list[Record]]:
-    """Train some parts of the published comparison, or all, and yield the records of each. Call it again to resume.
+    """Train some parts of the published comparison, or all, and yield the records of each. A second call resumes.
 
     Args:
-        parts: names of `PARTS`, or "search", in any order; all by default. The learning rates are those of the
-            search, or the published ones if it is not among the parts.
+        parts: names of `PARTS`, or "search", in any order; all by default. "search" yields no records: the parts after
+            it use the learning rates it finds. Without it, they use the published ones.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
         large: train larger models, with these settings of `Run`: "path", a text file, and "device".
@@ -53,7 +52,8 @@ def reproduce(
         rates = {} if SEARCH in names else published_rates()
         for name in names:
             runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
-            records = _train(runs if large is None else [enlarged(run, **large) for run in runs], executor, out)
+            runs = runs if large is None else [enlarged(run, **large) for run in runs]
+            records = in_order(sweep(runs, executor, path=out), runs)
             if publish is not None:
                 lines = "".join(f"{json.dumps(record)}\n" for record in records)
                 (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
@@ -63,10 +63,3 @@ def reproduce(
                 yield records
 
     return finished()
-
-
-def _train(runs: list[Run], executor: Executor | None, out: str | Path) -> list[Record]:
-    """The records of some runs, in their order."""
-    records = list(sweep(runs, executor, path=out))
-    order = [run.settings() for run in runs]
-    return sorted(records, key=lambda record: order.index(record["run"]))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,18 +57,23 @@ def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
 def read_records(path: str | Path) -> list[Record]:
     """The finished runs in a results folder (one JSON file per run), or in a file with one JSON record per line.
 
-    The file may be compressed with gzip.
-    Records written by version 0.1 are converted.
-    Raises FileNotFoundError, and ValueError that names the file or line that is not a record.
+    A file whose name ends in .gz is decompressed. Records written by version 0.1 are converted. Raises
+    FileNotFoundError, and ValueError that names the file that cannot be read, or the file or line that is not a record.
     """
     path = Path(path)
     if path.is_dir():
-        sources = [(file.name, file.read_text(encoding="utf-8")) for file in sorted(path.glob("*.json"))]
+        sources = [(file.name, _read(file)) for file in sorted(path.glob("*.json"))]
     else:
-        data = path.read_bytes()
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
-        sources = [(f"line {number}", line) for number, line in enumerate(lines, start=1)]
+        sources = [(f"line {number}", line) for number, line in enumerate(_read(path).splitlines(), start=1)]
     return [_record(text, f"{name} of {str(path)!r}") for name, text in sources]
+
+
+def _read(file: Path) -> str:
+    data = file.read_bytes()
+    try:
+        return (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8")
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"cannot read results from {str(file)!r}: {error}") from error
 
 
 def read_results(path: str | Path) -> pd.DataFrame:

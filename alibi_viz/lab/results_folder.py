@@ -14,29 +14,29 @@ MAY_DIFFER = {"position", "label", "seed", "own"}  # settings in which the runs 
 def check_folder(runs: list[Run], folder: Path) -> None:
     """Raise ValueError if the runs in a folder don't belong to the same comparison as `runs`.
 
-    They may have other methods and seeds, but no other settings, no other law of the same name, and no fewer
-    evaluations than this version makes.
+    They may have other methods and seeds, but not other settings, another law of the same name, or fewer evaluations
+    than this version makes.
     """
-    first = {run.position: run for run in reversed(runs)}
+    by_position = {run.position: run for run in runs}
     for record in read_records(folder):
         saved = record["run"]
-        run = first.get(saved["position"], runs[0])
+        run = by_position.get(saved["position"], runs[0])
         settings = run.settings()
         names = [*(settings.keys() - MAY_DIFFER), *(["own"] if saved["position"] == run.position else [])]
         for name in sorted(names):
             if saved.get(name) != settings.get(name):
-                raise ValueError(_other_settings(folder, name, saved, settings))
+                raise ValueError(_describe_difference(folder, name, saved, settings))
         if saved["position"] == run.position and not record["error"]:
             _check_evaluations(run, record, folder)
 
 
-def _other_settings(folder: Path, name: str, saved: Record, settings: Record) -> str:
+def _describe_difference(folder: Path, name: str, saved: Record, settings: Record) -> str:
     if name == "own":
         return (
             f"{settings['position']!r} has changed since runs in {str(folder)!r} were made: use another results folder"
         )
-    given = f"{saved.get(name)!r}, not {settings[name]!r}"
-    return f"{str(folder)!r} has runs with {name}={given}: use another results folder"
+    difference = f"{name}={saved.get(name)!r}, not {settings[name]!r}"
+    return f"{str(folder)!r} has runs with {difference}: use another results folder"
 
 
 def _check_evaluations(run: Run, record: Record, folder: Path) -> None:

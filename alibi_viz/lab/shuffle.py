@@ -17,7 +17,7 @@ from alibi_viz.lab.law_trace import trace_queries
 
 __all__ = ["ShuffleChanges", "compare_orders", "match_tokens", "shuffle_words"]
 
-_WORD = regex.compile(r"[^\s\x1c-\x1f]+")
+_WORD = regex.compile(r"[^\s\x1c-\x1f]+")  # the words of str.split: \x1c-\x1f are not white space for regex
 
 
 class ShuffleChanges(NamedTuple):
@@ -73,7 +73,7 @@ def compare_orders(
         shuffled, original: the two readings.
         curve: the bias by distance, [heads, tokens] from `law_curve`; None for no bias.
         head: counted from 0.
-        queries: positions in the shuffled text, compared as well as the last query.
+        queries: positions in the shuffled text to compare, in addition to the last one.
         causal: whether keys after a query are masked.
     """
     source = match_tokens(shuffled.tokens, original.tokens)

@@ -27,7 +27,7 @@ from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.text import Text
 from alibi_viz.models import POSITIONS, own_method
 
-__all__ = ["executor", "process_pool", "sweep"]
+__all__ = ["executor", "in_order", "process_pool", "sweep"]
 
 
 def sweep(
@@ -49,8 +49,8 @@ def sweep(
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
     Raises at the call: ValueError for two equal runs, for a position method that a worker process can't import, for a
-    folder with other JSON files, and for a saved run whose
-    text has changed since; OSError if the folder can't be created.
+    folder with other JSON files, and for a saved run whose text has changed since; OSError if the folder can't be
+    created.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -59,7 +59,9 @@ def sweep(
     runs = list(runs)
     runs_by_key = {_key(run.settings()): run for run in runs}
     if len(runs_by_key) < len(runs):
-        raise ValueError(f"{len(runs)} runs were given, but only {len(runs_by_key)} of them differ; set another seed")
+        raise ValueError(
+            f"runs must be different: {len(runs)} were given, but only {len(runs_by_key)} different; set another seed"
+        )
     if isinstance(executor, ProcessPoolExecutor):
         _check_importable(runs)
     folder = None if path is None else Path(path)
@@ -81,6 +83,12 @@ def sweep(
             yield from bar
 
     return results()
+
+
+def in_order(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
+    """The records of these runs, in the order of the runs."""
+    order = {_key(run.settings()): place for place, run in enumerate(runs)}
+    return sorted(records, key=lambda record: order[_key(record["run"])])
 
 
 def _run_on_executor(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
@@ -153,7 +161,7 @@ def _exit_with_parent() -> None:
 
 
 def _files_of_own_methods() -> set[str]:
-    """The files of own position methods, except those in packages, which a worker has to have installed."""
+    """The files of your own position methods, except those in packages, which a worker has to have installed."""
     names = {method.__module__ for method in map(own_method, POSITIONS) if method is not None}
     files = [getattr(sys.modules[name], "__file__", None) for name in names if name != "__main__" and "." not in name]
     return {file for file in files if file}

@@ -106,7 +106,7 @@ def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
 
 
 def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    inputs = torch.randint(NOISE, NOISE + 16, (batch_size, length), generator=generator)
+    inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator)
     value = torch.randint(SYMBOLS, (batch_size,), generator=generator)
     inputs[:, -1 - distance] = value
     inputs[:, -1] = MARK

@@ -21,7 +21,7 @@ _BUILT_IN = files("alibi_viz.lab") / "python_reference.txt.gz"
 PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
 class Text:
     """A text as bytes, with a training part and a validation part.
 

@@ -1,5 +1,6 @@
 """Train small models. Training is a generator that yields one record per step; to stop it, stop iterating."""
 
+import copy
 import math
 import threading
 import time
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_number, check_positive_integers
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
@@ -24,6 +25,7 @@ __all__ = [
     "Step",
     "TrainingDiverged",
     "batches",
+    "check_learning_rate",
     "choose_device",
     "make_model",
     "preset",
@@ -44,7 +46,7 @@ LARGE: dict[str, Any] = {
 
 
 class TrainingDiverged(ArithmeticError):
-    """The loss became NaN or infinite. The steps before are valid."""
+    """The loss became NaN or infinite. The steps yielded before are valid."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,17 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
 @torch.no_grad()
 def _check_causal(model: LanguageModel) -> None:
     """Raise ValueError if the last token changes an earlier prediction."""
-    tokens = torch.arange(16)[None] % model.config.vocabulary
+    length = min(16, model.transformer.position.max_length or 16)
+    tokens = torch.arange(length)[None] % model.config.vocabulary
     changed = tokens.clone()
     changed[0, -1] = (changed[0, -1] + 1) % model.config.vocabulary
-    modes = model.training
+    was_training = model.training
     difference = (model.eval()(tokens) - model(changed))[0, :-1].abs().amax(-1)
-    model.train(modes)
+    model.train(was_training)
     if float(difference.max()) > 1e-6:
         raise ValueError(
-            f"position method {model.config.position!r} looks ahead: another token at position 15 changes the "
-            f"prediction at position {int(difference.argmax())}"
+            f"position method {model.config.position!r} looks ahead: another token at position {length - 1} changes "
+            f"the prediction at position {int(difference.argmax())}"
         )
 
 
@@ -118,20 +121,21 @@ def train(
         model: is trained in place; its `vocabulary` must be that of the source.
         source: a text, whose training part is used, or a task.
         length: bytes in a training window, L; for a task, the maximum length of an example.
-        learning_rate: its maximum.
+        steps: how many updates of the weights.
+        batch_size: windows in a batch; for a task, examples.
+        learning_rate: the highest one of the schedule.
         seed: of the batches, and of dropout and random positions.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
-    Raises ValueError at the call for a number out of range, or a text that is too short for one window, and
-    TrainingDiverged at the step where the loss becomes NaN or infinite.
+    Raises ValueError at the call for a number out of range, a text that is too short for one window, or a device that
+    isn't there, and TrainingDiverged at the step where the loss becomes NaN or infinite.
 
     >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
     >>> steps[-1].index, steps[-1].loss < steps[0].loss
     (20, True)
     """
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
-    if not (math.isfinite(learning_rate) and learning_rate > 0):
-        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
+    check_learning_rate(learning_rate)
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
@@ -145,6 +149,13 @@ def train(
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return _training_steps(model, pairs, optimizer, steps, seed)
+
+
+def check_learning_rate(learning_rate: float) -> None:
+    """Raise TypeError unless it is a number, and ValueError unless it is positive and finite."""
+    check_number("learning_rate", learning_rate)
+    if not (math.isfinite(learning_rate) and learning_rate > 0):
+        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
 
 
 def choose_device(device: str = "auto") -> torch.device:
@@ -166,7 +177,7 @@ def preset(device: str = "auto") -> dict[str, Any]:
     >>> lab.preset("cpu")
     {}
     """
-    return LARGE if choose_device(device).type == "cuda" else {}
+    return copy.deepcopy(LARGE) if choose_device(device).type == "cuda" else {}
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:

@@ -17,8 +17,8 @@ T = TypeVar("T")
 def on_one_thread(items: Iterable[T]) -> Iterator[T]:
     """Yield the items while torch is limited to one thread.
 
-    For models this small that costs little on idle cores and is much faster on busy ones, where all threads of a step
-    wait for the slowest. The results also become independent of the number of cores.
+    On busy cores this is much faster for models this small, because several threads would wait for the slowest in each
+    step; on idle cores several threads are faster. The results also become independent of the number of cores.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -29,14 +29,14 @@ def on_one_thread(items: Iterable[T]) -> Iterator[T]:
 
 
 def take_turns(streams: Iterable[Iterator[T | None]], threads: int) -> Generator[T, None, None]:
-    """Yield the items of one turn of each stream, then those of the next turn of each, until all have ended.
+    """Yield the items of one turn of each stream, then those of the next turn of each, until all streams have ended.
 
     A stream marks the end of a turn with None. While an item is used, up to `threads` others of the streams work on
     their next turns, each on a thread on which torch is limited to one thread. So a stream gives the same numbers as
     when it runs alone on one thread, and is never more than one turn ahead.
 
-    An exception of a stream is raised when it is that stream's turn. Closing the generator waits for the items that
-    are in work, so no thread is left behind.
+    An exception in a stream is raised when it is that stream's turn. Closing the generator waits for the items in
+    progress, so no thread is left behind.
 
     >>> from alibi_viz.lab.turns import take_turns
     >>> list(take_turns([iter(["a1", None, "a2", None]), iter(["b1", "b1 again", None, "b2", None])], threads=2))

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.windows import key_windows, share_left_out
@@ -11,7 +12,7 @@ from alibi_viz.models import LanguageModel
 
 __all__ = ["head_windows", "window_table"]
 
-_TRACED = 2**23  # weights that are computed at a time
+_TRACED = 2**23  # weights computed at a time, to bound the memory
 
 
 def window_table(
@@ -37,7 +38,7 @@ def window_table(
         needed: the smallest window, read from the weights
         left_out: the share of the pairs of query and key beyond the bound, 0 to 1
 
-    Raises ValueError for an empty text, and for a model without ALiBi.
+    Raises ValueError for an empty text, a model without ALiBi, and a number that is not an integer of at least 1.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)
@@ -46,6 +47,7 @@ def window_table(
     2   equal     1  0.062    291     266     0.501
     3   equal     2  0.004    999     999     0.000
     """
+    check_positive_integers(num_heads=num_heads, longest=longest)
     source = ByteModel(source) if isinstance(source, LanguageModel) else source
     tables = []
     for content in source.contents:
@@ -72,7 +74,7 @@ def head_windows(reading: Reading) -> pd.DataFrame:
 
 
 def _needed(inputs: AttentionInputs) -> list[int]:
-    """The smallest windows, from some queries at a time."""
+    """The smallest windows that hold all but 2^-24 of the weights, one per head, from a block of queries at a time."""
     heads, length = inputs.query.shape[1:3]
     step = max(1, _TRACED // (heads * length))
     windows = []

@@ -1,4 +1,4 @@
-"""A small comparison that several files of tests look at."""
+"""A small comparison that several test files share."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models that know how the texts with passages are made, so that what they should lose is known."""
+"""Models that know how the texts with passages are made, so that tests know which loss to expect."""
 
 import math
 

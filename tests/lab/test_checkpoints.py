@@ -130,7 +130,7 @@ def break_weights(folder):
         (lambda f: (f / SETTINGS_FILE).write_bytes(b"\xff\xfe"), "is damaged: it is not JSON"),
         (lambda f: (f / SETTINGS_FILE).write_text("[1]"), "was not written by alibi_viz"),
         (lambda f: edit(f, format="other"), "was not written by alibi_viz"),
-        (lambda f: edit(f, version=99), "has format version 99; this alibi_viz reads 3"),
+        (lambda f: edit(f, version=99), "has format version 99; this alibi_viz reads 2 and 3"),
         (lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]), "do not match their checksum"),
         (lambda f: edit(f, config={"slope_scale": 9.0}), "do not match their checksum"),
         (lambda f: edit(f, settings=[]), "do not match their checksum"),

@@ -61,7 +61,7 @@ def test_folder_with_other_settings_raises(comparison: Comparison, folder: Path,
 
 
 def test_folder_of_another_version_raises(comparison: Comparison, folder: Path, text: Path, tmp_path: Path) -> None:
-    """Models of versions before were not evaluated with YaRN."""
+    """Earlier versions did not evaluate models with YaRN."""
     path = next(folder.glob("*rotary-seed-0*"))
     record = json.loads(path.read_text())
     record["answers"] = [answer for answer in record["answers"] if answer[0] != "yarn"]

@@ -69,7 +69,7 @@ def test_a_seed_that_is_missing_or_not_defined_is_left_out() -> None:
 def test_differences_in_words_name_every_length_once() -> None:
     first, last = differences_in_words(differences(table(VALUES), [("a", "b")]))
     assert first == "a against b: lower at 128 (-1.100 ± 0.248); undecided at 64 (-0.033 ± 0.287)."
-    assert last == "1 of 2 differences is decided; 0.1 would be by chance alone, if there were none."
+    assert last == "1 of 2 differences is decided; by chance alone it would be 0.1, if no two curves truly differed."
     assert differences_in_words(differences(table(VALUES), [])) == []
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -31,6 +32,12 @@ def test_multiplied_slopes_equal_a_model_with_those_slopes():
     torch.testing.assert_close(logits(multiply_slopes(model, 2)), logits(steep))
     torch.testing.assert_close(logits(multiply_slopes(model, [2.0] * 4)), logits(steep))
     torch.testing.assert_close(logits(multiply_slopes(multiply_slopes(model, 4), 0.5)), logits(steep))
+
+
+@pytest.mark.parametrize("factors", [np.float32(2), torch.tensor(2.0), np.full(4, 2)], ids=str)
+def test_factors_can_be_numbers_of_numpy_and_torch(factors):
+    model = lab.make_model("alibi")
+    assert torch.equal(logits(multiply_slopes(model, factors)), logits(multiply_slopes(model, 2)))
 
 
 def test_alibi_without_its_bias_equals_no_positions():
@@ -187,7 +194,8 @@ def test_sinks_beyond_the_text_change_nothing_and_compose_with_other_changes():
 
 @pytest.mark.parametrize("method", ["rotary", "sinusoidal", "learned", "xpos", "cope", "stick-breaking"])
 def test_sinks_raise_for_methods_whose_distances_are_not_in_a_bias(method):
-    with pytest.raises(ValueError, match=f"sinks must be 0 for position method '{method}', whose distances are not"):
+    message = f"sinks must be 0 for position method '{method}', whose distances are not all in a bias, got 1"
+    with pytest.raises(ValueError, match=message):
         impose_window(lab.make_model(method), 4, sinks=1)
     with pytest.raises(ValueError, match="sinks must be at least 0, got -1"):
         impose_window(lab.make_model(), 4, sinks=-1)

@@ -189,6 +189,7 @@ def test_a_real_tokenizer_adds_no_end_of_text() -> None:
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
         (TEXT, {"lengths": [8.0]}, "lengths must be an integer of at least 1, got 8.0"),
         (TEXT, {"targets": 0}, "targets must be an integer of at least 1, got 0"),
+        (TEXT, {"trained": 0}, "trained must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens for"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),

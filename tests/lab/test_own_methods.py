@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.results import record_table
+from alibi_viz.models import Position
 from tests.own_laws import root
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
@@ -28,6 +30,18 @@ def test_race() -> None:
     laps = list(lab.race(["alibi", root], lab.load_text(), steps=2, checkpoints=1))
     assert {lap.method for lap in laps} == {"alibi", "root"}
     assert len(laps[-1].scores or {}) == 5
+
+
+def test_method_with_few_positions_makes_a_model() -> None:
+    class Eight(Position):
+        """Defined for up to eight tokens."""
+
+        max_length = 8
+
+        def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+            return tokens + torch.eye(8, tokens.shape[-1])[start : start + tokens.shape[1]]
+
+    assert not lab.make_model(Eight).is_defined_at(9)
 
 
 def test_record_keeps_the_source_and_is_read_as_a_row() -> None:

@@ -139,6 +139,13 @@ def test_text_too_short_for_the_longest_length_raises_at_the_call():
         lab.race(["alibi"], lab.load_text("y" * 1000))
 
 
+@pytest.mark.parametrize("source", [lab.load_text(), lab.TASKS["needle"]], ids=["text", "task"])
+@pytest.mark.parametrize(("lengths", "got"), [([32, 0], "0"), ([32.0], "32.0"), ([], r"\[\]")])
+def test_bad_lengths_raise_at_the_call(source, lengths, got):
+    with pytest.raises(ValueError, match=rf"^lengths must .* got {got}$"):
+        lab.race(["alibi"], source, lengths=lengths)
+
+
 def test_divergence_in_training_names_the_method(text):
     with pytest.raises(lab.TrainingDiverged, match=r"^none: the loss became .* at step \d+ of 50; try a learning rate"):
         list(lab.race(["none"], text, steps=50, learning_rate=1e30))

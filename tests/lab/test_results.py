@@ -1,5 +1,6 @@
 """Results from a race, a sweep, version 0.1 or the package are rows of one tidy table."""
 
+import gzip
 import json
 import math
 
@@ -133,6 +134,28 @@ def test_a_line_that_is_not_a_record_is_named(tmp_path, line):
     (tmp_path / "old.jsonl").write_text(json.dumps(VERSION_1) + "\n" + line)
     with pytest.raises(ValueError, match=r"line 2 of .*old\.jsonl' is not a result of this version or of version 0\.1"):
         lab.read_results(tmp_path / "old.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("not-utf-8.jsonl", b"\xff\n"),
+        ("truncated.jsonl.gz", gzip.compress(b"{}\n")[:-4]),
+        ("damaged.jsonl.gz", gzip.compress(b"{}\n")[:10] + b"\xff" * 20),
+        ("not-compressed.jsonl.gz", b"{}\n"),
+    ],
+    ids=["not UTF-8", "truncated", "damaged", "not compressed"],
+)
+def test_an_unreadable_file_is_named(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"cannot read results from '.*{name}': "):
+        lab.read_results(tmp_path / name)
+
+
+def test_an_unreadable_file_in_a_folder_is_named(tmp_path):
+    (tmp_path / "run.json").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"cannot read results from '.*run\.json': "):
+        lab.read_results(tmp_path)
 
 
 def test_a_missing_path_is_an_error(tmp_path):

@@ -124,6 +124,11 @@ def test_missing_file_folder_and_huge_file_raise(tmp_path):
         lab.load_text(path=huge)
 
 
+def test_texts_can_be_compared_and_found_in_a_list():
+    text = lab.load_text("to be or not to be")
+    assert text in [lab.load_text("to be"), text]
+
+
 def test_other_types_and_two_arguments_raise():
     with pytest.raises(TypeError, match="got int"):
         lab.load_text(3)

@@ -120,6 +120,8 @@ def test_preset_is_larger_on_cuda_and_valid_for_a_run(monkeypatch):
     larger = lab.preset("cuda")
     assert lab.Run("alibi", **larger).length > lab.Run("alibi").length
     assert lab.preset() == larger
+    larger["model"]["num_layers"] = 1  # a copy
+    assert lab.preset("cuda")["model"]["num_layers"] > 1
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert lab.preset() == {}
     with pytest.raises(ValueError, match="there is no CUDA device here"):

@@ -72,5 +72,7 @@ def test_single_token_has_windows_of_zero() -> None:
 def test_bad_input_raises() -> None:
     with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
         lab.window_table(lab.make_model("alibi"), "")
+    with pytest.raises(ValueError, match="longest must be an integer of at least 1, got 0"):
+        lab.window_table(Words(), TEXT, longest=0)
     with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
         lab.window_table(lab.make_model("rotary"), TEXT)

@@ -125,7 +125,7 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """One of the four."""
+        """ "reproduced", "contradicted", "undecided" or "not testable here", as explained in this module."""
         if len(self.values) < SEEDS:
             return NOT_TESTABLE
         low, high = (round(end, 4) for end in self.interval)  # results have five digits

@@ -24,7 +24,7 @@ def worse(
 ) -> Claim:
     """The claim that the first loss is higher than the second by at least, or at most, some bits per byte.
 
-    `history` are the fields of `Claim` about when and how it was made.
+    `history` holds other fields of `Claim`, such as when it was written and what was known by then.
     """
     bound, bits = ("at most", at_most) if at_least is None else ("at least", at_least)
     text = f"{claim}: {_name(*first)} is {bound} {bits:g} bits worse than {_name(*second)}"

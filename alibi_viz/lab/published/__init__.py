@@ -51,7 +51,10 @@ def published_parts() -> list[Part]:
 
 
 def published_records(parts: Iterable[str] | None = None) -> list[Record]:
-    """The finished runs of some parts of the published comparison, by default of all, or of `SEARCH`."""
+    """The finished runs of some parts of the published comparison, by default of all parts.
+
+    The search for learning rates is not one of them: ask for it with `[SEARCH]`.
+    """
     names = [part.name for part in published_parts()] if parts is None else parts
     return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
 

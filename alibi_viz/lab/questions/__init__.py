@@ -66,17 +66,17 @@ SLIDING_WINDOWS = SlidingWindows()  # of pretrained models, which the lab doesn'
 
 
 def find_question(name: str) -> Question:
-    """The question of that name, also "sliding windows". Raises ValueError for an unknown name.
+    """The question of that name, one of `QUESTIONS` or "sliding windows". Raises ValueError for an unknown name.
 
     >>> lab.find_question("gap").unit
     'bits per byte'
     """
-    for question in (*QUESTIONS, SLIDING_WINDOWS):
-        if question.name == name:
-            return question
-    raise ValueError(f"question must be one of {', '.join(question.name for question in QUESTIONS)}, got {name!r}")
+    questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
+    if name not in questions:
+        raise ValueError(f"question must be one of {', '.join(questions)}, got {name!r}")
+    return questions[name]
 
 
 def main_question(task: str) -> Question:
-    """The first question of a task, or of "text". If models are tested while they train, it is this one."""
+    """The first of the `QUESTIONS` about this task, which a race asks while models train."""
     return next(question for question in QUESTIONS if question.task == task)

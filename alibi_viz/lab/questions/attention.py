@@ -32,7 +32,7 @@ class AttentionByLength(Question):
     in_race = False
 
     def statistic(self, stats: AttentionStats) -> Tensor:
-        """[layers, heads]"""
+        """The statistic of each head, [layers, heads]."""
         raise NotImplementedError
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:

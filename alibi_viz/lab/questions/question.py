@@ -63,11 +63,14 @@ class Question:
     in_race: bool = True
 
     def measure(self, model: LanguageModel, source: Text | Task, length: int, *, longest: int = 16) -> Iterator[Answer]:
-        """Measure a model trained on `length` tokens, up to `longest` times that; nothing if answered in training."""
+        """Measure a model trained on `length` tokens, up to `longest` times that.
+
+        By default there are no answers, for a question that only `at_checkpoint` answers.
+        """
         yield from ()
 
     def at_checkpoint(self, step: int, losses: Mapping[int, float], length: int, count: int) -> Iterator[Answer]:
-        """Answers from a checkpoint of a training on text, where `losses` is {window length: bits per byte}."""
+        """Answers at a checkpoint of training on text: `losses` is {window length: bits per byte}, on `count` bytes."""
         yield from ()
 
     def rescale(self, x: int, old: int, new: int) -> int:
@@ -96,7 +99,7 @@ class Question:
         return {}
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
-        """Sentences on what the rows of this question and one kind of evaluation show in every seed, if any."""
+        """Sentences on what holds in every seed, from the rows of this question and of one kind of evaluation."""
         raise NotImplementedError
 
     def layout(self, curves: Mapping[str, Curves], length: int, xs: Sequence[int], marks: Mapping[str, float]) -> Panel:

@@ -78,7 +78,7 @@ def test_names_are_unique_and_an_unknown_one_is_refused():
     names = [question.name for question in QUESTIONS]
     assert len(set(names)) == len(names)
     assert [find_question(name).name for name in names] == names
-    with pytest.raises(ValueError, match=r"question must be one of longer windows, gap, .*, got 'nothing'"):
+    with pytest.raises(ValueError, match=r"must be one of longer windows, gap, .*, sliding windows, got 'nothing'"):
         find_question("nothing")
 
 
@@ -150,6 +150,13 @@ def test_findings_on_longer_windows():
     assert "At the training length rotary is best." in text
     assert "On the longest windows alibi is best." in text
     assert "seed" not in text
+
+
+def test_findings_by_position_in_windows_no_longer_than_in_training():
+    question = find_question("by position")
+    values = {"alibi": [{1: 6.0, 20: 3.0, 30: 2.5}], "learned": [{1: 6.0, 20: math.nan, 30: math.nan}]}
+    (text,) = question.findings(table(question, values), 32)
+    assert "alibi 6.0 for the first byte, 2.8 up to 32; learned is not defined in windows this long." in text
 
 
 def test_findings_on_the_gap_warn_where_it_still_changes():
