@@ -56,7 +56,7 @@ def report(records: Sequence[Record], search: Sequence[Record] = ()) -> str:
     verdicts = judge(results)
     sections = [_verdicts(verdicts), _durations(results), *(_answers(question, results) for question in QUESTIONS)]
     sections = [section for section in (*sections, _rates(search), _bibliography(), _replication()) if section]
-    return "\n\n".join([_introduction(records, verdicts), _contents(sections), *sections]) + "\n"
+    return "\n\n".join([_introduction(records, search, verdicts), _contents(sections), *sections]) + "\n"
 
 
 def as_html(markdown: str) -> str:
@@ -71,29 +71,33 @@ def as_html(markdown: str) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n<body>\n{body}</body>\n</html>\n'
 
 
-def _introduction(records: Sequence[Record], verdicts: Sequence[Verdict]) -> str:
+def _introduction(records: Sequence[Record], search: Sequence[Record], verdicts: Sequence[Verdict]) -> str:
     counts = [f"{sum(each.verdict == kind for each in verdicts)} {kind}" for kind in KINDS]
     versions = pd.DataFrame([record["made_with"] for record in records])
     lines = [f"- {name}: {_counted(versions[name])}" for name in versions]
-    seconds = sum(record["seconds"] for record in records)
+    searched = f", and the search for learning rates {_hours(search)}" if search else ""
     failed = [record["run"]["label"] for record in records if record["error"]]
     texts = sorted({record["text"] for record in records} - {""})
     return "\n".join(
         [
             "# Results of alibi_viz",
             "",
-            f"{len(records)} training runs of models with about 130,000 parameters, and {len(verdicts)} claims: "
+            f"{len(records)} training runs of models with 100,000 to 140,000 parameters, and {len(verdicts)} claims: "
             f"{join(counts)}. Every result on this page is computed by `make report` from the records that "
             f"`make reproduce` writes; what papers report is quoted. Models are trained on windows of L = {L} bytes "
             f"unless their label says otherwise. Numbers after ± are half the width of the {LEVEL:.0%} interval of "
             "Student's t distribution over seeds. For shares, both ends of the interval are in parentheses.",
             "",
-            f"Training and tests took {seconds / 3600:.1f} hours in all, each run on one thread. Runs that diverged: "
+            f"Training and tests took {_hours(records)} in all{searched}, each run on one thread. Runs that diverged: "
             f"{', '.join(failed) or 'none'}. Fingerprints of the texts: {', '.join(texts)}. Made with:",
             "",
             *lines,
         ]
     )
+
+
+def _hours(records: Sequence[Record]) -> str:
+    return f"{sum(record['seconds'] for record in records) / 3600:.1f} hours"
 
 
 def _counted(values: pd.Series) -> str:

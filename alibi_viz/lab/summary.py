@@ -58,4 +58,4 @@ def _range(question: Question, row: pd.Series) -> str:
     if row["seeds"] == 0 or not math.isfinite(row["half_width"]):
         return summary_cell(row)
     low, high = question.interval(row["mean"], row["half_width"])
-    return f"{row['mean']:.3f} ({low:.2f} to {high:.2f})"
+    return f"{row['mean']:.3f} ({low:.3f} to {high:.3f})"

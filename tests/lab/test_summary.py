@@ -49,7 +49,7 @@ def test_single_seed_has_no_interval_and_a_missing_value_is_not_defined() -> Non
 
 
 def test_share_shows_both_ends_of_its_interval() -> None:
-    assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.50 to 0.50)"
+    assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)"
 
 
 def test_labels_and_xs_choose_rows_and_columns_in_their_order() -> None:

@@ -62,7 +62,7 @@ def _spacing(app: Any, slope: float, row: Row) -> list[str]:
     if gap <= step:
         return []
     sizes = [format_slope(size) if size < 1 else format_number(size) for size in (gap, step)]
-    only = f"Near {format_number(value)}, {app.dtype} has only multiples of {sizes[0]}"
+    only = f"Just below {format_number(value)}, {app.dtype} has only multiples of {sizes[0]}"
     return [f"{only}, while neighboring {what} differ by {sizes[1]}."]
 
 

@@ -151,7 +151,9 @@ def _still_improving(report: RaceReport) -> str:
     fall = max(tests[before][length] - tests[last][length] for tests in checkpoints.values())
     if fall < FALLING:
         return ""
-    return f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by {fall:.2f}."
+    return (
+        f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by up to {fall:.2f}."
+    )
 
 
 def _compare_guesses(report: RaceReport, results: pd.DataFrame) -> str:

@@ -35,7 +35,7 @@ def test_relative_form_collides_only_far_away():
 
 def test_positions_rounded_first_collide_as_positions():
     caption = PrecisionMicroscope(form="positions").caption
-    assert "Near 2,047, bfloat16 has only multiples of 8, while neighboring positions differ by 1." in caption
+    assert "Just below 2,047, bfloat16 has only multiples of 8, while neighboring positions differ by 1." in caption
 
 
 def test_query_with_the_largest_error_is_early_in_the_end_form():
