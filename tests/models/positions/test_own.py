@@ -76,6 +76,10 @@ def test_laws_have_the_values_of_their_formulas() -> None:
     assert laws.window(distance, 1, 8).tolist() == [0.0] * 8 + [-math.inf]
 
 
+def test_window_law_is_defined_for_the_widest_of_many_heads() -> None:
+    assert not evaluate_law(laws.window, 128, 64)[-70:].any()
+
+
 def test_position_class_is_used_like_a_law() -> None:
     model = lab.make_model(Learned)
     before = model.transformer.position.slopes.detach().clone()  # type: ignore[union-attr, operator]
