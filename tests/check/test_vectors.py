@@ -74,6 +74,14 @@ def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp
     assert judge(document | {"dtype": "float16"}, tmp_path).ok
 
 
+def test_half_precision_slopes_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
+    for case in document["slopes"]:
+        case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
+    slopes = {name: document[name] for name in ("format", "version", "slopes")}
+    assert [finding.name for finding in judge(slopes, tmp_path).findings] == ["imprecise slopes"]
+    assert judge(slopes | {"dtype": "bfloat16"}, tmp_path).ok
+
+
 def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> None:
     slopes = {name: document[name] for name in ("format", "version", "slopes")}
     assert judge(slopes, tmp_path).ok
@@ -101,6 +109,15 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
         ),
         ('{"format": "alibi-vectors", "version": 1, "slopes": [{"heads": 3}]}', "lacks the key 'num_heads'"),
         ('{"format": "alibi-vectors", "version": 1, "slopes": 3}', "slopes must be a list of objects"),
+        (
+            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": [8], "result": []}]}',
+            r"num_heads in a case of slopes must be an integer, got \[8\]",
+        ),
+        (
+            '{"format": "alibi-vectors", "version": 1, "bias": [{"num_heads": 8, "query_length": 16, "key_length": 16, '
+            '"causal": "yes", "result": []}]}',
+            "causal in a case of bias must be true or false, got 'yes'",
+        ),
     ],
 )
 def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
