@@ -15,7 +15,7 @@ from alibi_viz import check
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.distance import causal_mask
-from alibi_viz.lessons.answer import Answer, is_written
+from alibi_viz.lessons.answer import Answer, is_written, name_of
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
 from alibi_viz.slopes import alibi_slopes
 
@@ -141,7 +141,7 @@ def check_window(function: Callable[[float, float], Any]) -> Answer:
     <lambda> isn't right yet.
       for slope 1/2 and share 0.01 it returns 8, expected 9...
     """
-    name = function.__name__
+    name = name_of(function)
     if not is_written(function, 0.5, 0.01):
         return Answer(name, is_written=False)
     cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
@@ -181,7 +181,7 @@ def _answer(
     exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[[], Report], praise: str
 ) -> Answer:
     """Run a check, unless the function still has its blank, and add a hint to each fault that it found."""
-    name = function.__name__
+    name = name_of(function)
     if not is_written(function, *example):
         return Answer(name, is_written=False)
     report = run()

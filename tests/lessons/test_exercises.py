@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -183,6 +184,14 @@ def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> Non
     answer = check(unwritten)
     assert not answer.ok and not answer.mistakes
     assert str(answer).startswith("unwritten isn't written yet.")
+
+
+def test_callable_without_a_name_is_checked_under_that_of_its_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(lessons.check_slopes(partial(official, scheme="official"))).startswith("partial is right.")
+    assert str(lessons.check_window(partial(window))).startswith("partial is right.")
+    assert lessons.written(partial(str.join, "x"), otherwise=official)
+    with pytest.raises(TypeError, match="function must be callable, got 5"):
+        lessons.check_slopes(5)
 
 
 def test_fold_with_blanks_in_its_tuple_is_not_written() -> None:
