@@ -22,7 +22,7 @@ def test_check_of_a_correct_function_exits_with_0(capsys: pytest.CaptureFixture[
     assert main(["check", "alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"]) == 0
 
 
-def test_function_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_function_from_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text("class Slopes:\n    @staticmethod\n    def of(heads):\n        return [1.0] * heads\n")
     assert main(["check", f"{file}:Slopes.of", "--kind", "slopes"]) == 1
@@ -59,7 +59,7 @@ def test_what_cannot_be_checked_exits_with_2(
     assert message in capsys.readouterr().err
 
 
-def test_file_that_exits_when_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_that_exits_when_imported_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "leaves.py"
     file.write_text("import sys\nsys.exit(0)\n")
     assert main(["check", f"{file}:f"]) == 2

@@ -32,7 +32,7 @@ def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
     check_vectors(path).raise_for_faults()
 
 
-def test_contents(document: Any) -> None:
+def test_file_has_the_slopes_biases_and_outputs_of_the_library(document: Any) -> None:
     assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
     for case in document["slopes"]:
         assert torch.equal(torch.tensor(case["result"]), alibi_slopes(case["num_heads"]))
@@ -49,7 +49,7 @@ def test_contents(document: Any) -> None:
         assert torch.allclose(trace.weights @ value, result, atol=1e-5)
 
 
-def test_faults_are_named(document: Any, tmp_path: Path) -> None:
+def test_faults_of_slopes_and_biases_are_named(document: Any, tmp_path: Path) -> None:
     document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
     for case in document["bias"]:
         case["result"] = [
@@ -59,7 +59,7 @@ def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     assert names == {"geometric slopes", "sign reversed"}
 
 
-def test_attention_results_are_diagnosed(document: Any, tmp_path: Path) -> None:
+def test_faults_of_attention_are_named(document: Any, tmp_path: Path) -> None:
     for case in document["attention"]:
         query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
         trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=case["causal"])
@@ -120,7 +120,7 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
         ),
     ],
 )
-def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
+def test_bad_files_raise_with_the_reason(content: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
     with pytest.raises(ValueError, match=message):
