@@ -54,8 +54,8 @@ def slopes(
         return value.flatten(), dtype
 
     with on_cpu():
-        if random := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
-            return Report(_name(function), random)
+        if unrepeatable := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
+            return Report(_name(function), unrepeatable)
         results, findings = try_each(read, num_heads)
         got = {heads: value for heads, (value, _) in results.items()}
         tolerance = Tolerance(max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6]))

@@ -131,7 +131,7 @@ def _reference(num_heads: int) -> Tensor:
 
 
 def _key(*tensors: Tensor) -> bytes:
-    """A key for a case: its inputs."""
+    """The key under which a case is found again: its inputs as bytes."""
     return b"".join((tensor.float() + 0.0).contiguous().numpy().tobytes() for tensor in tensors)  # -0.0 becomes 0.0
 
 

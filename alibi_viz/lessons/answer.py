@@ -18,7 +18,7 @@ class Answer:
         name: of the reader's function.
         mistakes: (what is wrong, a hint) for each mistake, empty if the function is right.
         praise: what was tested, for a right function.
-        report: the checker's report, or None if the checker had nothing to do.
+        report: the checker's report, or None if the checker was not run.
         is_written: False while the blank is still in the function.
     """
 

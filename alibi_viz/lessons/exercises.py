@@ -104,7 +104,7 @@ def check_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
     """Check a function (query, key, slopes) -> wider query and key, whose plain dot products are ALiBi's logits.
 
     Query and key are [batch, heads, length, head_dim] and of one length, and slopes are [heads]. The dot products are
-    not scaled, so the scale belongs into the wider query. A constant added to all logits of a query does no harm.
+    not scaled, so the scale belongs in the wider query. A constant added to all logits of a query does no harm.
 
     >>> lessons.check_fold(lambda query, key, slopes: av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)).ok
     True
@@ -146,23 +146,24 @@ def check_window(function: Callable[[float, float], Any]) -> Answer:
         return Answer(name, is_written=False)
     cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
     got: dict[tuple[float, float], Any] = {}
-    for slope, share in cases:
-        case = f"for slope 1/{1 / slope:g} and share {share:.3g}"
+    for case in cases:
         try:
-            got[slope, share] = value = function(slope, share)
+            got[case] = value = function(*case)
             if int(value) != value:
                 raise ValueError(f"returned {value!r}, expected an integer")
         except Exception as error:
-            return Answer(name, ((f"{case}: {type(error).__name__}: {error}", HINTS["window"]["raises an error"]),))
-    wrong = [case for case in cases if got[case] != window(*case)]
-    if not wrong:
+            problem = f"{_describe(*case)}: {type(error).__name__}: {error}"
+            return Answer(name, ((problem, HINTS["window"]["raises an error"]),))
+    wrong = next((case for case in cases if got[case] != window(*case)), None)
+    if wrong is None:
         return Answer(name, praise=f"Tested with {len(cases)} slopes and shares.")
-    slope, share = wrong[0]
-    problem = (
-        f"for slope 1/{1 / slope:g} and share {share:.3g} it returns {got[wrong[0]]}, expected {window(*wrong[0])}"
-    )
+    problem = f"{_describe(*wrong)} it returns {got[wrong]}, expected {window(*wrong)}"
     hints = [hint for hint, rule in WINDOW_MISTAKES if all(got[case] == rule(*case) for case in cases)]
     return Answer(name, ((problem, hints[0] if hints else HINTS["window"]["unknown fault"]),))
+
+
+def _describe(slope: float, share: float) -> str:
+    return f"for slope 1/{1 / slope:g} and share {share:.3g}"
 
 
 def window(slope: float, share: float) -> int:
