@@ -14,6 +14,7 @@ from torch import Tensor
 from alibi_viz import check
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.check.call import Unusable
+from alibi_viz.check.functions import SLOPE_HEADS
 from alibi_viz.distance import causal_mask
 from alibi_viz.lessons.answer import Answer, is_written, name_of
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
@@ -22,6 +23,7 @@ from alibi_viz.slopes import alibi_slopes
 __all__ = ["check_attention", "check_bias", "check_decoding_row", "check_fold", "check_slopes", "check_window"]
 
 SECONDS = 20.0  # time limit of a call
+_SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
 
 
 def check_slopes(function: Callable[[int], Any]) -> Answer:
@@ -37,7 +39,7 @@ def check_slopes(function: Callable[[int], Any]) -> Answer:
         function,
         (8,),
         lambda: check.slopes(function, seconds=SECONDS),
-        "Tested with 39 head counts from 1 to 128, powers of two and others.",
+        f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others.",
     )
 
 
@@ -52,7 +54,7 @@ def check_bias(function: Callable[[int, int, int], Any]) -> Answer:
         function,
         (8, 4, 4),
         lambda: check.bias(function, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens, and with fewer queries than keys.",
+        _SIZES,
     )
 
 
@@ -67,7 +69,7 @@ def check_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer
         function,
         torch.zeros(3, 1, 8, 4, 4).unbind(),
         lambda: check.attention(function, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens, and with fewer queries than keys.",
+        _SIZES,
     )
 
 
@@ -96,7 +98,7 @@ def check_decoding_row(function: Callable[[int, int], Any]) -> Answer:
         function,
         (8, 4),
         lambda: check.bias(bias, decoding=False, seconds=SECONDS),
-        "Tested with 8 and 12 heads, for every cache of up to 300 keys.",
+        "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16.",
     )
 
 
@@ -127,7 +129,7 @@ def check_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
         function,
         (*torch.zeros(2, 1, 8, 4, 4).unbind(), alibi_slopes(8)),
         lambda: check.attention(attention, decoding=False, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens.",
+        "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16.",
     )
 
 
