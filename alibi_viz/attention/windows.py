@@ -122,6 +122,8 @@ def needed_windows(weights: Tensor, tolerance: float) -> tuple[int, ...]:
 
     weights: [batch, heads, query, key]; the queries are the last of the keys.
     """
+    if not weights.numel():
+        return (0,) * weights.shape[1]
     query_length, key_length = weights.shape[-2:]
     sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
     position = torch.arange(key_length - query_length, key_length, device=weights.device)
