@@ -20,7 +20,7 @@ from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["flash_attention_slopes", "huggingface_alibi", "pretrained_heads", "pretrained_trace", "x_transformers_bias"]
 
-_LIMITS = ("max_seq_len", "n_positions", "max_position_embeddings")  # names in the configs of transformers
+_LENGTH_SETTINGS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
 _FAMILIES = ("bloom", "falcon", "mpt")
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -48,20 +48,34 @@ def huggingface_alibi(slopes: Tensor, attention_mask: Tensor, dtype: torch.dtype
 def flash_attention_slopes(slopes: Tensor, batch: int | None = None) -> Tensor:
     """Convert slopes to flash-attention's `alibi_slopes`: float32 [heads], or [batch, heads] for a batch size.
 
-    Its kernels add -m |i + key_length - query_length - j|, the right-aligned symmetric form.
+    Its kernels add -m |i + key_length - query_length - j|, the right-aligned symmetric form. Raises TypeError or
+    ValueError if the slopes are not floating point [heads], or the batch size is not an integer of at least 0.
+
+    >>> flash_attention_slopes(alibi_slopes(8), batch=4).shape
+    torch.Size([4, 8])
     """
     check_slopes("slopes", slopes)
     slopes = slopes.detach().to(torch.float32)
-    return (slopes if batch is None else slopes.expand(batch, -1)).contiguous()
+    if batch is None:
+        return slopes.contiguous()
+    check_integer("batch", batch, 0)
+    return slopes.expand(batch, -1).contiguous()
 
 
 def x_transformers_bias(slopes: Tensor, query_length: int, key_length: int, total_heads: int | None = None) -> Tensor:
     """Compute the bias of x-transformers' `AlibiPositionalBias(heads, total_heads)(i, j)`: -m |i - j|.
 
-    Returns float32 [total_heads, query, key]; heads beyond the slopes get zero.
+    Returns float32 [total_heads, query, key]; heads beyond the slopes get zero. Raises as `alibi_bias` does, and
+    TypeError or ValueError if `total_heads` is not an integer or less than the number of slopes.
+
+    >>> x_transformers_bias(torch.tensor([0.5]), 1, 3, total_heads=2)
+    tensor([[[-1.0000, -0.5000,  0.0000]],
+    <BLANKLINE>
+            [[ 0.0000,  0.0000,  0.0000]]])
     """
     bias = alibi_bias(slopes, query_length, key_length, form="symmetric")
     total_heads = len(bias) if total_heads is None else total_heads
+    check_integer("total_heads", total_heads, 1)
     if total_heads < len(bias):
         raise ValueError(f"total_heads must be at least the number of slopes, {len(bias)}, got {total_heads}")
     return torch.cat((bias, bias.new_zeros(total_heads - len(bias), *bias.shape[1:])))
@@ -170,7 +184,7 @@ def longest_context(model: nn.Module) -> int | None:
     config: Any = model.config
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
         return None
-    return next((int(getattr(config, name)) for name in _LIMITS if getattr(config, name, None)), None)
+    return next((int(getattr(config, name)) for name in _LENGTH_SETTINGS if getattr(config, name, None)), None)
 
 
 @contextmanager

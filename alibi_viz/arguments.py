@@ -1,4 +1,4 @@
-"""Check arguments, with errors that say what was expected and what was given, and load functions named in them."""
+"""Check arguments, with errors that say what was expected and what was given, and load functions by name."""
 
 import importlib
 import math
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "check_dropout",
     "check_integer",
     "check_number",
     "check_positive_integers",
@@ -68,6 +69,13 @@ def check_number(name: str, value: object) -> None:
     """Raise TypeError unless `value` is an int or a float."""
     if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
+
+
+def check_dropout(value: object) -> None:
+    """Raise TypeError unless `value` is a number, and ValueError unless it is a probability below 1."""
+    check_number("dropout", value)
+    if not 0 <= value < 1:  # type: ignore[operator]  # a number, as was just checked
+        raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
 
 
 def check_positive_integers(**values: object) -> None:

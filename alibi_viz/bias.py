@@ -85,7 +85,7 @@ def bias_from_positions(
         form, future_slopes, dtype: as in `alibi_bias`. "end" counts from the largest key position.
 
     Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end". Raises TypeError for positions that
-    are not integers, and the errors of `alibi_bias`.
+    are not integers, ValueError for leading axes that don't broadcast, and the errors of `alibi_bias`.
 
     >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
     tensor([[[-7., -2., -1.]]])

@@ -6,10 +6,12 @@
     alibi-viz vectors golden.json
     alibi-viz check --vectors filled_in.json
 
-`check` prints a report. The exit status is 0 if nothing is wrong, 1 with findings, and 2 if there is nothing to check.
+`check` prints a report. The exit status is 0 if nothing is wrong, 1 with findings, and 2 if nothing could be checked.
 
 `compare` trains every method with every seed, and writes a table (CSV, Parquet, LaTeX), figures (SVG, PDF, PNG) and
 verdicts. If it is interrupted, call it again to continue.
+
+The exit status of every command is 2 after an error and 130 after Ctrl-C.
 """
 
 import argparse
@@ -35,8 +37,15 @@ _DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    options = _parser().parse_args(arguments)
+    """Run the command with these arguments and return its exit status; by default with those of the command line."""
+    status = _run(_parser().parse_args(arguments))
+    if arguments is None and is_running():  # a function that hangs would keep torch from shutting down
+        sys.stdout.flush()
+        os._exit(status)
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         if options.command == "vectors":
             write_vectors(options.file)
@@ -53,14 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenExecutor:
         return _complain("a worker process died; finished runs are saved, call again for the rest")
     except KeyboardInterrupt:
-        _complain("stopped; finished runs are saved, call again for the rest")
+        is_comparing = options.command == "compare"
+        _complain("stopped; finished runs are saved, call again for the rest" if is_comparing else "stopped")
         return 130
     print(report)
-    status = 0 if report.ok else 1
-    if is_running():  # a function that hangs would keep torch from shutting down
-        sys.stdout.flush()
-        os._exit(status)
-    return status
+    return 0 if report.ok else 1
 
 
 def _complain(error: object) -> int:
@@ -130,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         "--decoding", action=argparse.BooleanOptionalAction, default=True, help="also try fewer queries than keys"
     )
     checker.add_argument("--heads", type=int, nargs="+", metavar="N", help="head counts to try")
-    checker.add_argument("--head-dim", type=int, default=64, help="size of a head (default: 64)")
+    checker.add_argument("--head-dim", type=int, default=64, help="channels per head (default: 64)")
     checker.add_argument("--length", type=int, default=300, help="the longest length to try (default: 300)")
     checker.add_argument("--dtype", choices=_DTYPES, default="float32", help="of query, key and value")
     checker.add_argument("--slopes", default="official", help="the correct slopes: official, geometric or halving")

@@ -45,4 +45,5 @@ def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """Equal weights for the last 4 * 2^h tokens, nothing beyond: sliding windows of different sizes."""
-    return torch.zeros(len(distance)).masked_fill(distance >= 4 * 2**head, -torch.inf)
+    length = 2 ** min(head + 2, 62)  # larger numbers don't fit into int64
+    return torch.zeros(len(distance)).masked_fill(distance >= length, -torch.inf)

@@ -72,7 +72,8 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
         dtype: a floating-point dtype.
         form: one of the above.
 
-    Returns float64 [query, key], -inf where the key comes after the query. Raises ValueError for an unknown form.
+    Returns float64 [query, key], -inf where the key comes after the query. Raises TypeError or ValueError if `length`
+    is not an integer of at least 1, and ValueError for an unknown form.
 
     >>> rounded_bias(1.0, 260, slice(258, 259), dtype=torch.bfloat16, form="key")[0, -5:]
     tensor([255., 256., 256., 258., -inf], dtype=torch.float64)
@@ -113,7 +114,8 @@ def weight_errors(
         content: "equal", which is 0 for every pair, or "random": q . k / sqrt(32) of standard normal vectors.
         max_cells: at most this many cells along each side of `WeightErrors.cells`.
 
-    Raises ValueError for an unknown form or content.
+    Raises TypeError or ValueError if `length` or `max_cells` is not an integer of at least 1, and ValueError for an
+    unknown form or content.
 
     >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
     >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)
@@ -123,12 +125,14 @@ def weight_errors(
     """
     if content not in CONTENTS:
         raise ValueError(f"content must be one of {', '.join(CONTENTS)}, got {content!r}")
+    check_integer("length", length, 1)
+    check_integer("max_cells", max_cells, 1)
     generator = torch.Generator().manual_seed(0)
     query, key = torch.randn(2, length, _HEAD_DIM, generator=generator, dtype=torch.float64) / _HEAD_DIM**0.25
     size = -(-length // max_cells)
     rows = max(1, _ROWS // size) * size  # whole cells
     starts = np.arange(0, length, size)
-    cells, worst = [], (-1.0, 0, 0, 0.0, 0.0)
+    cells, worst = [], (-1.0, 0, 0, 0.0, 0.0)  # error, query, key, weight, exact weight
     for first in range(0, length, rows):
         part = slice(first, min(first + rows, length))
         end = part.stop  # later keys are masked
@@ -142,8 +146,7 @@ def weight_errors(
         error = (weights - exact).abs().numpy()
         if error.max() * _TIE > worst[0]:
             row, column = divmod(int((error >= error.max() * _TIE).argmax()), end)
-            found = [float(values[row, column]) for values in (weights, exact)]
-            worst = error.max(), first + row, column, *found
+            worst = error.max(), first + row, column, float(weights[row, column]), float(exact[row, column])
         by_key = np.maximum.reduceat(error, starts[starts < end], axis=1)
         by_cell = np.maximum.reduceat(by_key, np.arange(0, end - first, size), axis=0)
         cells.append(np.pad(by_cell, ((0, 0), (0, len(starts) - by_cell.shape[1])), constant_values=np.nan))

@@ -82,7 +82,7 @@ def peer_implementations(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Implement
 
 
 def rows(measured: dict[str, float], what: str, target: float | None) -> list[Row]:
-    """A row per implementation; only `auto` has a target."""
+    """A row for each implementation; only `auto` has a target."""
     return [
         Row(name=f"{what}: {name}", figure=ratio, target=target if name == "auto" else None, unit="x no bias")
         for name, ratio in measured.items()
@@ -117,7 +117,7 @@ def forward_and_backward(length: int, head_dim: int, target: float) -> list[Row]
 
 @torch.no_grad()
 def short() -> list[Row]:
-    """Below 256 tokens a cached mask is fastest, and choosing it must cost next to nothing."""
+    """Short inputs, where choosing a backend must cost next to nothing: `auto` compared with a cached mask."""
     result = []
     for length in (64, 128, 255):
         implementations = our_implementations(*qkv(length, 32))

@@ -1,6 +1,6 @@
 """Long inputs, where ALiBi skips keys of negligible weight: time and memory, compared with no bias.
 
-With standard normal tensors or those of trained and random models.
+Queries, keys and values are standard normal, or those of a trained model and of one with random weights.
 """
 
 import subprocess
@@ -27,20 +27,17 @@ def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list
 
 
 @torch.no_grad()
-def windowed_rows(what: str, *call: Tensor, target: float | None = None, fewest: int = 3) -> list[Row]:
-    """The time of `auto`, and the pairs that its windows leave: a lower limit of the time."""
-    q, k, v, slopes = call
+def windowed_rows(
+    what: str, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, target: float | None = None, fewest: int = 3
+) -> list[Row]:
+    """The time of `auto`, and the share of pairs within its windows: about the least time that it could take."""
     choice = choose_backend(q, k, slopes)
     if choice.windows is not None:
         print(f"{what}: windows {' '.join(map(str, choice.windows))}")
     ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias", fewest=fewest)
-    left = Row(
-        name=f"{what}: pairs within the windows",
-        figure=1 - choice.left_out,
-        target=None,
-        unit="x all visible pairs",
-    )
-    return [*rows(ratios, what, target), left]
+    share = 1 - choice.left_out
+    within = Row(name=f"{what}: pairs within the windows", figure=share, target=None, unit="x all visible pairs")
+    return [*rows(ratios, what, target), within]
 
 
 def models() -> list[Row]:
@@ -52,8 +49,8 @@ def models() -> list[Row]:
     for name, source, length in (("published model", ByteModel(published), 16384), ("random BLOOM", bloom, 4096)):
         for layer in source.contents:
             reading = source.read(text, layer, source.num_heads or HEADS, length)
-            call = reading.query, reading.key, reading.key, reading.slopes
-            result += windowed_rows(f"forward, {name}, {layer}, L={length}", *call)
+            what = f"forward, {name}, {layer}, L={length}"
+            result += windowed_rows(what, reading.query, reading.key, reading.key, reading.slopes)
     return result
 
 

@@ -21,8 +21,8 @@ from tests.browser.notebook_page import SECOND, NotebookPage
 
 REACTION_TIME = 5  # seconds that a person needs to find the button on a new page
 HALF_A_BIT = """() => {
-    const words = document.querySelector(".alibi-caption").innerText.match(/sinusoidal ([0-9.]+) more/);
-    return words && Number(words[1]) >= 0.5;
+    const match = document.querySelector(".alibi-caption").innerText.match(/sinusoidal ([0-9.]+) more/);
+    return match && Number(match[1]) >= 0.5;
 }"""
 APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
 OTHER_APP = "widgets.BiasExplorer(num_heads=8, length=64)"
@@ -48,7 +48,7 @@ def one_by_one():
                 if step % (app.steps // {CHECKPOINTS}) == 0:
                     lab.loss_by_length(model, text, lab.evaluation_lengths(app.length), targets=CHECKPOINT_TARGETS)
 
-def before():
+def sequential():
     for _ in on_one_thread(one_by_one()):
         pass
 
@@ -70,7 +70,7 @@ TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
 rounds = []
 for seeds, app.steps in {CASES}:
     app.seeds = seeds
-    rounds.append([seeds, *map(seconds, (before, plain, in_app))])
+    rounds.append([seeds, *map(seconds, (sequential, plain, in_app))])
 tokens = len(app.methods) * {CASES[0][1]} * {BATCH} * app.length
 with open("rounds.json", "w") as file:
     json.dump([tokens, rounds], file)
@@ -85,7 +85,7 @@ def main() -> list[Row]:
         idle = move_slider(page, TURNS)
         first_gap, pressed = train(page)
         page.wait_for_caption("Trained 300 steps", timeout=300)
-        whole = time.monotonic() - pressed
+        race_seconds = time.monotonic() - pressed
         second_gap, _ = train(page)
         stop = stop_seconds(page)
         page.app().locator(".s-train").click()
@@ -99,14 +99,14 @@ def main() -> list[Row]:
     three_seeds = [races for seeds, *races in rounds if seeds == 3]
     one_by_one = "x one model after the other"
     return [
-        reported("Train to a gap of half a bit at 4L, first race in a new kernel", first_gap, "s"),
-        reported("the same, second race", second_gap, "s"),
-        reported("the default race, from Train to its end", whole, "s"),
-        reported("Stop to its answer on the page", stop, "s"),
-        reported("slider of another app to paint, no race", median(idle), "ms"),
-        reported("slider of another app to paint, during a race", median(busy), "ms"),
-        reported("the same, the slowest", max(busy), "ms"),
-        reported(
+        without_target("Train to a gap of half a bit at 4L, first race in a new kernel", first_gap, "s"),
+        without_target("the same, second race", second_gap, "s"),
+        without_target("the default race, from Train to its end", race_seconds, "s"),
+        without_target("Stop to its answer on the page", stop, "s"),
+        without_target("slider of another app to paint, no race", median(idle), "ms"),
+        without_target("slider of another app to paint, during a race", median(busy), "ms"),
+        without_target("the same, the slowest", max(busy), "ms"),
+        without_target(
             "training in the app, evaluations included", median(tokens / races[2][0] for races in one_seed), "tokens/s"
         ),
         Row(name="the default race in the app", figure=ratio(one_seed, 2, 0), target=0.65, unit=one_by_one),
@@ -156,6 +156,6 @@ def stop_seconds(page: NotebookPage) -> float:
     return time.monotonic() - pressed
 
 
-def reported(name: str, figure: float, unit: str) -> Row:
+def without_target(name: str, figure: float, unit: str) -> Row:
     """A figure without a target, because it depends on the machine."""
     return Row(name=name, figure=figure, target=None, unit=unit)

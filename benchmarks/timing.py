@@ -7,7 +7,7 @@ from statistics import median
 
 import torch
 
-__all__ = ["pin", "relative_times"]
+__all__ = ["CORES", "pin", "relative_times", "seconds"]
 
 CORES = 2
 MOST_ROUNDS = 401

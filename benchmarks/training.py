@@ -61,8 +61,8 @@ def model_with(attention: type[PlainAttention] | type[NoAttention]) -> LanguageM
 
 def bare_loop(model: LanguageModel, text: lab.Text, length: int, *, fused: bool = True) -> Iterator[None]:
     """A training loop without records, checks or clocks."""
-    kind = fused or None
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=kind)
+    fusion = fused or None  # None lets torch choose, as a loop without the option does
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=fusion)
     for window in batches(text.train, length, BATCH, 0):
         logits = model(window[:, :-1])
         loss = cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())

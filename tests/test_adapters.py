@@ -88,6 +88,8 @@ def test_x_transformers_bias_equals_alibi_positional_bias() -> None:
         assert torch.allclose(x_transformers_bias(alibi_slopes(6), *lengths, total_heads=8), theirs, atol=1e-6)
     with pytest.raises(ValueError, match="total_heads must be at least the number of slopes, 6, got 4"):
         x_transformers_bias(alibi_slopes(6), 3, 3, total_heads=4)
+    with pytest.raises(TypeError, match="total_heads must be an integer, got '8'"):
+        x_transformers_bias(alibi_slopes(6), 3, 3, total_heads="8")
 
 
 def test_flash_attention_slopes_are_contiguous_float32_without_gradient() -> None:
@@ -97,6 +99,8 @@ def test_flash_attention_slopes_are_contiguous_float32_without_gradient() -> Non
     assert slopes.is_contiguous()
     assert not slopes.requires_grad
     assert torch.equal(flash_attention_slopes(alibi_slopes(6)), alibi_slopes(6))
+    with pytest.raises(TypeError, match=r"batch must be an integer, got 2\.0"):
+        flash_attention_slopes(alibi_slopes(6), batch=2.0)
 
 
 @pytest.mark.parametrize("padded", [False, True])

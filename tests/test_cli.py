@@ -1,5 +1,7 @@
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ def test_check_of_a_correct_function_exits_with_0(capsys: pytest.CaptureFixture[
     assert main(["check", "alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"]) == 0
 
 
-def test_function_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_function_from_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text("class Slopes:\n    @staticmethod\n    def of(heads):\n        return [1.0] * heads\n")
     assert main(["check", f"{file}:Slopes.of", "--kind", "slopes"]) == 1
@@ -57,7 +59,7 @@ def test_what_cannot_be_checked_exits_with_2(
     assert message in capsys.readouterr().err
 
 
-def test_file_that_exits_when_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_that_exits_when_imported_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "leaves.py"
     file.write_text("import sys\nsys.exit(0)\n")
     assert main(["check", f"{file}:f"]) == 2
@@ -73,3 +75,19 @@ def test_installed_command_exits_although_the_function_hangs(tmp_path: Path) -> 
     done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "does not finish" in done.stdout
+
+
+def test_interrupted_check_of_a_function_that_hangs_exits_with_130(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import torch\ndef slopes(heads):\n    print('called', flush=True)\n    x = torch.rand(300, 300)\n"
+        "    while True:\n        x = (x @ x).sin()\n"
+    )
+    command = [str(Path(sys.executable).parent / "alibi-viz"), "check", "slow:slopes", "--kind", "slopes"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "called\n"
+        time.sleep(1)  # until the checker waits for the function
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == "alibi-viz: stopped\n"

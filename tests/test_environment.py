@@ -122,7 +122,7 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
-def test_the_citation_has_the_version_of_the_package():
+def test_the_citation_has_the_version_and_the_license_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"]
     assert citation["license"] == PROJECT["license"].split(" AND ")[0]  # the others are those of the built-in text

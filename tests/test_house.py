@@ -19,8 +19,7 @@ PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # Floor 1, in reading order: a module may import those before it.
 FLOOR_1 = ("arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "adapters")
-# What each floor may import besides itself. Only lessons, tests and widgets use `gallery`. `panel` has the dataclasses
-# that the lab fills in and figures draw.
+# What each floor may import besides itself. `panel` has the dataclasses that the lab fills in and figures draw.
 FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLOOR_1)} | {
     "gallery": ("beside floor 1", {*FLOOR_1}),
     "models": ("floor 2", {*FLOOR_1}),

@@ -100,3 +100,7 @@ def test_unknown_names_and_lengths_raise() -> None:
         weight_errors(HEAD_1, 8, dtype=BF16, form="key", content="words")
     with pytest.raises(ValueError, match="length must be"):
         rounded_bias(HEAD_1, 0, dtype=BF16, form="key")
+    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
+        weight_errors(HEAD_1, 0, dtype=BF16, form="key")
+    with pytest.raises(ValueError, match="max_cells must be at least 1, got 0"):
+        weight_errors(HEAD_1, 8, dtype=BF16, form="key", max_cells=0)

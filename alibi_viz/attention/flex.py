@@ -68,8 +68,8 @@ def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
         device = str(inputs.query.device)
         return create_block_mask(visible, len(is_real), None, query_length, key_length, device=device)
     # Finding the windows reads all keys, which a few queries don't make up for; a compiled graph cannot read the slopes
-    few = query_length < BLOCK and inputs.key_statistics is None
-    if inputs.slopes is not None and not few and not torch.compiler.is_compiling():
+    is_worthwhile = query_length >= BLOCK or inputs.key_statistics is not None
+    if inputs.slopes is not None and is_worthwhile and not torch.compiler.is_compiling():
         windows = window_tensor(inputs)
     elif inputs.causal:
         windows = torch.full((1,), key_length, device=inputs.query.device)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.arguments import check_number, check_slopes, check_tensor
+from alibi_viz.arguments import check_dropout, check_number, check_slopes, check_tensor
 from alibi_viz.attention.key_statistics import KeyStatistics
 from alibi_viz.bias import bias_from_positions
 from alibi_viz.distance import causal_mask
@@ -124,10 +124,8 @@ class AttentionInputs(NamedTuple):
         """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""
         self._check_tensors()
         self._check_options()
-        check_number("dropout", self.dropout)
+        check_dropout(self.dropout)
         check_number("scale", self.scaling)
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
         if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
         if self.tolerance is not None:

@@ -10,7 +10,7 @@ from alibi_viz.bias import exact_dtype
 
 __all__ = ["ROUNDING", "KeyStatistics"]
 
-ROUNDING = 1e-5  # more than the relative rounding error of float32 here, by which all bounds are widened
+ROUNDING = 1e-5  # all bounds are widened by this share, which exceeds the rounding error of float32 here
 
 
 class KeyStatistics(NamedTuple):

@@ -80,7 +80,7 @@ def tiles(query_length: int, key_length: int, window: int, *, causal: bool = Tru
     """Tiles that contain each pair of a query and a key at most `window` steps back exactly once.
 
     The queries are the last of the keys. If not `causal`, also the pairs at most `window` steps ahead. Each query is in
-    one tile with its own token, and that comes first.
+    one tile with its own token, and this tile comes first.
 
     >>> [(tile.side, tile.rows, tile.width, tile.count) for tile in tiles(256, 256, 100)]
     [('own', 64, 64, 1), ('own', 64, 128, 1), ('own', 64, 164, 2)]

@@ -66,7 +66,7 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
 def _bound(
     query: Tensor, key: Tensor, ball: KeyStatistics, slope: float, scale: float, *, causal: bool
 ) -> tuple[int, Tensor] | None:
-    """(least, s): the share of weight on a side beyond a window w of at least `least` is at most exp(s - slope w).
+    """(least, log_share): beyond a window w >= least, each side has at most exp(log_share - slope w) of the weight.
 
     For one head with a positive slope; query and key are [batch, length, head_dim]. None if there are too few keys.
     """
@@ -94,7 +94,7 @@ def _bound(
 def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, groups: tuple[int, int, int, int]) -> Tensor:
     """How much more content any key can have than the mean of the near keys: [batch, groups, near].
 
-    `groups` is the first query, the first near key, the size of both groups, and their number.
+    `groups` holds the first query, the first near key, the size of a group of either, and the number of groups.
     """
     first_query, first_key, near, count = groups
     dtype = ball.center.dtype
@@ -122,6 +122,8 @@ def needed_windows(weights: Tensor, tolerance: float) -> tuple[int, ...]:
 
     weights: [batch, heads, query, key]; the queries are the last of the keys.
     """
+    if not weights.numel():
+        return (0,) * weights.shape[1]
     query_length, key_length = weights.shape[-2:]
     sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
     position = torch.arange(key_length - query_length, key_length, device=weights.device)

@@ -26,12 +26,12 @@ def check_reader(
     padding: bool = False,
     key_heads: int | None = None,
 ) -> Report:
-    """Check the bias, the scale of the content, determinism, padding, and at last the output for random inputs.
+    """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs.
 
     `key_heads` is 1 if all heads share keys and values; by default each has its own.
     """
-    if random := check_repeatable(reader.output, probes[0], tolerance=1e-5):
-        return Report(subject, random)  # everything else would differ from call to call
+    if unrepeatable := check_repeatable(reader.output, probes[0], tolerance=1e-5):
+        return Report(subject, unrepeatable)  # everything else would differ from call to call
     results, findings = observe_all(reader.observe, probes)
     small = [probe for probe in results if probe.key_length <= SHORT]
     factors, unreadable = try_each(reader.content_factor, small)
@@ -100,9 +100,8 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, 
     key, value = torch.randn(2, 3, key_heads or heads, key_length, reader.head_dim, generator=generator)
     key, value = (tensor.expand(-1, heads, -1, -1) for tensor in (key, value))
     got = reader(query, key, value)
-    query, key, value = (
-        tensor.to(reader.dtype).double() for tensor in (query, key, value)
-    )  # rounded as the function's
+    # the function gets them rounded to its dtype
+    query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))
     correct = attention_trace(query, key, expected.slopes(heads), causal=expected.causal).weights @ value
     difference = float((got - correct).abs().max())
     if not difference <= 4 * reader.precision.absolute:

@@ -36,8 +36,8 @@ def check_bias(
         masked = logits < logits.amax(-1, keepdim=True) + _MASKED
         return Observation(probe, logits.masked_fill(masked, -math.inf), dtype, _FLOOR)
 
-    if random := check_repeatable(lambda probe: read(probe).log_weights, calls[0], tolerance=1e-6):
-        return Report(subject, random)  # everything else would differ from call to call
+    if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0], tolerance=1e-6):
+        return Report(subject, unrepeatable)  # everything else would differ from call to call
     results, findings = observe_all(read, calls)
     diagnosis = diagnose(list(results.values()), expected)
     return Report(subject, findings + diagnosis.findings, comparison=diagnosis.comparison)

@@ -16,7 +16,7 @@ __all__ = ["Unusable", "call", "check_repeatable", "is_running", "on_cpu", "to_t
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-_THREAD = "alibi_viz.check"
+_RUNNING: set[threading.Thread] = set()  # not `is_alive`: after Ctrl-C in `join`, Python 3.11 calls a thread stopped
 _CALLER: ContextVar[tuple[torch.device, list[tuple[str, torch.dtype]]]] = ContextVar("_CALLER")
 _SHOWN = 300  # characters of an error message
 
@@ -66,8 +66,11 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
                 results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
+        finally:
+            _RUNNING.remove(thread)
 
-    thread = threading.Thread(target=run, daemon=True, name=_THREAD)
+    thread = threading.Thread(target=run, daemon=True)
+    _RUNNING.add(thread)
     thread.start()
     thread.join(seconds)
     if errors and isinstance(errors[0], Unusable):
@@ -80,8 +83,8 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
 
 
 def is_running() -> bool:
-    """Whether a function that took too long is still running."""
-    return any(thread.name == _THREAD and thread.is_alive() for thread in threading.enumerate())
+    """Whether a function that took too long, or was interrupted, is still running."""
+    return bool(_RUNNING)
 
 
 def try_each(

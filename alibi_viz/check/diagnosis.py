@@ -61,6 +61,7 @@ def observe_all(
     """The observations of all calls, and findings for those that failed."""
     results, findings = try_each(read, probes)
     failed = [probe for probe in probes if probe not in results]
+    # If only the longest calls fail, the function has a maximum length.
     longest = max(probe.key_length for probe in probes)
     if results and all(probe.key_length == longest > SHORT for probe in failed):
         capped = ("raises an error", "wrong shape")
@@ -82,12 +83,12 @@ def diagnose(observations: Sequence[Observation], expected: Expectation) -> Diag
     evidence: dict[str, str] = {}
     for observation in wrong:
         difference = str(comparison if [observation] == wrong else _worst([observation], expected))
-        found = _explain([observation], expected, difference)
-        if found is None:
+        explanation = _explain([observation], expected, difference)
+        if explanation is None:
             is_long = observation.probe.key_length > SHORT
             fault = "length cap" if is_long and not places else "unknown fault"
-            found = [Finding(fault, difference)]
-        for finding in found:
+            explanation = [Finding(fault, difference)]
+        for finding in explanation:
             places.setdefault(finding.name, []).append(observation.probe)
             evidence.setdefault(finding.name, finding.evidence)
     findings = []
@@ -110,7 +111,7 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
             if len(explanations[-1]) == 1:
                 break
     if not _has_content_factor(expected):
-        explanations = [findings for findings in explanations if findings]  # nothing would explain nothing
+        explanations = [findings for findings in explanations if findings]  # something is wrong, so name a fault
     if explanations:
         return min(explanations, key=len)
     if all(_agrees_in_half_precision(observation, expected) for observation in observations):
@@ -131,7 +132,7 @@ def _agrees_in_half_precision(observation: Observation, expected: Expectation) -
 def _explain_by_rounding(
     observations: Sequence[Observation], expected: Expectation, evidence: str
 ) -> list[Finding] | None:
-    """The same for positions, or slopes times positions, that were rounded to half precision."""
+    """As `_explain`, by positions, or slopes times positions, that were rounded to half precision."""
     for dtype, form in ROUNDINGS:
         roundings = [
             Rounding(o.probe, expected.slopes(o.probe.num_heads), expected.causal, dtype, form) for o in observations

@@ -28,7 +28,7 @@ _FAULTS = [
         "use `alibi_slopes(num_heads)`, or pass `slopes='geometric'` to the checker if the model was trained this way",
     ),
     Fault(
-        "halving slopes", "the slopes are 1/2, 1/4, 1/8, ..., correct for 8 heads only", "divide 8 by the head count"
+        "halving slopes", "the slopes are 1/2, 1/4, 1/8, ..., correct for 8 heads only", "use `alibi_slopes(num_heads)`"
     ),
     Fault(
         "slopes of a head slice",
@@ -37,16 +37,16 @@ _FAULTS = [
     ),
     Fault(
         "imprecise slopes",
-        "the slopes are the official ones rounded to half precision",
+        "the slopes are the correct ones rounded to half precision",
         "compute the slopes in float64 or float32 and round once, at the end",
     ),
     Fault(
         "heads in another order",
-        "the slopes are the official ones, but belong to other heads",
+        "the slopes are the correct ones, but belong to other heads",
         "reorder the slopes; if the order is intended, pass the checker `slopes=` with your own function",
     ),
     Fault("heads without a bias", "some heads have slope 0", "check the slopes beyond the largest power of two"),
-    Fault("other slopes", "the slopes are none of the known schemes", "use `alibi_slopes(num_heads)`"),
+    Fault("other slopes", "the slopes follow none of the known schemes", "use `alibi_slopes(num_heads)`"),
     # a factor of the bias
     Fault(
         "sign reversed",

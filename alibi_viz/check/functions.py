@@ -1,6 +1,6 @@
 """Check slopes, biases and attention functions of any library."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -37,6 +37,8 @@ def slopes(
         slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
         seconds: time limit of a call.
 
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+
     >>> from alibi_viz import check
     >>> report = check.slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
     >>> report.ok, [finding.name for finding in report.findings]
@@ -45,16 +47,15 @@ def slopes(
     reference, num_heads = reference_slopes(slopes), _check_arguments(function, num_heads)
 
     def read(heads: int) -> tuple[Tensor, torch.dtype]:
-        value, dtype = to_tensor(
-            call(function, heads, seconds=seconds, description=f"{heads} heads"), description=f"{heads} heads"
-        )
+        case = f"{heads} heads"
+        value, dtype = to_tensor(call(function, heads, seconds=seconds, description=case), case)
         if value.numel() != heads:
-            raise Unusable("wrong shape", f"{heads} heads: returned {list(value.shape)}, expected [{heads}]")
+            raise Unusable("wrong shape", f"{case}: returned {list(value.shape)}, expected [{heads}]")
         return value.flatten(), dtype
 
     with on_cpu():
-        if random := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
-            return Report(_name(function), random)
+        if unrepeatable := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
+            return Report(_name(function), unrepeatable)
         results, findings = try_each(read, num_heads)
         got = {heads: value for heads, (value, _) in results.items()}
         tolerance = Tolerance(max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6]))
@@ -88,6 +89,8 @@ def bias(
         slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
         length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
         seconds: time limit of a call.
+
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
 
     >>> from alibi_viz import check
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
@@ -131,7 +134,7 @@ def attention(
         length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
         seconds: time limit of a call.
 
-    Raises TypeError or ValueError for an invalid layout or slopes; whatever the function does becomes a finding.
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
 
     >>> from alibi_viz import check
     >>> check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), num_heads=[12]).ok
@@ -155,7 +158,7 @@ def _check_arguments(function: Any, num_heads: Any, length: int = 1) -> list[int
     """The head counts as a list. Raises TypeError or ValueError for invalid arguments."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
-    heads = [num_heads] if isinstance(num_heads, int) else list(num_heads)
+    heads = list(num_heads) if isinstance(num_heads, Iterable) else [num_heads]
     if not heads:
         raise ValueError("num_heads must contain at least one head count")
     for count in heads:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.adapters import evaluation_mode, longest_context
+from alibi_viz.arguments import check_integer
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.call import on_cpu
@@ -42,13 +43,13 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         length: the longest length to try; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises TypeError if it is not a module, and ValueError if it has no known attention layer or not this one.
+    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if the model has no known
+    attention layer, or no layer of this index.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch module, got {type(model).__name__}")
     layers = _find_layers(model)
-    if not 0 <= layer < len(layers):
-        raise ValueError(f"layer must be between 0 and {len(layers) - 1}, got {layer}")
+    check_integer("layer", layer, 0, len(layers) - 1)
     config: Any = getattr(model, "config", None)
     heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
     if not heads:

@@ -29,13 +29,13 @@ class Probe(NamedTuple):
 
 
 def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
-    """The calls of a check: a short one per head count, and with the first one a long one and some while decoding."""
+    """The calls of a check: a short one per head count; with the first, also two with few queries, and a long one."""
     first = num_heads[0]
     calls = [Probe(heads, SHORT, SHORT) for heads in num_heads]
     if decoding:
         calls += [Probe(first, 1, SHORT), Probe(first, 5, SHORT)]
     if length > SHORT:
-        # many keys need few queries, which saves memory: a position collides with its neighbors in any row
+        # With many keys a few queries are enough, and save memory: positions that collide do so for every query.
         calls.append(Probe(first, SHORT if decoding and length > _MAX_SQUARE else length, length))
     return calls
 

@@ -68,7 +68,7 @@ def check_vectors(path: str | Path) -> Report:
     """Judge the results in a file of golden vectors that an implementation has filled in.
 
     Returns one report for all lists in the file. Raises OSError if the file cannot be read, and ValueError if it is not
-    JSON, has another format or version, or lacks a key.
+    JSON, has another format or version, or if a case lacks a key or holds something else than numbers.
     """
     document = _load(path)
     with on_cpu():
@@ -76,11 +76,12 @@ def check_vectors(path: str | Path) -> Report:
 
 
 def _judge(document: dict[str, Any], subject: str) -> Report:
-    reports = []
+    reports, dtype = [], _DTYPES[document["dtype"]]
     if "slopes" in document:
-        table = {case["num_heads"]: case["result"] for case in _cases(document, "slopes", ("num_heads",))}
+        table = {
+            case["num_heads"]: _to_tensor(case["result"], dtype) for case in _cases(document, "slopes", ("num_heads",))
+        }
         reports.append(check_slopes(_look_up(table), num_heads=range(1, _MAX_HEADS + 1)))
-    dtype = _DTYPES[document["dtype"]]
     for causal in (True, False):
         expected = Expectation(_reference, causal)
         if "bias" in document:
@@ -130,7 +131,7 @@ def _reference(num_heads: int) -> Tensor:
 
 
 def _key(*tensors: Tensor) -> bytes:
-    """A key for a case: its inputs."""
+    """The key under which a case is found again: its inputs as bytes."""
     return b"".join((tensor.float() + 0.0).contiguous().numpy().tobytes() for tensor in tensors)  # -0.0 becomes 0.0
 
 
@@ -169,6 +170,10 @@ def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[d
         missing = [key for key in (*keys, "result") if key not in case]
         if missing:
             raise ValueError(f"a case of {name} lacks the key {missing[0]!r}")
+        for key in (*Probe._fields, "causal"):
+            expected = "true or false" if key == "causal" else "an integer"
+            if key in keys and not isinstance(case[key], int):  # which bool is too
+                raise ValueError(f"{key} in a case of {name} must be {expected}, got {case[key]!r}")
     return cases
 
 

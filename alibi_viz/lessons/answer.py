@@ -7,7 +7,7 @@ from typing import Any
 
 from alibi_viz.check import Report
 
-__all__ = ["Answer", "is_written", "written"]
+__all__ = ["Answer", "is_written", "name_of", "written"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Answer:
         name: of the reader's function.
         mistakes: (what is wrong, a hint) for each mistake, empty if the function is right.
         praise: what was tested, for a right function.
-        report: the checker's report, or None if the checker had nothing to do.
+        report: the checker's report, or None if the checker was not run.
         is_written: False while the blank is still in the function.
     """
 
@@ -71,6 +71,11 @@ def is_written(function: Callable[..., Any], *arguments: object) -> bool:
     return not any(part is None or part is ... for part in parts)
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function; for another callable, such as a `functools.partial`, that of its type."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> Callable[[int], Any]:
     """The reader's function of num_heads, or another one, with a note, while it is not written.
 
@@ -79,5 +84,5 @@ def written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> 
     """
     if is_written(function, 8):
         return function
-    print(f"{function.__name__} isn't written yet, so {otherwise.__name__} is used.")
+    print(f"{name_of(function)} isn't written yet, so {name_of(otherwise)} is used.")
     return otherwise

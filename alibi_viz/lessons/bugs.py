@@ -14,7 +14,7 @@ __all__ = ["BUGS", "Bug"]
 
 @dataclass(frozen=True)
 class Bug:
-    """A faulty function, and the question what is wrong with it.
+    """A faulty function, four possible answers to what is wrong with it, and a call that shows it.
 
     Attributes:
         name: "case 1", "case 2", ..., which does not give the fault away.

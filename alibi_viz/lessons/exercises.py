@@ -14,14 +14,16 @@ from torch import Tensor
 from alibi_viz import check
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.check.call import Unusable
+from alibi_viz.check.functions import SLOPE_HEADS
 from alibi_viz.distance import causal_mask
-from alibi_viz.lessons.answer import Answer, is_written
+from alibi_viz.lessons.answer import Answer, is_written, name_of
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["check_attention", "check_bias", "check_decoding_row", "check_fold", "check_slopes", "check_window"]
 
 SECONDS = 20.0  # time limit of a call
+_SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
 
 
 def check_slopes(function: Callable[[int], Any]) -> Answer:
@@ -37,7 +39,7 @@ def check_slopes(function: Callable[[int], Any]) -> Answer:
         function,
         (8,),
         lambda: check.slopes(function, seconds=SECONDS),
-        "Tested with 39 head counts from 1 to 128, powers of two and others.",
+        f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others.",
     )
 
 
@@ -52,7 +54,7 @@ def check_bias(function: Callable[[int, int, int], Any]) -> Answer:
         function,
         (8, 4, 4),
         lambda: check.bias(function, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens, and with fewer queries than keys.",
+        _SIZES,
     )
 
 
@@ -67,7 +69,7 @@ def check_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer
         function,
         torch.zeros(3, 1, 8, 4, 4).unbind(),
         lambda: check.attention(function, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens, and with fewer queries than keys.",
+        _SIZES,
     )
 
 
@@ -96,7 +98,7 @@ def check_decoding_row(function: Callable[[int, int], Any]) -> Answer:
         function,
         (8, 4),
         lambda: check.bias(bias, decoding=False, seconds=SECONDS),
-        "Tested with 8 and 12 heads, for every cache of up to 300 keys.",
+        "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16.",
     )
 
 
@@ -104,7 +106,7 @@ def check_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
     """Check a function (query, key, slopes) -> wider query and key, whose plain dot products are ALiBi's logits.
 
     Query and key are [batch, heads, length, head_dim] and of one length, and slopes are [heads]. The dot products are
-    not scaled, so the scale belongs into the wider query. A constant added to all logits of a query does no harm.
+    not scaled, so the scale belongs in the wider query. A constant added to all logits of a query does no harm.
 
     >>> lessons.check_fold(lambda query, key, slopes: av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)).ok
     True
@@ -127,7 +129,7 @@ def check_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
         function,
         (*torch.zeros(2, 1, 8, 4, 4).unbind(), alibi_slopes(8)),
         lambda: check.attention(attention, decoding=False, seconds=SECONDS),
-        "Tested with 8 and 12 heads, up to 300 tokens.",
+        "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16.",
     )
 
 
@@ -141,28 +143,29 @@ def check_window(function: Callable[[float, float], Any]) -> Answer:
     <lambda> isn't right yet.
       for slope 1/2 and share 0.01 it returns 8, expected 9...
     """
-    name = function.__name__
+    name = name_of(function)
     if not is_written(function, 0.5, 0.01):
         return Answer(name, is_written=False)
     cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
     got: dict[tuple[float, float], Any] = {}
-    for slope, share in cases:
-        case = f"for slope 1/{1 / slope:g} and share {share:.3g}"
+    for case in cases:
         try:
-            got[slope, share] = value = function(slope, share)
+            got[case] = value = function(*case)
             if int(value) != value:
                 raise ValueError(f"returned {value!r}, expected an integer")
         except Exception as error:
-            return Answer(name, ((f"{case}: {type(error).__name__}: {error}", HINTS["window"]["raises an error"]),))
-    wrong = [case for case in cases if got[case] != window(*case)]
-    if not wrong:
+            problem = f"{_describe(*case)}: {type(error).__name__}: {error}"
+            return Answer(name, ((problem, HINTS["window"]["raises an error"]),))
+    wrong = next((case for case in cases if got[case] != window(*case)), None)
+    if wrong is None:
         return Answer(name, praise=f"Tested with {len(cases)} slopes and shares.")
-    slope, share = wrong[0]
-    problem = (
-        f"for slope 1/{1 / slope:g} and share {share:.3g} it returns {got[wrong[0]]}, expected {window(*wrong[0])}"
-    )
+    problem = f"{_describe(*wrong)} it returns {got[wrong]}, expected {window(*wrong)}"
     hints = [hint for hint, rule in WINDOW_MISTAKES if all(got[case] == rule(*case) for case in cases)]
     return Answer(name, ((problem, hints[0] if hints else HINTS["window"]["unknown fault"]),))
+
+
+def _describe(slope: float, share: float) -> str:
+    return f"for slope 1/{1 / slope:g} and share {share:.3g}"
 
 
 def window(slope: float, share: float) -> int:
@@ -181,7 +184,7 @@ def _answer(
     exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[[], Report], praise: str
 ) -> Answer:
     """Run a check, unless the function still has its blank, and add a hint to each fault that it found."""
-    name = function.__name__
+    name = name_of(function)
     if not is_written(function, *example):
         return Answer(name, is_written=False)
     report = run()

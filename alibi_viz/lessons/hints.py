@@ -76,6 +76,7 @@ HINTS: dict[str, dict[str, str]] = {
 
 
 def _steps(logarithm: float, slope: float) -> int:
+    """The smallest window w >= 0 with slope * (w + 1) >= logarithm."""
     return max(0, math.ceil(logarithm / slope) - 1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_dropout, check_number, check_positive_integers
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 __all__ = ["POSITIONS", "TransformerConfig"]
@@ -33,7 +33,8 @@ class TransformerConfig:
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
-    Raises ValueError when a value is out of range or values do not fit together.
+    Raises TypeError if `dropout` or `slope_scale` is not a number, and ValueError when a value is out of range or
+    values do not fit together.
 
     >>> TransformerConfig(num_heads=2, d_model=32, slope_scale=2.0).slopes()
     tensor([0.1250, 0.0078])
@@ -57,11 +58,10 @@ class TransformerConfig:
         check_positive_integers(**{name: getattr(self, name) for name in sizes})
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {self.dropout!r}")
-        scale = self.slope_scale
-        if isinstance(scale, bool) or not isinstance(scale, int | float) or not (math.isfinite(scale) and scale > 0):
-            raise ValueError(f"slope_scale must be a positive number, got {scale!r}")
+        check_dropout(self.dropout)
+        check_number("slope_scale", self.slope_scale)
+        if not (math.isfinite(self.slope_scale) and self.slope_scale > 0):
+            raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
         for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")

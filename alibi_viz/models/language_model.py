@@ -92,7 +92,7 @@ class LanguageModel(nn.Module):
         if use_cache is None:
             use_cache = self.transformer.position.supports_cache
         cache = self.transformer.new_cache() if use_cache else None
-        new = tokens
+        tokens = new = tokens.long()
         for _ in range(new_tokens):
             logits = self(new if use_cache else tokens, cache)[:, -1]  # [batch, vocabulary]
             if temperature:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_dropout, check_positive_integers
 from alibi_viz.attention import AttentionTrace, attention_trace
 from alibi_viz.attention.inputs import autocast_dtype
 from alibi_viz.models.key_value_cache import KeyValueCache
@@ -26,7 +27,8 @@ class SelfAttention(nn.Module):
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
 
-    Raises ValueError when the sizes do not fit, or for an encoder with a position method for decoders only.
+    Raises TypeError if `dropout` is not a number, and ValueError when the sizes do not fit, or for an encoder with a
+    position method for decoders only.
     """
 
     def __init__(
@@ -42,12 +44,12 @@ class SelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        if d_model < 1 or d_model % num_heads:
+        check_positive_integers(d_model=d_model, num_heads=num_heads, num_key_heads=num_key_heads)
+        if d_model % num_heads:
             raise ValueError(f"d_model must be a multiple of num_heads={num_heads}, got {d_model}")
-        if num_key_heads < 1 or num_heads % num_key_heads:
+        if num_heads % num_key_heads:
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, got {dropout!r}")
+        check_dropout(dropout)
         position.check_causal(causal)
         self.position = position
         self.d_model, self.causal, self.dropout = d_model, causal, dropout

@@ -56,6 +56,12 @@ def test_windows_of_the_trace_are_at_most_those_of_the_bound_and_minimal(inputs:
             assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("batch", "rows", "columns"), [(0, 3, 5), (2, 0, 5), (2, 0, 0)])
+def test_windows_of_a_trace_without_queries_are_zero(batch: int, rows: int, columns: int) -> None:
+    trace = attention_trace(torch.zeros(batch, 2, rows, 4), torch.zeros(batch, 2, columns, 4), torch.ones(2))
+    assert trace.windows() == (0, 0)
+
+
 def test_smallest_windows_of_weights_with_nan_are_all_keys() -> None:
     weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
     weights[0, 1, 2, 1] = math.nan

@@ -85,7 +85,7 @@ def test_output_and_gradients_equal_those_of_eager(
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("rows", "columns"), [(1700, 1700), (700, 1710), (5, 1700), (1, 1700)])
-def test_wide_windows_with_bands_and_neighbors(rows: int, columns: int, causal: bool, threads: int) -> None:
+def test_wide_windows_with_bands_and_neighbors_equal_eager(rows: int, columns: int, causal: bool, threads: int) -> None:
     torch.set_num_threads(threads)
     _, key, value = qkv(columns, heads=1, dim=4)
     query = 0.3 * normal(1, 2, rows, 4, seed=5)
@@ -137,7 +137,7 @@ def test_extreme_content_is_as_exact_as_the_mask() -> None:
 
 
 @pytest.mark.parametrize("heads", [(2, 2), (2, 1)])
-def test_gradcheck(heads: tuple[int, int]) -> None:
+def test_gradients_equal_finite_differences(heads: tuple[int, int]) -> None:
     slopes = torch.tensor([0.9, 0.01], dtype=torch.float64, requires_grad=True)
     query = normal(1, heads[0], 66, 2).requires_grad_()
     key, value = (normal(1, heads[1], 70, 2, seed=seed).requires_grad_() for seed in (1, 2))
@@ -174,7 +174,7 @@ def test_double_backward_raises() -> None:
 
 
 @pytest.mark.parametrize("needed", [(0,), (1,), (2,), (3,), (0, 3)])
-def test_gradients_only_where_needed(needed: tuple[int, ...]) -> None:
+def test_only_tensors_that_require_a_gradient_get_one(needed: tuple[int, ...]) -> None:
     tensors = [*qkv(200, heads=2), torch.tensor([0.5, 0.01], dtype=torch.float64)]
     gradients = []
     for backend in ("windowed", "eager"):
@@ -186,7 +186,7 @@ def test_gradients_only_where_needed(needed: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_the_gradient_of_a_sum_and_of_a_few_rows(learned: bool) -> None:
+def test_gradients_of_a_sum_and_of_a_few_rows_equal_those_of_eager(learned: bool) -> None:
     tensors = (*qkv(200, heads=2), torch.tensor([0.5, 0.01], dtype=torch.float64))
     weight = normal(1, 2, 16, 200)
     for reduce in (Tensor.sum, lambda output: output[:, :, 3, 1].sum(), lambda output: (output.mT * weight).sum()):

@@ -24,7 +24,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dim", [1, 5])
-def test_any_memory_layout(layout: str, dim: int) -> None:
+def test_any_memory_layout_gives_the_output_and_the_gradients_of_eager(layout: str, dim: int) -> None:
     slopes = torch.tensor([0.9, 0.01], dtype=torch.float64)
     gradients = []
     for backend in ("windowed", "eager"):
@@ -35,7 +35,7 @@ def test_any_memory_layout(layout: str, dim: int) -> None:
 
 
 @pytest.mark.parametrize(("batch", "rows", "columns"), [(0, 70, 70), (2, 0, 70), (2, 0, 0), (0, 0, 0)])
-def test_empty_inputs(batch: int, rows: int, columns: int) -> None:
+def test_empty_inputs_give_empty_outputs_and_zero_gradients(batch: int, rows: int, columns: int) -> None:
     leaves = [torch.zeros(batch, 2, length, 4, requires_grad=True) for length in (rows, columns, columns)]
     slopes = torch.tensor([0.5, 0.0], requires_grad=True)
     output = alibi_attention(*leaves, slopes, backend="windowed")
@@ -58,7 +58,7 @@ def test_autocast_casts_as_the_mask_does(dtype: torch.dtype) -> None:
     assert query.grad.dtype == torch.float32
 
 
-def test_inference_mode_and_a_graph_recorded_later() -> None:
+def test_inference_mode_gives_the_output_of_eager() -> None:
     query, key, value = qkv(300, heads=2)
     slopes = torch.tensor([0.5, 0.1])
     with torch.inference_mode():

@@ -178,11 +178,11 @@ def test_half_of_the_work_at_4096_tokens_is_left_out() -> None:
     assert choice.left_out == pytest.approx(1 - seen / (8 * 4096 * 4097 / 2))
 
 
-def test_windows_on_random_content_are_as_narrow_as_the_pilots() -> None:
+def test_windows_on_random_content_are_hardly_wider_than_in_a_prototype() -> None:
     query, key = normal(2, 1, 8, 16384, 64).float()
     windows = key_windows(AttentionInputs(query, key, key, alibi_slopes(8)))
-    pilot = (73, 152, 299, 623, 1236, 2550, 5107, 10705)
-    assert all(window < 1.3 * expected for window, expected in zip(windows, pilot, strict=True)), windows
+    prototype = (73, 152, 299, 623, 1236, 2550, 5107, 10705)
+    assert all(window < 1.3 * expected for window, expected in zip(windows, prototype, strict=True)), windows
     assert windows == tuple(sorted(windows))
 
 
@@ -202,7 +202,7 @@ def test_without_a_steep_slope_the_window_is_all_keys(slope: float) -> None:
     assert key_windows(inputs._replace(slopes=None)) == (300,)
 
 
-def test_a_huge_slope_sees_hardly_more_than_the_own_token() -> None:
+def test_a_huge_slope_has_a_window_of_at_most_2() -> None:
     query, key = normal(2, 1, 1, 300, 4)
     for slope in (1e3, 1e30, 1e300):
         inputs = AttentionInputs(query, key, key, torch.tensor([slope], dtype=torch.float64))

@@ -59,7 +59,7 @@ def test_slopes(rule: Callable[[int], list[float]]) -> None:
     check.slopes(lambda heads: torch.tensor(rule(heads)).bfloat16()[:, None, None]).raise_for_faults()
 
 
-def test_other_correct_slopes_are_told_by_the_caller() -> None:
+def test_slopes_that_the_caller_expects_are_correct() -> None:
     check.slopes(lambda heads: alibi_slopes(heads, "geometric"), slopes="geometric").raise_for_faults()
     steeper = lambda heads: alibi_slopes(heads, bias_max=16)  # noqa: E731
     check.slopes(steeper, slopes=steeper).raise_for_faults()

@@ -48,7 +48,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         )
     ],
     "length cap": [(check.bias, capped, {}), (check.bias, wrapped, {})],
-    "window": [(check.bias, windowed(64), {}), (check.bias, windowed(4), {"causal": True})],
+    "window": [(check.bias, windowed(64), {}), (check.bias, windowed(4), {})],
     "query can't see itself": [(check.attention, shifted_mask(-1), {})],
     "one key ahead": [(check.attention, shifted_mask(1), {"decoding": False})],
     "rounded to half precision": [(check.attention, in_half_precision, {})],
@@ -113,7 +113,7 @@ def test_every_fault_has_a_test() -> None:
     assert tested == set(check.FAULTS)
 
 
-def test_content_that_depends_on_position() -> None:
+def test_content_that_depends_on_position_is_named_besides_the_missing_bias() -> None:
     assert names(check.attention(rotated)) == {"content depends on position", "no bias"}
 
 
@@ -166,7 +166,7 @@ def test_slopes_that_are_wrong_for_some_head_counts_only() -> None:
     assert names(report) == {"geometric slopes"}
 
 
-def test_equal_explanations_are_both_told() -> None:
+def test_two_explanations_of_the_same_slopes_are_both_in_the_report() -> None:
     report = check.slopes(gallery.slopes.first_slope_is_one, num_heads=[8])  # twice the official slopes, with 8 heads
     assert names(report) in ({"first slope is 1"}, {"added twice"})
     assert "'added twice'" in str(report) or "'first slope is 1'" in str(report)

@@ -73,7 +73,7 @@ def test_other_models_have_no_alibi(family: str, implementation: str) -> None:
     assert "ALiBi is off" in str(report)
 
 
-def test_falcon_without_alibi() -> None:
+def test_falcon_without_alibi_has_no_bias() -> None:
     assert "no bias" in names(check.model(build("falcon", alibi=False)))
 
 
@@ -81,7 +81,7 @@ def test_bloom_in_bfloat16_has_colliding_positions() -> None:
     assert names(check.model(build("bloom").bfloat16())) == {"colliding positions"}
 
 
-def test_model_without_its_head_and_modes_are_restored() -> None:
+def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:
     model = build("bloom").transformer.train()
     model.h[1].eval()
     check.model(model, length=16).raise_for_faults()
@@ -89,9 +89,11 @@ def test_model_without_its_head_and_modes_are_restored() -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_errors() -> None:
+def test_unknown_layers_configurations_and_layouts_are_named() -> None:
     with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
         check.model(build("bloom"), layer=2)
+    with pytest.raises(TypeError, match="layer must be an integer, got '0'"):
+        check.model(build("bloom"), layer="0")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Linear has no attention layer with one of these projections"):
         check.model(nn.Linear(2, 2))
     layer = nn.Module()

@@ -32,7 +32,7 @@ def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
     check_vectors(path).raise_for_faults()
 
 
-def test_contents(document: Any) -> None:
+def test_file_has_the_slopes_biases_and_outputs_of_the_library(document: Any) -> None:
     assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
     for case in document["slopes"]:
         assert torch.equal(torch.tensor(case["result"]), alibi_slopes(case["num_heads"]))
@@ -49,7 +49,7 @@ def test_contents(document: Any) -> None:
         assert torch.allclose(trace.weights @ value, result, atol=1e-5)
 
 
-def test_faults_are_named(document: Any, tmp_path: Path) -> None:
+def test_faults_of_slopes_and_biases_are_named(document: Any, tmp_path: Path) -> None:
     document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
     for case in document["bias"]:
         case["result"] = [
@@ -59,7 +59,7 @@ def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     assert names == {"geometric slopes", "sign reversed"}
 
 
-def test_attention_results_are_diagnosed(document: Any, tmp_path: Path) -> None:
+def test_faults_of_attention_are_named(document: Any, tmp_path: Path) -> None:
     for case in document["attention"]:
         query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
         trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=case["causal"])
@@ -72,6 +72,14 @@ def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp
         case["result"] = torch.tensor(case["result"]).float().half().tolist()
     assert not judge(document, tmp_path).ok
     assert judge(document | {"dtype": "float16"}, tmp_path).ok
+
+
+def test_half_precision_slopes_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
+    for case in document["slopes"]:
+        case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
+    slopes = {name: document[name] for name in ("format", "version", "slopes")}
+    assert [finding.name for finding in judge(slopes, tmp_path).findings] == ["imprecise slopes"]
+    assert judge(slopes | {"dtype": "bfloat16"}, tmp_path).ok
 
 
 def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> None:
@@ -101,9 +109,18 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
         ),
         ('{"format": "alibi-vectors", "version": 1, "slopes": [{"heads": 3}]}', "lacks the key 'num_heads'"),
         ('{"format": "alibi-vectors", "version": 1, "slopes": 3}', "slopes must be a list of objects"),
+        (
+            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": [8], "result": []}]}',
+            r"num_heads in a case of slopes must be an integer, got \[8\]",
+        ),
+        (
+            '{"format": "alibi-vectors", "version": 1, "bias": [{"num_heads": 8, "query_length": 16, "key_length": 16, '
+            '"causal": "yes", "result": []}]}',
+            "causal in a case of bias must be true or false, got 'yes'",
+        ),
     ],
 )
-def test_bad_files(content: str, message: str, tmp_path: Path) -> None:
+def test_bad_files_raise_with_the_reason(content: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
     with pytest.raises(ValueError, match=message):

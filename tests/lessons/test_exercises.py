@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -142,6 +143,19 @@ def test_right_function_is_praised(check: Function, function: Function) -> None:
     assert "is right. Tested with" in str(answer)
 
 
+def test_praise_says_which_sizes_were_tried() -> None:
+    slopes, biases, rows = set(), set(), set()
+    answer = lessons.check_slopes(lambda heads: slopes.add(heads) or official(heads))
+    assert f"Tested with {len(slopes)} head counts from {min(slopes)} to {max(slopes)}," in str(answer)
+    answer = lessons.check_bias(lambda *sizes: biases.add(sizes) or RIGHT[1][1](*sizes))
+    largest = [max(keys for heads, _, keys in biases if heads == count) for count in (8, 12)]
+    assert "with 8 heads and up to {} tokens, with 12 heads and {}, and with".format(*largest) in str(answer)
+    answer = lessons.check_decoding_row(lambda *sizes: rows.add(sizes) or RIGHT[4][1](*sizes))
+    lengths = [{keys for heads, keys in rows if heads == count} for count in (8, 12)]
+    assert lengths == [{*range(1, 301)}, {*range(1, 17)}]
+    assert "with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16." in str(answer)
+
+
 @pytest.mark.parametrize(("exercise", "mistake"), [(name, mistake) for name in WRONG for mistake in WRONG[name]])
 def test_mistake_is_named_with_its_own_hint(exercise: str, mistake: str) -> None:
     answer = CHECKS[exercise](WRONG[exercise][mistake])
@@ -183,6 +197,14 @@ def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> Non
     answer = check(unwritten)
     assert not answer.ok and not answer.mistakes
     assert str(answer).startswith("unwritten isn't written yet.")
+
+
+def test_callable_without_a_name_is_checked_under_that_of_its_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(lessons.check_slopes(partial(official, scheme="official"))).startswith("partial is right.")
+    assert str(lessons.check_window(partial(window))).startswith("partial is right.")
+    assert lessons.written(partial(str.join, "x"), otherwise=official)
+    with pytest.raises(TypeError, match="function must be callable, got 5"):
+        lessons.check_slopes(5)
 
 
 def test_fold_with_blanks_in_its_tuple_is_not_written() -> None:

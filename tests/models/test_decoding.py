@@ -49,6 +49,7 @@ def test_generate_is_greedy_at_temperature_zero_and_samples_otherwise() -> None:
     samples = {int(model.generate(prompt, 1)[0, -1]) for _ in range(20)}
     assert len(samples) > 1
     assert torch.equal(model.generate(prompt, 0), prompt)
+    assert model.generate(prompt.to(torch.uint8), 0).dtype == torch.int64
 
 
 def test_invalid_arguments_of_generate_raise() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, TransformerConfig, alibi_slopes
 from alibi_viz.models import POSITIONS, SelfAttention
+from alibi_viz.models.positions import NoPosition
 
 
 @pytest.mark.parametrize("num_key_heads", [1, 2, 6])
@@ -54,6 +55,10 @@ def test_sizes_that_do_not_fit_raise() -> None:
         AlibiSelfAttention(24, 6, num_key_heads=4)
     with pytest.raises(ValueError, match=r"dropout must be at least 0 and below 1, got 1\.0"):
         AlibiSelfAttention(24, 6, dropout=1.0)
+    with pytest.raises(TypeError, match="dropout must be a number, got 'x'"):
+        AlibiSelfAttention(24, 6, dropout="x")
+    with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
+        SelfAttention(NoPosition(), 24, 0)
     with pytest.raises(ValueError, match=r"x must be \[batch, length, d_model=24\], got shape \[2, 5, 23\]"):
         AlibiSelfAttention(24, 6)(torch.zeros(2, 5, 23))
 

@@ -90,6 +90,12 @@ def test_invalid_configuration_raises(change: dict[str, object], message: str) -
         TransformerConfig(**change)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["dropout", "slope_scale"])
+def test_setting_that_is_not_a_number_raises(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a number, got 'x'"):
+        TransformerConfig(**{name: "x"})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
 def test_tokens_can_have_any_integer_dtype(dtype: torch.dtype) -> None:
     model, tokens = LanguageModel(TransformerConfig(**SMALL)).eval(), torch.tensor([[0, 7, 100]])

@@ -4,7 +4,7 @@ A method can act at four points; most methods use only one:
 
     embed      adds to the token vectors, once, before the first layer     sinusoidal, learned, randomized
     transform  changes the queries and keys of every layer                 rotary, xpos
-    bias       adds to the attention logits of every layer                 all others
+    bias       adds to the attention logits of every layer                 all others, except none
     weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
@@ -127,7 +127,7 @@ class Position(nn.Module):
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
-            # torch's blockwise kernel on CPUs takes no mask [heads, query, key]; the other one stores all weights
+            # torch's blockwise kernel on CPUs needs a mask with 4 axes; with 3, torch uses one that stores all weights
             mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
         grouped = query.shape[1] != key.shape[1]
         return scaled_dot_product_attention(

@@ -70,7 +70,7 @@ def own_method(name: str) -> LawFunction | type[Position] | None:
 def provenance(method: LawFunction | type[Position]) -> dict[str, str]:
     """The "source" text of your own method and its "fingerprint", to be kept with results.
 
-    In a console without source texts, the text is empty and the fingerprint is that of the name.
+    Where Python has no source text, as in some consoles, the text is empty and the fingerprint is that of the name.
     """
     source = _source(method)
     text = source or str(method.__name__)
@@ -84,12 +84,14 @@ def _source(method: LawFunction | type[Position]) -> str:
         return ""
 
 
-def _is_same(known: Any, method: Any) -> bool:
-    """Whether a definition is that of a known method, as when a cell of a notebook runs again."""
-    if known is method:
+def _is_same(registered: Any, method: Any) -> bool:
+    """Whether a method is defined like the registered one of its name, as when a cell of a notebook runs again."""
+    if registered is method:
         return True
-    is_closed = any(getattr(function, "__closure__", None) for function in (known, method))
-    return not is_closed and _source(known) == _source(method) != "" and known.__module__ == method.__module__
+    # equal texts can differ in the variables of a function around them
+    has_closure = any(getattr(function, "__closure__", None) for function in (registered, method))
+    is_same_text = _source(registered) == _source(method) != ""
+    return not has_closure and is_same_text and registered.__module__ == method.__module__
 
 
 class Law(Relative):
@@ -110,11 +112,11 @@ class Law(Relative):
 
     def _grow(self, size: int) -> None:
         """Extend the table to `size` distances. Raises ValueError if the law gives other values than before."""
-        known = self.table.shape[1]
-        if size <= known:
+        old_size = self.table.shape[1]
+        if size <= old_size:
             return
-        table = self._evaluate(max(size, 2 * known)).to(self.table.device)
-        same = table[:, :known].isclose(self.table, rtol=1e-4, atol=1e-6)
+        table = self._evaluate(max(size, 2 * old_size)).to(self.table.device)
+        same = table[:, :old_size].isclose(self.table, rtol=1e-4, atol=1e-6)
         if not bool(same.all()):
             head, distance = (int(axis) for axis in (~same).nonzero()[0])
             before, now = float(self.table[head, distance]), float(table[head, distance])

@@ -41,9 +41,9 @@ class Relative(Position):
 class T5Buckets(Relative):
     """A learned bias per head and bucket of distances (T5, Raffel et al. 2020, section 2.1).
 
-    With 32 buckets, each distance below 16 has its own bucket; beyond, the width of a bucket grows with the distance,
-    and the last one, which begins just below `max_distance` D, has no end. Keep D at or below the training length: a
-    bucket that training never fills keeps its random initial value. If D is below 32, there are D buckets.
+    With 32 buckets, each distance below 16 has its own bucket; beyond, the width of a bucket grows with the distance.
+    The last one begins below `max_distance` D (at 113 for D = 128) and has no end. Keep D at or below the training
+    length: a bucket that training never fills keeps its random initial value. If D is below 32, there are D buckets.
     """
 
     def __init__(self, num_heads: int, max_distance: int, num_buckets: int = 32) -> None:

@@ -24,7 +24,8 @@ __all__ = ["ROTARY_RULES", "Rotary", "ScaledRotary"]
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
 BASE = 10000.0
-FAST, SLOW = 32, 1  # YaRN: rotations within the training length from which a pair is kept, and up to which interpolated
+# YaRN keeps pairs that turn at least FAST times in the training length, and slows those that turn at most SLOW times
+FAST, SLOW = 32, 1
 
 
 class Rotary(Position):
@@ -114,7 +115,7 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
 class ScaledRotary(Rotary):
     """Rotary positions scaled by a rule when there are more keys than the training length, and plain otherwise.
 
-    Raises ValueError for an unknown rule or a training length below 1.
+    Raises ValueError for an unknown rule, a training length below 1, an odd `head_dim`, and `head_dim` 2 with "ntk".
 
     >>> rotary = ScaledRotary(8, "pi", trained_length=16)
     >>> rotary.for_length(64).frequencies / rotary.for_length(16).frequencies

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_integer
 from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
@@ -13,8 +14,13 @@ __all__ = ["WindowWithSinks"]
 class WindowWithSinks(Position):
     """Attend to the last `window` tokens and to the first `sinks` (StreamingLLM, Xiao et al. 2024).
 
-    Trained models put much weight on their first tokens, whatever these are, and fail when a window hides them. The
-    window is the training length by default.
+    Trained models put much weight on their first tokens, whatever these are, and fail when a window hides them.
+
+    Args:
+        window: how many tokens back a query sees, its own included; in a model, the training length.
+        sinks: how many tokens at the start every query sees.
+
+    Raises TypeError or ValueError unless `window` is an integer of at least 1 and `sinks` one of at least 0.
 
     >>> WindowWithSinks(2, sinks=1).bias(1, 5)
     tensor([[[0., -inf, -inf, 0., 0.]]])
@@ -22,6 +28,8 @@ class WindowWithSinks(Position):
 
     def __init__(self, window: int, sinks: int = 4) -> None:
         super().__init__()
+        check_integer("window", window, 1)
+        check_integer("sinks", sinks, 0)
         self.window, self.sinks = window, sinks
 
     @classmethod

@@ -76,6 +76,10 @@ def test_laws_have_the_values_of_their_formulas() -> None:
     assert laws.window(distance, 1, 8).tolist() == [0.0] * 8 + [-math.inf]
 
 
+def test_window_law_is_defined_for_the_widest_of_many_heads() -> None:
+    assert not evaluate_law(laws.window, 128, 64)[-70:].any()
+
+
 def test_position_class_is_used_like_a_law() -> None:
     model = lab.make_model(Learned)
     before = model.transformer.position.slopes.detach().clone()  # type: ignore[union-attr, operator]
@@ -94,7 +98,14 @@ def test_window_with_sinks_sees_the_first_and_the_last_tokens() -> None:
     assert torch.equal(model(hidden)[0, -1], model(changed)[0, -1])
 
 
-def test_paired_weights() -> None:
+def test_window_that_hides_every_token_raises() -> None:
+    with pytest.raises(ValueError, match="window must be at least 1, got 0"):
+        WindowWithSinks(0)
+    with pytest.raises(ValueError, match="sinks must be at least 0, got -1"):
+        WindowWithSinks(8, sinks=-1)
+
+
+def test_equal_seeds_give_equal_weights_outside_the_position_method() -> None:
     alibi, mine = lab.make_model("alibi", seed=3), lab.make_model(root, seed=3)
     assert torch.equal(alibi.head.weight, mine.head.weight)
 
@@ -150,7 +161,7 @@ def test_bad_laws_are_named_with_the_value(law: Any, message: str) -> None:
     assert "law 'bad', head" in str(error.value)
 
 
-def test_law_that_differs_between_calls() -> None:
+def test_law_that_differs_between_calls_raises() -> None:
     def random(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -torch.rand(len(distance))
 
@@ -158,7 +169,7 @@ def test_law_that_differs_between_calls() -> None:
         lab.make_model(random)
 
 
-def test_position_class_that_looks_ahead() -> None:
+def test_position_class_that_looks_ahead_raises() -> None:
     class Ahead(Position):
         """Lets every query see every key."""
 
@@ -178,12 +189,12 @@ def test_position_class_that_looks_ahead() -> None:
         (dict, TypeError, "must be a name, a function or a subclass of Position"),
     ],
 )
-def test_what_is_no_method(method: Any, error: type[Exception], message: str) -> None:
+def test_other_objects_are_not_accepted_as_a_method(method: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         method_name(method)
 
 
-def test_name_of_a_built_in_method_is_taken() -> None:
+def test_name_of_a_built_in_method_raises() -> None:
     def alibi(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return distance
 
