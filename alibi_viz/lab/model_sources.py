@@ -210,6 +210,8 @@ def _load(kind: Any, name: str) -> Any:
     except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         if os.path.isdir(name):  # pathlib raises for a long name
             raise ValueError(f"cannot load a model from the folder {name!r}: {error}") from error
+        if isinstance(error, ImportError):  # a library that the model's tokenizer needs, for example
+            raise ValueError(f"cannot load the model {name!r}: {error}") from error
         raise ValueError(
             f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "
             f"network, download it once: hf download {name}"

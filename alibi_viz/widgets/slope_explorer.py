@@ -82,14 +82,13 @@ def _describe(scheme: str, slopes: Tensor) -> str:
 def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
     """How far two schemes differ, and why the official one is special."""
     heads = len(slopes)
+    counted = f"{heads} {'head' if heads == 1 else 'heads'}"
     if torch.equal(slopes, other):
-        return f"For {heads} {'head' if heads == 1 else 'heads'}, {scheme} and {compare} agree exactly."
+        return f"For {counted}, {scheme} and {compare} agree exactly."
     ratio = slopes.double() / other.double()
     count = int((ratio != 1).sum())
     factor = format_number(torch.maximum(ratio, 1 / ratio).max())
-    text = (
-        f"{scheme.capitalize()} and {compare} slopes differ in {count} of {heads} heads, by up to a factor of {factor}."
-    )
+    text = f"{scheme.capitalize()} and {compare} slopes differ in {count} of {counted}, by up to a factor of {factor}."
     if "official" not in (scheme, compare) or not heads & (heads - 1):
         return text
     power = 1 << (heads.bit_length() - 1)

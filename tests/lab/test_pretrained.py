@@ -142,6 +142,15 @@ def test_folder_without_a_model_raises(tmp_path: Path) -> None:
         AttentionExplorer(source=str(tmp_path))
 
 
+def test_missing_library_of_a_downloaded_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def from_pretrained(*_arguments: object, **_options: object) -> None:
+        raise ImportError("BloomTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", from_pretrained)
+    with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
+        AttentionExplorer(source="someone/a-model")
+
+
 def test_without_transformers_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ImportError, match="to load the model 'bigscience/bloom-560m', install transformers: pip"):

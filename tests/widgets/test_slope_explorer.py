@@ -39,6 +39,7 @@ def test_caption_gives_the_steepest_and_flattest_head_in_tokens():
 
 
 def test_caption_of_one_head():
+    assert "differ in 1 of 1 head, by up to" in SlopeExplorer(num_heads=1, compare="halving").caption
     assert SlopeExplorer(num_heads=1, compare=None).caption == (
         "1 head, official slope 1/256: its weight halves every 177 tokens and is below 2% beyond 1,024."
     )
