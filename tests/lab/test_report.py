@@ -18,6 +18,7 @@ SEARCH = [
     {
         "run": {"task": "text", "label": "alibi", "learning_rate": rate, "steps": 100},
         "error": None,
+        "seconds": 1800,
         "answers": [["as trained", "training loss", 100, loss, "bits per byte", 1]],
     }
     for rate, loss in ((0.004, 2.5), (0.008, 2.25))
@@ -69,6 +70,7 @@ def test_the_chosen_learning_rate_is_bold(page):
 def test_papers_versions_and_texts_are_named(page):
     assert all(paper.title in page for paper in PAPERS.values())
     assert "- torch: 2.13.0" in page
+    assert "and the search for learning rates 1.0 hours" in page
     assert lab.published_results()["text"].max() in page
 
 

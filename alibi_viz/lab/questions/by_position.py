@@ -64,9 +64,9 @@ def _edges(length: int, longest: int) -> list[int]:
 
 def _describe(label: str, rows: pd.DataFrame, length: int) -> str:
     bits = rows.set_index("x")["value"]
-    if bits.isna().any():
-        return f"{quoted(label)} is not defined in windows this long"
-    beyond = bits[bits.index > length]
+    first, beyond = bits[bits.index == 1].mean(), bits[bits.index > length]
     inside = bits[(bits.index > length / 2) & (bits.index <= length)].mean()
+    if bits.isna().any() or pd.isna([first, inside]).any():
+        return f"{quoted(label)} is not defined in windows this long"
     then = "" if beyond.empty else f", then {beyond.max():.1f} at worst"
-    return f"{quoted(label)} {bits.loc[[1]].mean():.1f} for the first byte, {inside:.1f} up to {length:,}{then}"
+    return f"{quoted(label)} {first:.1f} for the first byte, {inside:.1f} up to {length:,}{then}"

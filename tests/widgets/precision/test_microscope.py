@@ -13,10 +13,10 @@ def test_key_form_in_bfloat16_collides_near_the_query():
     app = PrecisionMicroscope()
     assert app.caption == (
         "Head 1 of 8, slope 1/2, 2,048 tokens, key form, m j, in bfloat16. On the left is query 2,047. Its 64 nearest "
-        "keys have 9 different biases; all of them share theirs with a neighbor. Near 1,024, bfloat16 has only "
-        "multiples of 4, while neighboring biases differ by 1/2. The nearest keys with equal biases are 0 to 3 tokens "
-        "back. On the right, with equal content the largest error of a weight is 0.49, for query 1,036 and key 1,036: "
-        "88% instead of 39%. A cell shows the largest error of 32 x 32 weights."
+        "keys have 9 different biases; all of them share theirs with a neighbor. Just below 1,024, bfloat16 has "
+        "only multiples of 4, while neighboring biases differ by 1/2. The nearest keys with equal biases are 0 to 3 "
+        "tokens back. On the right, with equal content the largest error of a weight is 0.49, for query 1,036 and key "
+        "1,036: 88% instead of 39%. A cell shows the largest error of 32 x 32 weights."
     )
     exact, steps, distinct, shared, cells = app.figure.data
     assert (exact.x[0], exact.x[-1], exact.y[-1], steps.y[-1]) == (1984, 2047, 1023.5, 1024)
