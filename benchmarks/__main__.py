@@ -1,4 +1,4 @@
-"""Check the speed that the project promises: print one table and write benchmarks/results.json.
+"""Check the speed that the project promises: print a table for each and write benchmarks/results.json.
 
     make bench                   every benchmark of this folder
     make bench ONLY=import_time  one of them, or several
@@ -38,11 +38,11 @@ def main(names: list[str]) -> None:
     rows: list[Row] = []
     for name in names or available:
         begin = time.perf_counter()
-        rows += importlib.import_module(f"benchmarks.{name}").main()
-        print(f"{name}: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        own = importlib.import_module(f"benchmarks.{name}").main()
+        print(f"{name}: {time.perf_counter() - begin:.0f} s\n{table(own)}\n", flush=True)
+        rows += own
     machine = {"cores": CORES, "machine": platform.machine(), "python": platform.python_version()}
     machine |= {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    print(table(rows))
     RESULTS.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
 
 

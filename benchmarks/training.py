@@ -30,7 +30,7 @@ class PlainAttention(nn.Module):
         self.heads, self.slopes = heads, alibi_slopes(heads)
         self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
 
-    def forward(self, x: Tensor, cache: object = None) -> Tensor:
+    def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
         batch, length, width = x.shape
         q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in self.qkv(x).split(width, dim=2))
         position = torch.arange(length)
@@ -47,7 +47,7 @@ class NoAttention(nn.Module):
         super().__init__()
         self.qkv, self.output = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
 
-    def forward(self, x: Tensor, cache: object = None) -> Tensor:
+    def forward(self, x: Tensor, cache: object = None, *, last: object = None) -> Tensor:
         return self.output(self.qkv(x)[..., : x.shape[-1]])
 
 
