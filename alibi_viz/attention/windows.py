@@ -15,6 +15,7 @@ Adding a vector to all keys does not change attention. Measuring keys from their
 """
 
 import math
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -47,31 +48,41 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
     statistics = inputs.statistics()
     log_tolerance = math.log(torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance)
     log_tolerance -= 0 if inputs.causal else math.log(2)  # keys on both sides
-    windows: dict[int, Tensor] = {}
-    for head, slope in enumerate(inputs.slopes.tolist()):
-        if slope * length <= -log_tolerance:  # the content can only widen the window
+    slopes, group_size = inputs.slopes.tolist(), inputs.group_size
+
+    def similar(head: int) -> tuple[int, int, int]:
+        """Heads with equal results share a call; with more than one query, that would take too much memory."""
+        slope = slopes[head]
+        if not slope * length > -log_tolerance:  # the content can only widen the window
+            return 0, 0, 0
+        near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
+        return near, head // group_size if group_size > 1 else 0, head if query.shape[2] > 1 else 0
+
+    for (near, _, _), group in groupby(range(len(slopes)), key=similar):
+        if not near:
             continue
-        key_head = head // inputs.group_size
-        ball = KeyStatistics(statistics.center[:, key_head], statistics.radius[:, key_head])
-        bound = _bound(query[:, head], key[:, key_head], ball, slope, inputs.scaling, causal=inputs.causal)
+        chosen = list(group)
+        heads, key_heads = (slice(chosen[0] // size, chosen[-1] // size + 1) for size in (1, group_size))
+        ball = KeyStatistics(statistics.center[:, key_heads], statistics.radius[:, key_heads])
+        slope = inputs.slopes[heads].double()
+        tensors = query[:, heads], key[:, key_heads], ball, slope
+        bound = _bound(*tensors, near=near, scale=inputs.scaling, causal=inputs.causal)
         if bound is not None:
             least, log_share = bound
-            windows[head] = ((log_share - log_tolerance) / slope).clamp(min=least)
-    if windows:
-        found = torch.stack(list(windows.values())).ceil()
-        full[list(windows)] = torch.where(found < length, found, length).long()  # also for NaN
+            found = ((log_share - log_tolerance) / slope).clamp(min=least).ceil()
+            full[heads] = torch.where(found < length, found, length).long()  # also for NaN
     return full
 
 
 def _bound(
-    query: Tensor, key: Tensor, ball: KeyStatistics, slope: float, scale: float, *, causal: bool
+    query: Tensor, key: Tensor, ball: KeyStatistics, slope: Tensor, *, near: int, scale: float, causal: bool
 ) -> tuple[int, Tensor] | None:
     """(least, log_share): beyond a window w >= least, each side has at most exp(log_share - slope w) of the weight.
 
-    For one head with a positive slope; query and key are [batch, length, head_dim]. None if there are too few keys.
+    For heads with positive slopes, float64 [heads], which are compared with `near` keys. The query is [batch, heads,
+    length, head_dim], the key has as many heads or one, and log_share is [heads]. None if there are too few keys.
     """
-    query_length, key_length = query.shape[1], key.shape[1]
-    near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
+    query_length, key_length = query.shape[2], key.shape[2]
     before = key_length - query_length  # keys before the first query
     skipped = 0 if before >= near else near  # queries without enough keys before them
     if skipped >= query_length:
@@ -81,27 +92,29 @@ def _bound(
     if missing := skipped + groups * near - query_length:
         padded = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
     steps = torch.arange(near, dtype=ball.center.dtype, device=query.device)  # from the group's first query
-    far = _excess(padded, key, ball, scale, (skipped, before + skipped - near, near, groups)) + slope * steps
+    far = _excess(padded, key, ball, scale, (skipped, before + skipped - near, near, groups))
+    far += slope.to(far.dtype) * steps[:, None]
     # The mean distance of the keys from the first query of their group is (near + 1) / 2.
-    log_share = far.amax().double() + slope * (near + 1) / 2
+    log_share = far.amax((0, 1, 2)).double() + slope * (near + 1) / 2
     if skipped and not causal:  # compare the first queries with the keys of their own group, on average nearer
         far = _excess(query, key, ball, scale, (0, before, near, 1))
-        log_share = log_share.maximum(far.amax().double() + slope * (near - 1) / 2)
+        log_share = log_share.maximum(far.amax((0, 1, 2)).double() + slope * (near - 1) / 2)
     least = before + skipped if skipped else 0
-    return least, log_share - math.log(near) - math.log(-math.expm1(-slope))
+    return least, log_share - math.log(near) - (-torch.expm1(-slope)).log()
 
 
 def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, groups: tuple[int, int, int, int]) -> Tensor:
-    """How much more content any key can have than the mean of the near keys: [batch, groups, near].
+    """How much more content any key can have than the mean of the near keys: [batch, groups, near, heads].
 
     `groups` holds the first query, the first near key, the size of a group of either, and the number of groups.
     """
     first_query, first_key, near, count = groups
     dtype = ball.center.dtype
-    grouped = blocks(query, first_query, near, near, count).to(dtype)  # [batch, groups, near, head_dim]
-    mean = blocks(key, first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
+    center = ball.center.transpose(1, 2)[:, None]  # [batch, 1, 1, heads, head_dim], as the next two
+    grouped = blocks(query.transpose(1, 2), first_query, near, near, count).to(dtype)
+    mean = blocks(key.transpose(1, 2), first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
     largest = grouped.norm(dim=-1) * ball.radius[:, None, None] * (abs(scale) * (1 + ROUNDING))
-    mean_content = (grouped * (mean - ball.center[:, None])).sum(-1) * scale  # autocast would round a dot product
+    mean_content = (grouped * (mean - center)).sum(-1) * scale  # autocast would round a dot product
     return largest - mean_content
 
 
