@@ -49,7 +49,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m mypy
 	git ls-files | xargs $(VENV)/bin/codespell
 
-bench: $(VENV)/.installed-tests ## run the benchmarks, print a table, write benchmarks/results.json (ONLY=import_time)
+bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
 # Takes about four hours on two cores. If interrupted, run it again to continue. The results ship with the package.
