@@ -56,7 +56,7 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
         if not slope * length > -log_tolerance:  # the content can only widen the window
             return 0, 0, 0
         near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
-        return near, head // group_size if group_size > 1 else 0, head if query.shape[2] > 1 else 0
+        return near, head // group_size if group_size > 1 else 0, head if inputs.query_length > 1 else 0
 
     for (near, _, _), group in groupby(range(len(slopes)), key=similar):
         if not near:
