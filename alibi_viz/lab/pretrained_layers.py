@@ -73,11 +73,12 @@ def _use_fused_attention(family: str, attention: Any) -> None:
         bias = bias[..., -key.shape[2] :].unflatten(0, (-1, query.shape[1]))
         outputs = []
         for rows in torch.arange(query.shape[2]).split(_BLOCK):
-            mask = inputs["attention_mask"][:, :, rows]  # [batch, 1, rows, key]
+            seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
+            mask = inputs["attention_mask"][:, :, rows, seen]  # [batch, 1, rows, key]
             if mask.dtype == torch.bool:
                 mask = torch.zeros_like(mask, dtype=bias.dtype).masked_fill(mask, -math.inf)
-            logits = mask + (bias if bias.shape[2] == 1 else bias[:, :, rows])
-            outputs.append(scaled_dot_product_attention(query[:, :, rows], key, value, logits.to(query.dtype)))
+            logits = (mask + (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]).to(query.dtype)
+            outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
         mixed = torch.cat(outputs, dim=2).transpose(1, 2).flatten(2)
         if family == "mpt":
             return attention.out_proj(mixed), None
