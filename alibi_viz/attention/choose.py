@@ -25,7 +25,7 @@ BACKENDS = ("auto", *_BACKENDS)
 MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given ...
-MIN_WINDOWED_CACHE = 2**20  # ... for that many numbers in the keys of a head
+MIN_CACHED_KEYS, MIN_CACHED_NUMBERS = 4096, 2**23  # ... for that many keys, and numbers in the keys of all heads
 MIN_WINDOWED_KEYS = 1024  # with fewer, "windowed" saves too little for its calls of the kernel, ...
 MIN_WINDOWED_KEYS_TRAINING = 512  # ... but its backward pass is much faster than that of "strip"
 
@@ -153,12 +153,9 @@ def _choose(inputs: AttentionInputs) -> Choice:
     """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
     learned = inputs.slopes is not None and inputs.slopes.requires_grad
     if not torch.compiler.is_compiling():  # also because comparing lengths would compile each of them
-        batch, _, key_length, head_dim = inputs.key.shape
-        is_cached = inputs.key_statistics is not None and batch * key_length * head_dim >= MIN_WINDOWED_CACHE
-        has_windows = is_cached or inputs.query_length >= MIN_WINDOWED_QUERIES
-        min_keys = MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
-        if has_windows and inputs.key_length >= min_keys and WINDOWED.unsupported_reason(inputs) is None:
-            return Choice("windowed", f"with {min_keys} keys or more, skipping those of negligible weight is fastest")
+        fewest = _fewest_windowed_keys(inputs)
+        if fewest is not None and inputs.key_length >= fewest and WINDOWED.unsupported_reason(inputs) is None:
+            return Choice("windowed", f"with {fewest} keys or more, skipping those of negligible weight is fastest")
     if inputs.query_length == 1:
         return Choice("mask", "a single query needs only a single row of bias")
     # The strip is never the fastest on a GPU, whose fastest kernel accepts no mask; with learned slopes, because no
@@ -177,3 +174,11 @@ def _choose(inputs: AttentionInputs) -> Choice:
         queries = f"with {MIN_FOLDED_QUERIES} queries or more"
         return Choice("folded", f"{queries}, attention without a [query, key] tensor of biases is fastest")
     return Choice("mask", reason)
+
+
+def _fewest_windowed_keys(inputs: AttentionInputs) -> int | None:
+    """The number of keys from which "windowed" is the fastest backend; None if it never is."""
+    if inputs.query_length >= MIN_WINDOWED_QUERIES:
+        return MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
+    has_statistics = inputs.key_statistics is not None
+    return MIN_CACHED_KEYS if has_statistics and inputs.key.numel() >= MIN_CACHED_NUMBERS else None

@@ -15,7 +15,6 @@ Adding a vector to all keys does not change attention. Measuring keys from their
 """
 
 import math
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -45,77 +44,88 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
     full = torch.full((query.shape[1],), length, device=query.device)
     if inputs.slopes is None or not query.numel() or not key.numel():
         return full
-    statistics = inputs.statistics()
     log_tolerance = math.log(torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance)
     log_tolerance -= 0 if inputs.causal else math.log(2)  # keys on both sides
-    slopes, group_size = inputs.slopes.tolist(), inputs.group_size
-
-    def similar(head: int) -> tuple[int, int, int]:
-        """Heads with equal results share a call; with more than one query, that would take too much memory."""
-        slope = slopes[head]
-        if not slope * length > -log_tolerance:  # the content can only widen the window
-            return 0, 0, 0
-        near = min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
-        return near, head // group_size if group_size > 1 else 0, head if inputs.query_length > 1 else 0
-
-    for (near, _, _), group in groupby(range(len(slopes)), key=similar):
-        if not near:
-            continue
-        chosen = list(group)
-        heads, key_heads = (slice(chosen[0] // size, chosen[-1] // size + 1) for size in (1, group_size))
-        ball = KeyStatistics(statistics.center[:, key_heads], statistics.radius[:, key_heads])
-        slope = inputs.slopes[heads].double()
-        tensors = query[:, heads], key[:, key_heads], ball, slope
-        bound = _bound(*tensors, near=near, scale=inputs.scaling, causal=inputs.causal)
-        if bound is not None:
-            least, log_share = bound
-            found = ((log_share - log_tolerance) / slope).clamp(min=least).ceil()
-            full[heads] = torch.where(found < length, found, length).long()  # also for NaN
+    near = {
+        head: min(2 ** max(0, round(-math.log2(slope))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
+        for head, slope in enumerate(inputs.slopes.tolist())
+        if slope * length > -log_tolerance  # otherwise the content can only widen the window
+    }
+    if inputs.query_length == 1:
+        near = {head: count for head, count in near.items() if count < length}
+    if not near:
+        return full
+    heads, counts = list(near), torch.tensor(list(near.values()), device=query.device)
+    statistics, slopes = inputs.statistics(), inputs.slopes[heads].double()
+    if inputs.query_length == 1:
+        least, excess = (
+            torch.zeros_like(counts),
+            _excess_of_one_query(inputs, statistics, near) + slopes * (counts + 1) / 2,
+        )
+    else:
+        bounds = [_bound(inputs, statistics, head, count) for head, count in near.items()]
+        least = torch.tensor([each[0] for each in bounds], device=query.device)
+        excess = torch.stack([each[1] for each in bounds])
+    log_share = excess - counts.log() - (-torch.expm1(-slopes)).log()  # far / near without the factor exp(-m w)
+    found = ((log_share - log_tolerance) / slopes).maximum(least).ceil()
+    full[heads] = torch.where(found < length, found, length).long()  # also for NaN
     return full
 
 
-def _bound(
-    query: Tensor, key: Tensor, ball: KeyStatistics, slope: Tensor, *, near: int, scale: float, causal: bool
-) -> tuple[int, Tensor] | None:
-    """(least, log_share): beyond a window w >= least, each side has at most exp(log_share - slope w) of the weight.
+def _bound(inputs: AttentionInputs, statistics: KeyStatistics, head: int, near: int) -> tuple[int, Tensor]:
+    """(least, excess) for a head with a positive slope m, which is compared with `near` keys.
 
-    For heads with positive slopes, float64 [heads], which are compared with `near` keys. The query is [batch, heads,
-    length, head_dim], the key has as many heads or one, and log_share is [heads]. None if there are too few keys.
+    Beyond a window w >= least, c - s + m (mean distance) is at most the excess, a number in float64. It is inf if there
+    are too few keys.
     """
-    query_length, key_length = query.shape[2], key.shape[2]
-    before = key_length - query_length  # keys before the first query
+    assert inputs.slopes is not None
+    slope, query = inputs.slopes[head].double(), inputs.query[:, head]
+    before = inputs.key_length - inputs.query_length  # keys before the first query
     skipped = 0 if before >= near else near  # queries without enough keys before them
-    if skipped >= query_length:
-        return None
-    groups = -(-(query_length - skipped) // near)
+    if skipped >= inputs.query_length:
+        return 0, torch.full_like(slope, math.inf)
+    groups = -(-(inputs.query_length - skipped) // near)
     padded = query
-    if missing := skipped + groups * near - query_length:
+    if missing := skipped + groups * near - inputs.query_length:
         padded = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
-    steps = torch.arange(near, dtype=ball.center.dtype, device=query.device)  # from the group's first query
-    far = _excess(padded, key, ball, scale, (skipped, before + skipped - near, near, groups))
-    far += slope.to(far.dtype) * steps[:, None]
+    key_head = head // inputs.group_size
+    key, ball = inputs.key[:, key_head], KeyStatistics(*(each[:, key_head] for each in statistics))
+    far = _excess(padded, key, ball, inputs.scaling, (skipped, before + skipped - near, near, groups))
+    far += slope.to(far.dtype) * torch.arange(near, dtype=far.dtype, device=far.device)  # from the group's first query
     # The mean distance of the keys from the first query of their group is (near + 1) / 2.
-    log_share = far.amax((0, 1, 2)).double() + slope * (near + 1) / 2
-    if skipped and not causal:  # compare the first queries with the keys of their own group, on average nearer
-        far = _excess(query, key, ball, scale, (0, before, near, 1))
-        log_share = log_share.maximum(far.amax((0, 1, 2)).double() + slope * (near - 1) / 2)
-    least = before + skipped if skipped else 0
-    return least, log_share - math.log(near) - (-torch.expm1(-slope)).log()
+    excess = far.amax().double() + slope * (near + 1) / 2
+    if skipped and not inputs.causal:  # compare the first queries with the keys of their own group, on average nearer
+        far = _excess(query, key, ball, inputs.scaling, (0, before, near, 1))
+        excess = excess.maximum(far.amax().double() + slope * (near - 1) / 2)
+    return before + skipped if skipped else 0, excess
 
 
 def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, groups: tuple[int, int, int, int]) -> Tensor:
-    """How much more content any key can have than the mean of the near keys: [batch, groups, near, heads].
+    """How much more content any key of a head can have than the mean of the near keys: [batch, groups, near].
 
     `groups` holds the first query, the first near key, the size of a group of either, and the number of groups.
     """
     first_query, first_key, near, count = groups
     dtype = ball.center.dtype
-    center = ball.center.transpose(1, 2)[:, None]  # [batch, 1, 1, heads, head_dim], as the next two
-    grouped = blocks(query.transpose(1, 2), first_query, near, near, count).to(dtype)
-    mean = blocks(key.transpose(1, 2), first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
+    grouped = blocks(query, first_query, near, near, count).to(dtype)
+    mean = blocks(key, first_key, near, near, count).mean(2, keepdim=True, dtype=dtype)
     largest = grouped.norm(dim=-1) * ball.radius[:, None, None] * (abs(scale) * (1 + ROUNDING))
-    mean_content = (grouped * (mean - center)).sum(-1) * scale  # autocast would round a dot product
+    mean_content = (grouped * (mean - ball.center[:, None])).sum(-1) * scale  # autocast would round a dot product
     return largest - mean_content
+
+
+def _excess_of_one_query(inputs: AttentionInputs, ball: KeyStatistics, near: dict[int, int]) -> Tensor:
+    """How much more content any key can have than the mean of those before a single query, of which `near` tells the
+    number for each head: float64 [len(near)]. All heads together, because many small steps would take longer.
+    """
+    heads, counts = list(near), torch.tensor(list(near.values()), device=inputs.query.device)
+    # queries [batch, key_heads, group, 1, head_dim], keys [batch, key_heads, key, head_dim]
+    query = inputs.query.to(ball.center.dtype).unflatten(1, (-1, inputs.group_size))
+    key = inputs.key[:, :, -1 - max(near.values()) : -1] - ball.center
+    content = (query * key[:, :, None]).sum(-1).flatten(1, 2) * inputs.scaling  # autocast would round a dot product
+    sums = content.flip(-1).cumsum(-1)  # of the last 1, 2, ... keys before the query: [batch, heads, key]
+    largest = query.norm(dim=-1) * ball.radius[:, :, None, None] * (abs(inputs.scaling) * (1 + ROUNDING))
+    return (largest.flatten(1)[:, heads] - sums[:, heads, counts - 1] / counts).amax(0).double()
 
 
 def share_left_out(inputs: AttentionInputs, windows: tuple[int, ...]) -> float:

@@ -92,10 +92,12 @@ def length_curve(
     limit = longest_context(model)
     defined = [each for each in lengths if limit is None or each <= limit]
     if cut <= 0 or len(context) < max(defined, default=0):
-        hint = "; a string is the text itself, for a file give a pathlib.Path" if isinstance(text, str) else ""
+        advice = "choose shorter lengths or fewer targets"
+        if isinstance(text, str):
+            advice += "; a string is the text itself, for a file give a pathlib.Path"
         raise ValueError(
             f"the text is too short: windows of {max(defined, default=0):,} tokens are needed before the {targets:,} "
-            f"bytes to predict, and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
+            f"bytes to predict, and {source.name} has {len(context):,} there; {advice}"
         )
     config: Any = model.config
     row = {

@@ -110,7 +110,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tupl
         return windows
 
     monkeypatch.setattr(windowed, "key_windows", spy)
-    monkeypatch.setattr(choose, "MIN_WINDOWED_CACHE", 1)
+    monkeypatch.setattr(choose, "MIN_CACHED_KEYS", 1)
+    monkeypatch.setattr(choose, "MIN_CACHED_NUMBERS", 1)
     yield recorded
 
 
@@ -175,15 +176,28 @@ def test_one_token_reads_only_the_keys_within_the_windows() -> None:
     assert torch.allclose(output, expected, atol=1e-6)
 
 
+def test_steep_heads_beside_a_flat_one_do_not_read_all_keys() -> None:
+    slopes = torch.tensor([0.5, 0.25, 0.0, 0.25])
+    keys, values = normal(2, 1, 4, 16384, 64)
+    query = normal(1, 4, 1, 64, seed=1)
+    expected = alibi_attention(query, keys, values, slopes, backend="eager")
+    statistics = KeyStatistics.of(keys, values)
+    for head in (0, 1, 3):
+        keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
+    assert torch.allclose(output, expected, atol=1e-6)
+
+
 def test_auto_needs_statistics_and_a_long_cache_to_decode_windowed() -> None:
     slopes = torch.tensor([0.5, 0.25])
-    query, key = normal(1, 2, 1, 1024), normal(1, 2, 1100, 1024)
+    query, key = normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
     statistics = KeyStatistics.of(key, key)
     assert choose_backend(query, key, slopes, key_statistics=statistics).name == "windowed"
     assert choose_backend(query, key, slopes, key_statistics=lambda: statistics).name == "windowed"
     assert choose_backend(query, key, slopes).name == "mask"
-    shorter = key[..., :500, :]
-    assert choose_backend(query, shorter, slopes, key_statistics=statistics).name == "mask"
-    real = torch.ones(1, 1100, dtype=torch.bool)
+    assert choose_backend(query, key[..., 1:, :], slopes, key_statistics=statistics).name == "mask"
+    few = KeyStatistics.of(key[..., :8], key[..., :8])
+    assert choose_backend(query[..., :8], key[..., :8], slopes, key_statistics=few).name == "mask", "small heads"
+    real = torch.ones(1, 4096, dtype=torch.bool)
     choice = choose_backend(query, key, slopes, key_statistics=statistics, key_padding_mask=real)
     assert choice.name == "mask"
