@@ -24,10 +24,10 @@ BACKENDS = ("auto", *_BACKENDS)
 # Measured on the CPU (benchmarks/attention.py):
 MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
-MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given ...
-MIN_CACHED_KEYS, MIN_CACHED_NUMBERS = 4096, 2**23  # ... for that many keys, and numbers in the keys of all heads
-MIN_WINDOWED_KEYS = 1024  # with fewer, "windowed" saves too little for its calls of the kernel, ...
-MIN_WINDOWED_KEYS_TRAINING = 512  # ... but its backward pass is much faster than that of "strip"
+MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
+# "windowed" calls the kernel for each head. It saves more than the calls cost from so many keys on, if there is enough
+# work: batch * query * key * head_dim, or with few queries the numbers in the key.
+FORWARD, TRAINING, DECODING = (1024, 2**28), (512, 2**27), (4096, 2**23)
 
 
 class Choice(NamedTuple):
@@ -132,14 +132,14 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
 
     `options` are other keyword arguments of `alibi_attention`: `causal`, `positions` and so on. Raises as it does.
 
-    >>> q = k = torch.zeros(1, 8, 1024, 32)
+    >>> q = k = torch.zeros(1, 8, 4096, 32)
     >>> choose_backend(q[:, :, :64], k[:, :, :64], alibi_slopes(8))
     Choice(name='strip', reason='on the CPU, blocks that share one bias are fastest', windows=None, left_out=0.0)
     >>> choice = choose_backend(q, k, alibi_slopes(8))
     >>> choice.name, choice.windows
-    ('windowed', (37, 73, 146, 291, 581, 1024, 1024, 1024))
+    ('windowed', (37, 73, 146, 291, 581, 1161, 2322, 4096))
     >>> f"{choice.left_out:.0%}"
-    '40%'
+    '65%'
     """
     inputs = AttentionInputs(query, key, key, slopes, **options).check().autocast()
     choice = _choose(inputs)
@@ -178,7 +178,10 @@ def _choose(inputs: AttentionInputs) -> Choice:
 
 def _fewest_windowed_keys(inputs: AttentionInputs) -> int | None:
     """The number of keys from which "windowed" is the fastest backend; None if it never is."""
-    if inputs.query_length >= MIN_WINDOWED_QUERIES:
-        return MIN_WINDOWED_KEYS_TRAINING if inputs.needs_gradients else MIN_WINDOWED_KEYS
-    has_statistics = inputs.key_statistics is not None
-    return MIN_CACHED_KEYS if has_statistics and inputs.key.numel() >= MIN_CACHED_NUMBERS else None
+    batch, _, key_length, head_dim = inputs.key.shape
+    if inputs.query_length < MIN_WINDOWED_QUERIES:
+        (fewest, least), work = DECODING, inputs.key.numel() if inputs.key_statistics is not None else 0
+    else:
+        fewest, least = TRAINING if inputs.needs_gradients else FORWARD
+        work = batch * inputs.query_length * key_length * head_dim
+    return fewest if work >= least else None

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, choose_backend
+from alibi_viz.attention import choose
 
 SLOPES = alibi_slopes(8)
 
@@ -28,8 +29,9 @@ def largest_error(
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", ["auto", "eager", "mask", "strip", "windowed", "folded"])
 def test_every_backend_returns_the_autocast_dtype_and_auto_still_leaves_keys_out(
-    backend: str, dtype: torch.dtype
+    backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(choose, "FORWARD", (1024, 1))
     q, k, v = qkv(2100)
     reference = alibi_attention(q, k, v, SLOPES)
     with torch.autocast("cpu", dtype):
@@ -75,7 +77,8 @@ def test_positions_too_far_apart_for_float32_are_not_folded() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0])
 @pytest.mark.parametrize("length", [100, 2100])
-def test_a_scale_that_is_not_positive_is_not_folded(scale: float, length: int) -> None:
+def test_a_scale_that_is_not_positive_is_not_folded(scale: float, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "FORWARD", (1024, 1))
     assert largest_error(length, scale=scale) < 1e-4
     assert choose_backend(*qkv(length)[:2], SLOPES, scale=scale).name == ("strip" if length == 100 else "windowed")
     with pytest.raises(ValueError, match="the scale, which must be positive"):

@@ -72,7 +72,7 @@ def test_gradients_equal_those_of_eager() -> None:
 
 
 def test_auto_selects_the_strip_for_short_inputs_and_few_queries() -> None:
-    q, k, _ = unit_normal(1, 2, 1000, 1000, 4)
+    q, k, _ = unit_normal(1, 2, 1000, 1000, 32)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "strip"
     assert choose_backend(q, k, None).name == "strip"
@@ -81,17 +81,20 @@ def test_auto_selects_the_strip_for_short_inputs_and_few_queries() -> None:
     assert choose_backend(q.to("meta"), k.to("meta"), slopes.to("meta")).name == "folded"
     longer = torch.cat((k, k, k), dim=2)
     assert choose_backend(longer, longer, slopes).name == "windowed"
+    narrow = longer[..., :16]
+    assert choose_backend(narrow, narrow, slopes).name == "strip", "too little work for a call per head"
     assert choose_backend(longer, longer, None).name == "folded"
     assert choose_backend(longer, longer, slopes, dropout=0.1).name == "strip"
     assert choose_backend(q[:, :, -5:], longer, slopes).name == "strip"
 
 
 def test_training_leaves_keys_out_from_shorter_inputs_on() -> None:
-    q, k, _ = unit_normal(1, 2, 600, 600, 4)
+    q, k, _ = unit_normal(8, 2, 600, 600, 64)
     slopes = alibi_slopes(2)
     assert choose_backend(q, k, slopes).name == "strip"
     for tensors in ((q.requires_grad_(), k, slopes), (q.detach(), k, slopes.clone().requires_grad_())):
         assert choose_backend(*tensors).name == "windowed"
+        assert choose_backend(*(tensor[:4] for tensor in tensors)).name != "windowed", "too little work"
     half = q.detach().bfloat16()
     assert choose_backend(half, half, slopes.clone().requires_grad_()).name == "mask"
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes, choose_backend
+from alibi_viz.attention import choose
 from tests.attention.test_windowed import HALF, assert_equal, qkv
 
 LAYOUTS = {
@@ -45,7 +46,8 @@ def test_empty_inputs_give_empty_outputs_and_zero_gradients(batch: int, rows: in
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_autocast_casts_as_the_mask_does(dtype: torch.dtype) -> None:
+def test_autocast_casts_as_the_mask_does(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "TRAINING", (512, 1))
     query, key, value = (tensor.float().requires_grad_() for tensor in qkv(1100, heads=4))
     with torch.autocast("cpu", dtype):
         assert choose_backend(query, key, alibi_slopes(4)).name == "windowed"

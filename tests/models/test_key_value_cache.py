@@ -100,7 +100,7 @@ def test_statistics_of_another_shape_raise() -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tuple[int, ...]]]]:
-    """(queries, keys, windows) of each call of the backend "windowed", which single queries get from 1024 keys on."""
+    """(queries, keys, windows) of each call of the backend "windowed", which few queries get from 1024 keys on here."""
     recorded: list[tuple[int, int, tuple[int, ...]]] = []
     find = windowed.key_windows
 
@@ -110,8 +110,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tupl
         return windows
 
     monkeypatch.setattr(windowed, "key_windows", spy)
-    monkeypatch.setattr(choose, "MIN_CACHED_KEYS", 1)
-    monkeypatch.setattr(choose, "MIN_CACHED_NUMBERS", 1)
+    monkeypatch.setattr(choose, "FORWARD", (1024, 1))
+    monkeypatch.setattr(choose, "DECODING", (1024, 1))
     yield recorded
 
 
