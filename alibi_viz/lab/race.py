@@ -144,7 +144,8 @@ def race(
             for lap in turn_laps:
                 if lap.scores is None:  # copy the weights, because the model itself may soon be a step ahead
                     new, old = weights[lap.method]
-                    torch._foreach_copy_(old, new)
+                    for old_tensor, new_tensor in zip(old, new, strict=True):
+                        old_tensor.copy_(new_tensor)
                 yield replace(lap, model=copies[lap.method])
 
     return laps()

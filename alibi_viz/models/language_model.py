@@ -94,7 +94,7 @@ class LanguageModel(nn.Module):
         cache = self.transformer.new_cache() if use_cache else None
         tokens = new = tokens.long()
         for _ in range(new_tokens):
-            logits = self(new if use_cache else tokens, cache)[:, -1]  # [batch, vocabulary]
+            logits = self(new if use_cache else tokens, cache, last=1)[:, -1]  # [batch, vocabulary]
             if temperature:
                 logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature cannot overflow
                 new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)

@@ -89,6 +89,12 @@ class SelfAttention(nn.Module):
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
+        if key_padding_mask is not None and not isinstance(self.position, Alibi):
+            raise TypeError(
+                f"key_padding_mask must be None, because only ALiBi takes one, not {type(self.position).__name__}"
+            )
+        if last is not None:
+            check_positive_integers(last=last)
         options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
         query, key, value = self.heads(x)
         query = query if last is None else query[:, :, -last:]

@@ -63,6 +63,15 @@ def test_sizes_that_do_not_fit_raise() -> None:
         AlibiSelfAttention(24, 6)(torch.zeros(2, 5, 23))
 
 
+def test_arguments_of_a_call_are_named() -> None:
+    other = SelfAttention(POSITIONS["rotary"].from_config(TransformerConfig(d_model=24, num_heads=6)), 24, 6)
+    x = torch.zeros(2, 5, 24)
+    with pytest.raises(TypeError, match="key_padding_mask must be None, because only ALiBi takes one, not Rotary"):
+        other(x, key_padding_mask=torch.ones(2, 5, dtype=torch.bool))
+    with pytest.raises(ValueError, match="last must be an integer of at least 1, got 0"):
+        other(x, last=0)
+
+
 def test_a_call_that_raises_leaves_the_cache_unchanged() -> None:
     attention, cache = AlibiSelfAttention(24, 3).eval(), KeyValueCache()
     x = torch.randn(2, 6, 24)
