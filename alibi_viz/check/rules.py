@@ -15,7 +15,9 @@ __all__ = ["ROUNDINGS", "Rounding", "Rule", "correct_bias", "rules"]
 
 Rows = slice | list[int]
 _HALF = (torch.bfloat16, torch.float16)
-ROUNDINGS = [(dtype, form) for dtype in _HALF for form in ("product", "factors", "from the end", "positions")]
+ROUNDINGS = [
+    (dtype, form) for dtype in _HALF for form in ("product", "factors", "from the end", "positions", "difference")
+]
 
 
 class Rule(NamedTuple):
@@ -87,7 +89,9 @@ class Rounding(NamedTuple):
         query = torch.arange(key_length - self.probe.query_length, key_length)[rows, None]
         key = torch.arange(key_length)
         if self.form == "positions":
-            bias = slopes * (key.to(dtype).double() - query.to(dtype).double())
+            bias = -slopes * (key.to(dtype).double() - query.to(dtype).double()).abs()
+        elif self.form == "difference":
+            bias = -slopes * (key.to(dtype) - query.to(dtype)).double().abs()
         elif self.form == "factors":
             bias = (slopes.to(dtype) * key.to(dtype)).double()
         else:

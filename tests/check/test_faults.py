@@ -138,9 +138,9 @@ def test_several_faults_are_told_apart(function: Callable[..., Tensor], expected
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
-    assert names(check.attention(lambda q, k, v: attend(q, k, v, factor=-1), dtype=dtype, length=16)) == {
-        "sign reversed"
-    }
+    assert names(check.attention(lambda q, k, v: attend(q, k, v, factor=-1), dtype=dtype)) == {"sign reversed"}
+    ahead = check.attention(lambda q, k, v: attend(q, k, v, causal=False), dtype=dtype)
+    assert names(ahead) == {"rewarded future"}
     scaled = check.attention(lambda q, k, v: attend(q, k, v, factor=1 / 8), dtype=dtype, length=16)
     assert names(scaled) == {"bias before scaling"}
 
@@ -170,6 +170,20 @@ def test_two_explanations_of_the_same_slopes_are_both_in_the_report() -> None:
     report = check.slopes(gallery.slopes.first_slope_is_one, num_heads=[8])  # twice the official slopes, with 8 heads
     assert names(report) in ({"first slope is 1"}, {"added twice"})
     assert "'added twice'" in str(report) or "'first slope is 1'" in str(report)
+
+
+def test_half_precision_bias_with_a_reversed_sign_is_reversed_at_every_length() -> None:
+    report = check.bias(lambda h, q, k: -alibi_bias(alibi_slopes(h), q, k).bfloat16())
+    assert names(report) == {"sign reversed"}
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
+def test_difference_of_positions_in_half_precision_has_colliding_positions(causal: bool) -> None:
+    def bias(heads: int, queries: int, keys: int) -> Tensor:
+        key = torch.arange(keys).bfloat16()
+        return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
+
+    assert names(check.bias(bias, causal=causal)) == {"colliding positions"}
 
 
 def test_colliding_positions_in_float16_show_at_larger_lengths() -> None:
