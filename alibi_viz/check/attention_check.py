@@ -14,7 +14,7 @@ from alibi_viz.check.report import Finding, Report
 
 __all__ = ["check_reader"]
 
-_PADDING = (0, 3, 7)  # tokens of padding in front of each sequence of a batch
+_PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
 
 
 def check_reader(

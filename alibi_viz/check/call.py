@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_number
 from alibi_viz.check.report import Finding
 
-__all__ = ["Unusable", "call", "check_repeatable", "is_running", "on_cpu", "to_tensor", "try_each"]
+__all__ = ["Unusable", "call", "check_repeatable", "check_seconds", "is_running", "on_cpu", "to_tensor", "try_each"]
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -82,6 +83,13 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     return results[0]
 
 
+def check_seconds(seconds: object) -> None:
+    """Raise TypeError or ValueError unless `seconds` is a number above 0 that Python can wait for."""
+    check_number("seconds", seconds)
+    if not 0 < seconds <= threading.TIMEOUT_MAX:  # type: ignore[operator]  # a number, as was just checked
+        raise ValueError(f"seconds must be positive and at most {threading.TIMEOUT_MAX:.0f}, got {seconds!r}")
+
+
 def is_running() -> bool:
     """Whether a function that took too long, or was interrupted, is still running."""
     return bool(_RUNNING)
@@ -100,11 +108,12 @@ def try_each(
             failures.setdefault(error.fault, []).append(str(error))
             if error.fault == "does not finish":
                 break
-    findings = [
-        Finding(fault, messages[0] + (f" (and {len(messages) - 1} more calls)" if len(messages) > 1 else ""))
-        for fault, messages in failures.items()
-    ]
+    findings = [Finding(fault, messages[0] + _count_further(len(messages) - 1)) for fault, messages in failures.items()]
     return results, findings
+
+
+def _count_further(calls: int) -> str:
+    return f" (and {calls} more call{'s' if calls > 1 else ''})" if calls else ""
 
 
 def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument, tolerance: float) -> list[Finding]:
@@ -145,6 +154,8 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
 
 def _from_array(value: Any) -> Tensor:
     array = np.asarray(value)
+    if array.dtype == object and any(number is None for number in array.flat):  # numpy would make it NaN
+        raise TypeError("None is not a number")
     if array.dtype.name == "bfloat16":  # JAX's type, which torch cannot convert
         return torch.from_numpy(array.astype(np.float32)).bfloat16()
     try:

@@ -10,7 +10,7 @@ from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
 from alibi_viz.check.bias_check import check_bias
-from alibi_viz.check.call import Unusable, call, check_repeatable, on_cpu, to_tensor, try_each
+from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.naming import Tolerance, name_slopes, reference_slopes
 from alibi_viz.check.observation import probes
@@ -44,10 +44,10 @@ def slopes(
     >>> report.ok, [finding.name for finding in report.findings]
     (False, ['first slope is 1'])
     """
-    reference, num_heads = reference_slopes(slopes), _check_arguments(function, num_heads)
+    reference, num_heads = reference_slopes(slopes), _check_arguments(function, num_heads, seconds)
 
     def read(heads: int) -> tuple[Tensor, torch.dtype]:
-        case = f"{heads} heads"
+        case = "1 head" if heads == 1 else f"{heads} heads"
         value, dtype = to_tensor(call(function, heads, seconds=seconds, description=case), case)
         if value.numel() != heads:
             raise Unusable("wrong shape", f"{case}: returned {list(value.shape)}, expected [{heads}]")
@@ -96,7 +96,10 @@ def bias(
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
     True
     """
-    expected, num_heads = Expectation(reference_slopes(slopes), causal), _check_arguments(function, num_heads, length)
+    expected, num_heads = (
+        Expectation(reference_slopes(slopes), causal),
+        _check_arguments(function, num_heads, seconds, length),
+    )
     with on_cpu():
         return check_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
 
@@ -144,7 +147,7 @@ def attention(
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """
-    num_heads = _check_arguments(function, num_heads, length)
+    num_heads = _check_arguments(function, num_heads, seconds, length)
     check_integer("head_dim", head_dim, 1)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
@@ -154,10 +157,11 @@ def attention(
         return check_reader(reader, _name(function), calls, expected, padding=padding)
 
 
-def _check_arguments(function: Any, num_heads: Any, length: int = 1) -> list[int]:
+def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 1) -> list[int]:
     """The head counts as a list. Raises TypeError or ValueError for invalid arguments."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
+    check_seconds(seconds)
     heads = list(num_heads) if isinstance(num_heads, Iterable) else [num_heads]
     if not heads:
         raise ValueError("num_heads must contain at least one head count")

@@ -10,7 +10,7 @@ from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_integer
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
-from alibi_viz.check.call import on_cpu
+from alibi_viz.check.call import check_seconds, on_cpu
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.observation import SHORT, probes
 from alibi_viz.check.report import Report
@@ -50,6 +50,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         raise TypeError(f"model must be a torch module, got {type(model).__name__}")
     layers = _find_layers(model)
     check_integer("layer", layer, 0, len(layers) - 1)
+    check_seconds(seconds)
     config: Any = getattr(model, "config", None)
     heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
     if not heads:

@@ -159,7 +159,7 @@ def _constant_factor(slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tole
     if got.shape != wanted.shape or not bool((wanted != 0).any()):
         return None
     factor = float(got @ wanted / (wanted @ wanted))
-    return factor if tolerance.close(got, factor * wanted) else None
+    return factor if math.isfinite(factor) and tolerance.close(got, factor * wanted) else None
 
 
 def _evidence(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> str:

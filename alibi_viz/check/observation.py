@@ -24,8 +24,10 @@ class Probe(NamedTuple):
     key_length: int
 
     def __str__(self) -> str:
+        heads = "1 head" if self.num_heads == 1 else f"{self.num_heads} heads"
         queries = "1 query" if self.query_length == 1 else f"{self.query_length} queries"
-        return f"{self.num_heads} heads, {queries}, {self.key_length} keys"
+        keys = "1 key" if self.key_length == 1 else f"{self.key_length} keys"
+        return f"{heads}, {queries}, {keys}"
 
 
 def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:

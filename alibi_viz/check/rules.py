@@ -55,21 +55,25 @@ def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None
     if cap is not None:
         distances["length cap"] = offset.clamp(-cap, cap)
     everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
-    # which keys are visible, and whether the distance to later ones counts as positive or negative
-    futures: dict[str, tuple[Tensor, Callable[[Tensor], Tensor]]] = {"": (past if causal else everything, torch.abs)}
+    # which keys are visible, and whether the distance to later ones counts as positive, zero or negative
+    visible = past if causal else everything
+    futures: list[tuple[str, Tensor, Callable[[Tensor], Tensor]]] = [("", visible, torch.abs)]
     if causal:
-        futures["future not masked"] = (everything, torch.abs)
-        futures["causal mask in the wrong corner"] = (key <= row, torch.abs)
-        futures["query can't see itself"] = (key < query, torch.abs)
-        futures["one key ahead"] = (key <= query + 1, torch.abs)
+        futures += [
+            ("future not masked", everything, torch.abs),
+            ("future not masked", everything, torch.relu),
+            ("causal mask in the wrong corner", key <= row, torch.abs),
+            ("query can't see itself", key < query, torch.abs),
+            ("one key ahead", key <= query + 1, torch.abs),
+        ]
     else:
-        futures["only earlier keys"] = (past, torch.abs)
-    futures["rewarded future"] = (everything, torch.clone)
+        futures.append(("only earlier keys", past, torch.abs))
+    futures.append(("rewarded future", everything, torch.clone))
     if window is not None:
-        futures["window"] = (futures[""][0] & (offset.abs() < window), torch.abs)
+        futures.append(("window", visible & (offset.abs() < window), torch.abs))
     combinations = [
-        Rule(tuple(filter(None, (name, future))), sign(distance), visible)
-        for (name, distance), (future, (visible, sign)) in itertools.product(distances.items(), futures.items())
+        Rule(tuple(filter(None, (name, future))), sign(distance), shown)
+        for (name, distance), (future, shown, sign) in itertools.product(distances.items(), futures)
     ]
     yield from sorted(combinations, key=lambda rule: len(rule.faults))
 

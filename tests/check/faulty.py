@@ -54,6 +54,11 @@ def not_masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
 
 
+def lower_triangle_without_a_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    bias = alibi_bias(alibi_slopes(query.shape[1]), key.shape[2]).tril()[:, -query.shape[2] :]  # 0 for later keys
+    return (query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
+
+
 def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     """A symmetric bias whose query positions count the padding, but whose key positions don't."""
     if mask is None:
@@ -66,6 +71,13 @@ def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 
 def ignores_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     return attend(query, key, value)
+
+
+def inverts_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Takes True for padding, so that it masks the real tokens."""
+    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+    logits = mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias)
+    return (logits if mask is None else logits.masked_fill(mask[:, None, None, :], -1e9)).softmax(-1) @ value
 
 
 def shifted_mask(diagonal: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:

@@ -1,5 +1,6 @@
 """Functions that raise, hang or return nonsense are findings; invalid arguments of the checker raise."""
 
+import math
 import time
 
 import pytest
@@ -50,11 +51,30 @@ def raises_unprintable(heads: int) -> None:
         "text",
         {"a": 1},
         [[1], [1, 2]],
+        None,
+        [None] * 8,
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_results_that_are_no_array_are_findings(value: object) -> None:
     assert names(check.slopes(lambda heads: value, num_heads=[8])) == {"wrong type"}
+
+
+def test_infinite_slopes_follow_no_scheme() -> None:
+    assert names(check.slopes(lambda heads: [math.inf] * heads)) == {"other slopes"}
+
+
+def test_counts_of_one_are_singular() -> None:
+    report = check.slopes(lambda heads: [1.0] * (heads + 1), num_heads=[1, 2])
+    assert "1 head: returned [2], expected [1] (and 1 more call)" in str(report)
+    assert "1 head, 16 queries, 16 keys" in str(check.bias(lambda *_: [], num_heads=[1]))
+
+
+def test_weights_that_differ_by_little_are_printed_with_different_digits() -> None:
+    report = check.bias(bias_of(lambda heads: 1.0001 * alibi_slopes(heads)), length=16)
+    assert report.comparison is not None
+    got, wanted = str(report.comparison).split("the weight ")[1].split(", expected ")
+    assert got.split()[0] != wanted
 
 
 def test_error_that_cannot_be_printed_is_a_finding() -> None:
@@ -84,6 +104,11 @@ def test_invalid_arguments_of_the_checker_raise() -> None:
         check.bias(bias_of(alibi_slopes), num_heads=[0])
     with pytest.raises(ValueError, match=r"num_heads must be an integer of at least 1, got 8\.0"):
         check.slopes(alibi_slopes, num_heads=8.0)  # type: ignore[arg-type]
+    for seconds in (0, -1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="seconds must be positive"):
+            check.slopes(alibi_slopes, seconds=seconds)
+    with pytest.raises(TypeError, match="seconds must be a number, got '5'"):
+        check.attention(attend, seconds="5")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="dtype must be a floating-point"):
         check.attention(attend, dtype="float16")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):

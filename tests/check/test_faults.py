@@ -20,6 +20,8 @@ from tests.check.faulty import (
     first_slice,
     ignores_padding,
     in_half_precision,
+    inverts_padding,
+    lower_triangle_without_a_mask,
     names,
     not_masked,
     padded,
@@ -62,7 +64,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.attention, lambda q, k, v: attend(q * torch.arange(1, q.shape[1] + 1)[:, None, None], k, v), {})
     ],
     "causal mask in the wrong corner": [(check.attention, aligned_with_the_first_keys, {})],
-    "future not masked": [(check.attention, not_masked, {})],
+    "future not masked": [
+        (check.attention, not_masked, {}),
+        (check.attention, lower_triangle_without_a_mask, {}),
+    ],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
     "content not scaled": [(check.attention, lambda q, k, v: attend(q, k, v, content=1.0), {})],
     "content multiplied": [
@@ -70,7 +75,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.attention, lambda q, k, v: attend(-q, k, v), {}),
         (check.attention, lambda q, k, v: attend(5 * q if q.shape[2] < k.shape[2] else q, k, v), {}),
     ],
-    "padding not masked": [(check.attention, ignores_padding, {"padding": True})],
+    "padding not masked": [
+        (check.attention, ignores_padding, {"padding": True}),
+        (check.attention, inverts_padding, {"padding": True}),
+    ],
     "padding changes the bias": [(check.attention, padded, {"padding": True, "causal": False})],
     "raises an error": [(check.attention, raises, {}), (check.bias, raises, {}), (check.slopes, raises, {})],
     "does not finish": [(check.slopes, lambda heads: time.sleep(2), {"seconds": 0.05})],
