@@ -115,7 +115,8 @@ def _check(options: argparse.Namespace) -> check.Report:
     if options.kind == "bias":
         return check.bias(function, **common)
     dtype: torch.dtype = getattr(torch, options.dtype)
-    return check.attention(function, options.layout, head_dim=options.head_dim, dtype=dtype, **common)
+    common |= {"head_dim": options.head_dim, "key_heads": options.key_heads, "dtype": dtype}
+    return check.attention(function, options.layout, **common)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     checker.add_argument("--heads", type=int, nargs="+", metavar="N", help="head counts to try")
     checker.add_argument("--head-dim", type=int, default=64, help="channels per head (default: 64)")
+    checker.add_argument(
+        "--key-heads", type=int, metavar="N", help="heads of key and value, if fewer than of the query"
+    )
     checker.add_argument("--length", type=int, default=300, help="the longest length to try (default: 300)")
     checker.add_argument("--dtype", choices=_DTYPES, default="float32", help="of query, key and value")
     checker.add_argument("--slopes", default="official", help="the correct slopes: official, geometric or halving")

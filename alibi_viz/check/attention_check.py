@@ -28,7 +28,7 @@ def check_reader(
 ) -> Report:
     """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs.
 
-    `key_heads` is 1 if all heads share keys and values; by default each has its own.
+    `key_heads` is the number of different keys and values; by default each head has its own.
     """
     if unrepeatable := check_repeatable(reader.output, probes[0], tolerance=1e-5):
         return Report(subject, unrepeatable)  # everything else would differ from call to call
@@ -98,7 +98,7 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, 
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
     key, value = torch.randn(2, 3, key_heads or heads, key_length, reader.head_dim, generator=generator)
-    key, value = (tensor.expand(-1, heads, -1, -1) for tensor in (key, value))
+    key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
     got = reader(query, key, value)
     # the function gets them rounded to its dtype
     query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))

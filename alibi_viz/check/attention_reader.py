@@ -32,6 +32,8 @@ class AttentionReader:
         dtype: the dtype of the arguments.
         convert: turns a torch tensor into the type that the function takes, such as `numpy.asarray`.
         seconds: the time limit of a call.
+        key_heads: how many heads the keys and values have, each shared by neighboring heads of the query; by default as
+            many as the query.
         rounding: the dtype in which the function may round; by default that of its output.
     """
 
@@ -41,6 +43,7 @@ class AttentionReader:
     dtype: torch.dtype = torch.float32
     convert: Callable[[Tensor], Any] = Tensor.detach
     seconds: float = 60.0
+    key_heads: int | None = None
     rounding: torch.dtype | None = None
     output_dtype: torch.dtype = field(default=torch.float32, init=False)
 
@@ -72,12 +75,14 @@ class AttentionReader:
 
     def _call(self, tensors: tuple[Tensor, ...], masks: list[Tensor]) -> Tensor:
         axes = "bhld" if "b" in self.layout else "hld"
+        probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
+        group = probe.num_heads // (self.key_heads or probe.num_heads)
+        tensors = (tensors[0], *(tensor[..., ::group, :, :] for tensor in tensors[1:]))
         # clones, because the function may change its arguments
         inputs = [
             torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(memory_format=torch.contiguous_format)
             for tensor in tensors
         ]
-        probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
         arguments = [self.convert(tensor) for tensor in (*inputs, *masks)]
         result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
         output, self.output_dtype = to_tensor(result, str(probe), nan=bool(masks))

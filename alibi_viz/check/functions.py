@@ -111,6 +111,7 @@ def attention(
     *,
     num_heads: Sequence[int] = (8, 12),
     head_dim: int = 64,
+    key_heads: int | None = None,
     decoding: bool = True,
     padding: bool = False,
     slopes: str | Callable[[int], Any] = "official",
@@ -128,6 +129,8 @@ def attention(
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads: head counts to try. Use at least one that is not a power of two.
         head_dim: size of a head.
+        key_heads: for grouped-query attention, how many heads the key and the value have. Each is shared by neighboring
+            heads of the query. Every head count must be a multiple of it. By default they have as many as the query.
         decoding: also call it with fewer queries than keys; the queries are the last positions.
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
@@ -149,12 +152,16 @@ def attention(
     """
     num_heads = _check_arguments(function, num_heads, seconds, length)
     check_integer("head_dim", head_dim, 1)
+    if key_heads is not None:
+        check_integer("key_heads", key_heads, 1)
+        if any(count % key_heads for count in num_heads):
+            raise ValueError(f"every head count must be a multiple of key_heads, got {num_heads} and {key_heads}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
+    reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
     calls, expected = probes(num_heads, decoding, length), Expectation(reference_slopes(slopes), causal)
     with on_cpu():
-        return check_reader(reader, _name(function), calls, expected, padding=padding)
+        return check_reader(reader, _name(function), calls, expected, padding=padding, key_heads=key_heads)
 
 
 def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 1) -> list[int]:

@@ -12,7 +12,8 @@ The file is an object with
 - "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
   [batch][heads][length][head_dim]
 
-An implementation may leave out whole lists, but no case of a list.
+Whole numbers are written without a decimal point, so convert the inputs to floating point after reading them. An
+implementation may leave out whole lists, but no case of a list.
 """
 
 import json

@@ -109,6 +109,10 @@ def test_invalid_arguments_of_the_checker_raise() -> None:
             check.slopes(alibi_slopes, seconds=seconds)
     with pytest.raises(TypeError, match="seconds must be a number, got '5'"):
         check.attention(attend, seconds="5")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"every head count must be a multiple of key_heads, got \[8, 12\] and 8"):
+        check.attention(attend, key_heads=8)
+    with pytest.raises(ValueError, match="key_heads must be at least 1, got 0"):
+        check.attention(attend, key_heads=0)
     with pytest.raises(TypeError, match="dtype must be a floating-point"):
         check.attention(attend, dtype="float16")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):

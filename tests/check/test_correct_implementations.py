@@ -95,6 +95,25 @@ def test_layouts(layout: str) -> None:
     check.attention(attention, layout).raise_for_faults()
 
 
+@pytest.mark.parametrize("layout", ["bhld", "lhd"])
+def test_grouped_query_attention(layout: str) -> None:
+    axes = "bhld" if "b" in layout else "hld"
+    shapes: set[tuple[int, int]] = set()
+
+    def attention(*inputs: Tensor) -> Tensor:
+        query, key, value = (torch.einsum(f"{layout}->{axes}", tensor) for tensor in inputs)
+        heads = query.shape[-3], key.shape[-3]
+        shapes.add(heads)
+        key, value = (tensor.repeat_interleave(heads[0] // heads[1], -3) for tensor in (key, value))
+        output = alibi_attention(*(t.reshape(-1, *t.shape[-3:]) for t in (query, key, value)), alibi_slopes(heads[0]))
+        return torch.einsum(f"{axes}->{layout}", output.reshape(query.shape))
+
+    check.attention(attention, layout, key_heads=4).raise_for_faults()
+    assert shapes == {(8, 4), (12, 4)}
+    interleaved = lambda q, k, v: attend(q, *(tensor.repeat(1, q.shape[1] // 4, 1, 1) for tensor in (k, v)))  # noqa: E731
+    assert [finding.name for finding in check.attention(interleaved, key_heads=4).findings] == ["unknown fault"]
+
+
 def test_numpy_attention() -> None:
     def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
         slopes = alibi_slopes(query.shape[1]).numpy()[:, None, None]
