@@ -96,10 +96,8 @@ def bias(
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
     True
     """
-    expected, num_heads = (
-        Expectation(reference_slopes(slopes), causal),
-        _check_arguments(function, num_heads, seconds, length),
-    )
+    expected = Expectation(reference_slopes(slopes), causal)
+    num_heads = _check_arguments(function, num_heads, seconds, length)
     with on_cpu():
         return check_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
 
