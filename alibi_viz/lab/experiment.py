@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -78,6 +79,7 @@ class Run:
         name = method_name(self.position)
         object.__setattr__(self, "position", name)
         object.__setattr__(self, "own", own_method(name))
+        _ = self._provenance
         TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or name)
 
@@ -90,8 +92,13 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""
         settings = asdict(self)
-        own = settings.pop("own")
-        return settings if own is None else {**settings, "own": provenance(own)}
+        del settings["own"]
+        return settings if self._provenance is None else {**settings, "own": self._provenance}
+
+    @cached_property
+    def _provenance(self) -> dict[str, str] | None:
+        """That of your own method when the run was defined: what it reads may change meanwhile."""
+        return None if self.own is None else provenance(self.own)
 
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""

@@ -1,6 +1,5 @@
 """Your own position methods: a plain function of the distance, or a subclass of `Position`."""
 
-import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -10,9 +9,10 @@ from torch import Tensor
 
 from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.provenance import has_own_state, provenance
 from alibi_viz.models.positions.relative import Relative
 
-__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method", "provenance"]
+__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method"]
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
@@ -67,31 +67,14 @@ def own_method(name: str) -> LawFunction | type[Position] | None:
     return _OWN.get(name)
 
 
-def provenance(method: LawFunction | type[Position]) -> dict[str, str]:
-    """The "source" text of your own method and its "fingerprint", to be kept with results.
-
-    Where Python has no source text, as in some consoles, the text is empty and the fingerprint is that of the name.
-    """
-    source = _source(method)
-    text = source or str(method.__name__)
-    return {"source": source, "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16]}
-
-
-def _source(method: LawFunction | type[Position]) -> str:
-    try:
-        return inspect.getsource(method)
-    except (OSError, TypeError):
-        return ""
-
-
 def _is_same(registered: Any, method: Any) -> bool:
     """Whether a method is defined like the registered one of its name, as when a cell of a notebook runs again."""
-    if registered is method:
+    if registered == method:  # also the same method of the same object
         return True
-    # equal texts can differ in the variables of a function around them
-    has_closure = any(getattr(function, "__closure__", None) for function in (registered, method))
-    is_same_text = _source(registered) == _source(method) != ""
-    return not has_closure and is_same_text and registered.__module__ == method.__module__
+    if has_own_state(registered) or has_own_state(method) or registered.__module__ != method.__module__:
+        return False
+    one, other = provenance(registered), provenance(method)
+    return one == other and one["source"] != ""
 
 
 class Law(Relative):
