@@ -116,8 +116,8 @@ class Law(Relative):
 def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     """The biases of a law for distances 0 to size - 1, float32 [heads, size].
 
-    Raises ValueError, naming the law and the value, if it fails, returns another shape, or returns NaN, inf, or -inf at
-    distance 0 (which would leave a token without any key).
+    Raises ValueError, naming the law and the value, if it fails, returns another shape or dtype, parameters, NaN, inf,
+    or -inf at distance 0 (which would leave a token without any key).
 
     >>> from alibi_viz.models.positions.own import evaluate_law
     >>> evaluate_law(lambda distance, head, num_heads: -distance / head, 2, 4)
@@ -136,7 +136,11 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
         if not isinstance(row, Tensor) or row.shape != (size,):
             got = f"shape {list(row.shape)}" if isinstance(row, Tensor) else type(row).__name__
             raise ValueError(f"{where}: for distances [{size}] it must return a tensor [{size}], got {got}")
-        row = row.detach().float().cpu()
+        if row.dtype == torch.bool or row.is_complex():
+            raise ValueError(f"{where}: it must return numbers, got {row.dtype}")
+        if row.requires_grad:
+            raise ValueError(f"{where}: a function trains no parameters; detach them, or write a subclass of Position")
+        row = row.float().cpu()
         bad = row.isnan() | row.isposinf()
         bad[0] |= row[0].isneginf()
         if bool(bad.any()):
