@@ -76,10 +76,12 @@ class Run:
         check_integer("longest", self.longest, 0)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
-        name = method_name(self.position)
+        is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`
+        name = method_name(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
         object.__setattr__(self, "own", own_method(name))
         _ = self._provenance
+        object.__setattr__(self, "path", None if self.path is None else str(self.path))
         TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or name)
 
@@ -154,7 +156,8 @@ def measure(run: Run) -> Record:
 def new_model(run: Run, source: Text | Task) -> LanguageModel:
     """The untrained model of a run."""
     sizes = {"max_length": run.length, "vocabulary": source.vocabulary, **run.model}
-    return make_model(run.position, seed=run.seed, **sizes)
+    method = run.position if run.own is None else run.own  # another method may have taken its name since
+    return make_model(method, seed=run.seed, **sizes)
 
 
 def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Iterator[Step]:

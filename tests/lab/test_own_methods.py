@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.results import record_table
-from alibi_viz.models import Position
+from alibi_viz.models import Method, Position
 from tests.own_laws import root
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
@@ -65,6 +66,27 @@ def test_sweep_in_another_process(tmp_path: Path) -> None:
     assert [record["seconds"] for record in again] == [
         next(old["seconds"] for old in records if old["run"] == record["run"]) for record in again
     ]
+
+
+def steep(slope: float) -> Method:
+    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -slope * distance.float()
+
+    return law
+
+
+def test_each_run_of_a_sweep_trains_its_own_law_of_a_name() -> None:
+    settings = {**SMALL, "steps": 20}
+    runs = [lab.Run(steep(slope), label=f"slope {slope}", **settings) for slope in (0.0, 9.0)]  # type: ignore[arg-type]
+    runs.append(replace(runs[0], label="slope 0 again"))
+    answers = [record["answers"] for record in lab.sweep(runs, progress=False)]
+    assert answers[0] == answers[2] != answers[1]
+    assert lab.measure(lab.Run(steep(9.0), **settings))["answers"] == answers[1]  # type: ignore[arg-type]
+    assert replace(runs[0], position="alibi").own is None
+
+
+def test_path_of_a_text_may_be_a_path(tmp_path: Path) -> None:
+    assert json.dumps(lab.Run("alibi", path=tmp_path / "mine.txt").settings()["path"])  # type: ignore[arg-type]
 
 
 def test_method_of_a_notebook_is_refused_by_a_process_pool(monkeypatch: pytest.MonkeyPatch) -> None:
