@@ -118,6 +118,13 @@ def test_saved_run_asks_for_the_method(tmp_path: Path) -> None:
         lab.load_run(path, changed)
 
 
+def test_model_of_a_replaced_method_is_not_saved_as_the_new_one(tmp_path: Path) -> None:
+    model = lab.make_model(steep(1.0))
+    lab.make_model(steep(2.0))
+    with pytest.raises(ValueError, match="another position method has taken the name 'law' since the model was made"):
+        lab.save_run(tmp_path / "mine", model)
+
+
 def test_command_line_takes_a_function_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "my_laws.py"
     file.write_text(LAW)
