@@ -3,6 +3,7 @@
 import dis
 import hashlib
 import inspect
+import re
 from collections.abc import Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType
@@ -34,7 +35,8 @@ def provenance(method: Any) -> dict[str, str]:
     """
     target = _target(method)
     parts = _parts(method, str(getattr(target, "__module__", "")), set())
-    source = "\n".join(parts) if _source(target) else ""
+    # the text alone where nothing follows it, as in results of earlier versions
+    source = ("\n".join(parts) if len(parts) > 1 else _source(target)) if _source(target) else ""
     text = source or "\n".join([str(method.__name__), *parts])
     return {"source": source, "fingerprint": _digest(text)}
 
@@ -69,15 +71,21 @@ def _parts(method: Any, module: str, seen: set[int]) -> list[str]:
         method = method.func
     owner = getattr(method, "__self__", method if not isinstance(method, FunctionType | type) else None)
     values |= {f"self.{name}": value for name, value in getattr(owner, "__dict__", {}).items()}
-    if isinstance(target, type) and "<locals>" in target.__qualname__:  # they may depend on the function around it
+    # attributes may depend on a function around the class, and the text of a class in a notebook can be unknown
+    if isinstance(target, type) and ("<locals>" in target.__qualname__ or target.__module__ == "__main__"):
         values |= {name: value for name, value in vars(target).items() if not name.startswith("_")}
         values = {name: value for name, value in values.items() if name not in {"name", "summary"}}  # by `register`
+        values = {name: value for name, value in values.items() if not isinstance(value, FunctionType)}
     for function in _functions(target):
         values |= _variables(function)
     parts = (
         [_source(target).rstrip()] if _source(target) else [_code_text(each.__code__) for each in _functions(target)]
     )
-    parts += [f"# {name} = {text}" for name, value in sorted(values.items()) if (text := _text(value)) is not None]
+    parts += [
+        f"# {name} = {text}"
+        for name, value in sorted(values.items())
+        if (text := _text(value)) is not None and not _is_written(name, text, _source(target))
+    ]
     used = [values[name] for name in sorted(values)] + list(getattr(target, "__bases__", ()))
     for each in used:
         if isinstance(each, FunctionType | type) and each.__module__ == module:
@@ -108,7 +116,9 @@ def _variables(function: FunctionType) -> dict[str, Any]:
 
 def _defaults(function: FunctionType) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
-    return {each.name: each.default for each in parameters if each.default is not each.empty}
+    return {
+        each.name: each.default for each in parameters if each.default is not each.empty and each.default is not None
+    }
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -118,6 +128,11 @@ def _global_names(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             read |= _global_names(constant)
     return read - {str(each.argval) for each in instructions if each.opname == "STORE_GLOBAL"}  # a counter
+
+
+def _is_written(name: str, text: str, source: str) -> bool:
+    """Whether the source text itself gives a name this value, as in `def law(..., slope=0.5)`."""
+    return re.search(rf"\b{re.escape(name)}\b[^=,()]*=\s*{re.escape(text)}(?![\w.])", source) is not None
 
 
 def _text(value: Any) -> str | None:

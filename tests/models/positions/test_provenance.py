@@ -1,6 +1,8 @@
 """Own position methods are told apart by what they compute, not only by their text."""
 
 import functools
+import hashlib
+import inspect
 import json
 import subprocess
 import sys
@@ -11,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import lab
-from alibi_viz.models import Position, provenance
+from alibi_viz import lab, laws
+from alibi_viz.models import Position, WindowWithSinks, provenance
 
 pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
@@ -119,6 +121,23 @@ def test_fingerprint_without_source_text_depends_on_the_code_and_the_values() ->
         kept.append(provenance(names["law"]))
     assert {each["source"] for each in kept} == {""}
     assert len({each["fingerprint"] for each in kept}) == len(BODIES)
+
+
+def test_class_of_a_notebook_is_known_by_its_functions_and_attributes() -> None:
+    kept = []
+    for slope, sign in ((1.0, "-"), (2.0, "-"), (1.0, "")):
+        names: dict[str, Any] = {"__name__": "__main__", "Position": Position}
+        body = f"    slope = {slope}\n    def embed(self, tokens, start=0):\n        return {sign}tokens\n"
+        exec(f"class Mine(Position):\n{body}", names)
+        kept.append(provenance(names["Mine"])["fingerprint"])
+    assert len(set(kept)) == 3
+
+
+def test_method_that_reads_no_values_is_known_by_its_text() -> None:
+    for method in (WindowWithSinks, laws.linear):
+        text = inspect.getsource(method)
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        assert provenance(method) == {"source": text, "fingerprint": fingerprint}  # type: ignore[arg-type]
 
 
 def test_fingerprint_is_the_same_in_another_process(tmp_path: Path) -> None:
