@@ -94,7 +94,10 @@ def factors_per_head(factors: float | Sequence[float], heads: int) -> list[float
     >>> factors_per_head(0.5, heads=2), factors_per_head([1, 2], heads=2)
     ([0.5, 0.5], [1.0, 2.0])
     """
-    given = torch.as_tensor(factors, dtype=torch.float64)
+    try:
+        given = torch.as_tensor(factors, dtype=torch.float64)
+    except (TypeError, ValueError):  # not numbers, which no head count accepts
+        given = torch.empty(0)
     per_head = (given.expand(heads) if given.ndim == 0 else given).tolist()
     if len(per_head) != heads or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
         raise ValueError(f"factors must be a number of at least 0, or one for each of {heads} heads, got {factors!r}")

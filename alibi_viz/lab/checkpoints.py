@@ -22,7 +22,16 @@ from safetensors.torch import load_model, save_model
 
 from alibi_viz.lab.results import record_table, results_table
 from alibi_viz.lab.version_1 import upgrade_saved
-from alibi_viz.models import LanguageModel, Law, Method, TransformerConfig, method_name, own_method, provenance
+from alibi_viz.models import (
+    POSITIONS,
+    LanguageModel,
+    Law,
+    Method,
+    TransformerConfig,
+    method_name,
+    own_method,
+    provenance,
+)
 
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
@@ -62,7 +71,8 @@ def save_run(
         results: what was measured, a table with the columns of `lab.COLUMNS`.
 
     Raises FileExistsError if `path` exists, because nothing is ever overwritten; TypeError or ValueError if JSON cannot
-    represent the settings; and ValueError for a model that was changed by an intervention.
+    represent the settings; and ValueError for a model that was changed by an intervention, or whose own method has
+    lost its name to a later one.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -73,6 +83,12 @@ def save_run(
     path = Path(path)
     if path.exists():
         raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name or remove it")
+    name = model.config.position
+    method = type(model.transformer.position)
+    if method is not POSITIONS[name] and method.__dict__.get("name") == name:
+        raise ValueError(
+            f"another position method has taken the name {name!r} since the model was made: give one another name"
+        )
     if not _is_as_configured(model):
         raise ValueError("the model was changed by an intervention, which cannot be saved: save the original model")
     table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})

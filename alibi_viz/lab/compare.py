@@ -11,14 +11,17 @@ from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.claims import NOT_TESTABLE, judge
 from alibi_viz.lab.comparison import COMPARISON_LENGTH
 from alibi_viz.lab.confidence import LEVEL, SEEDS
-from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.experiment import Run, new_model
 from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
 from alibi_viz.lab.latex import latex_table
 from alibi_viz.lab.questions import join, main_question
+from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, record_table
 from alibi_viz.lab.results_folder import check_folder
 from alibi_viz.lab.sweep import executor, in_order, sweep
-from alibi_viz.models import Method, method_name
+from alibi_viz.lab.tasks import Task
+from alibi_viz.lab.text import Text
+from alibi_viz.models import Law, Method, method_name
 from alibi_viz.panel import Panel
 
 __all__ = ["Comparison", "compare"]
@@ -187,8 +190,9 @@ def compare(
         progress: show a progress bar on standard error.
 
     Raises, before any training:
-        ValueError: no method, two methods of one name, an unknown method, an invalid number, a text that is too short
-            or not UTF-8, or a folder whose runs have other settings, or lack evaluations that this version makes.
+        ValueError: no method, two methods of one name, an unknown method, a function that fails at the lengths of the
+            tests, an invalid number, a text that is too short or not UTF-8, or a folder whose runs have other settings,
+            or lack evaluations that this version makes.
         OSError: the text cannot be read.
 
     >>> comparison = lab.compare(["none"], seeds=1, length=16, steps=3, longest=2, progress=False)
@@ -210,6 +214,8 @@ def compare(
         for name in names
     ]
     source = runs[0].source()
+    for run in runs[: len(names)]:
+        _check_method(run, source)
     if out is not None and Path(out).is_dir():
         check_folder(runs, Path(out))
     with executor(workers, scheduler) as pool:
@@ -221,6 +227,15 @@ def compare(
     )
     origin = "live" if out is None else Path(out).name
     return Comparison(record_table(records, origin), tuple(names), runs[0], source.name, failures)
+
+
+def _check_method(run: Run, source: Text | Task) -> None:
+    """Raise ValueError if your own method makes no model, or is a function that fails at the longest test."""
+    if run.own is None:
+        return
+    position = new_model(run, source).transformer.position
+    if isinstance(position, Law):
+        position.bias(1, max([run.length, *evaluation_lengths(run.length, run.longest)]))
 
 
 def _curve(method: str, evaluated: str) -> str:

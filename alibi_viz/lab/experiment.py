@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -75,9 +76,12 @@ class Run:
         check_integer("longest", self.longest, 0)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise ValueError(f"seed must be an integer, got {self.seed!r}")
-        name = method_name(self.position)
+        is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`
+        name = method_name(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
         object.__setattr__(self, "own", own_method(name))
+        _ = self._provenance
+        object.__setattr__(self, "path", None if self.path is None else str(self.path))
         TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or name)
 
@@ -90,8 +94,13 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""
         settings = asdict(self)
-        own = settings.pop("own")
-        return settings if own is None else {**settings, "own": provenance(own)}
+        del settings["own"]
+        return settings if self._provenance is None else {**settings, "own": self._provenance}
+
+    @cached_property
+    def _provenance(self) -> dict[str, str] | None:
+        """That of your own method when the run was defined: what it reads may change meanwhile."""
+        return None if self.own is None else provenance(self.own)
 
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""
@@ -147,7 +156,8 @@ def measure(run: Run) -> Record:
 def new_model(run: Run, source: Text | Task) -> LanguageModel:
     """The untrained model of a run."""
     sizes = {"max_length": run.length, "vocabulary": source.vocabulary, **run.model}
-    return make_model(run.position, seed=run.seed, **sizes)
+    method = run.position if run.own is None else run.own  # another method may have taken its name since
+    return make_model(method, seed=run.seed, **sizes)
 
 
 def training_steps(model: LanguageModel, source: Text | Task, run: Run) -> Iterator[Step]:

@@ -5,9 +5,10 @@ divided by the number of those bytes.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from reprlib import repr as short
+from typing import Any, SupportsIndex
 
 import pandas as pd
 import torch
@@ -22,7 +23,7 @@ from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text
 
-__all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve"]
+__all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve", "token_ids"]
 
 
 def length_curve(
@@ -140,11 +141,20 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     string = data.decode("utf-8", "ignore")  # the validation part may start inside a character
     if not string:
         return torch.empty(0, dtype=torch.long)
-    ids = torch.tensor(list(tokenizer(string, add_special_tokens=False)["input_ids"]), dtype=torch.long)
+    ids = torch.tensor(token_ids(tokenizer, string, add_special_tokens=False), dtype=torch.long)
     if not len(ids):
         raise ValueError(f"the tokenizer returned no tokens for {len(data):,} bytes of text: {string[:20]!r}...")
     check_tokens(model, int(ids.max()))
     return ids
+
+
+def token_ids(tokenizer: Any, text: str, **options: bool) -> list[int]:
+    """What a tokenizer returns for one text. Raises ValueError if these aren't the numbers of tokens in a row."""
+    ids = tokenizer(text, **options)["input_ids"]
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
+        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
+    return list(map(int, ids))
 
 
 def check_tokens(model: nn.Module, largest: int) -> None:

@@ -19,7 +19,7 @@ from alibi_viz.adapters import (
     split_projection,
 )
 from alibi_viz.lab.attention_sources import Reading, check_reading
-from alibi_viz.lab.length_curve import check_tokens
+from alibi_viz.lab.length_curve import check_tokens, token_ids
 from alibi_viz.lab.pretrained_layers import layer_inputs
 from alibi_viz.models import Alibi, LanguageModel
 
@@ -184,7 +184,7 @@ class PretrainedModel(ModelSource):
         return cls(_load(transformers.AutoModel, name), tokenizer)
 
     def start(self, text: str, longest: int) -> ModelRun:
-        ids = list(self.tokenizer(text)["input_ids"])
+        ids = token_ids(self.tokenizer, text)
         if not ids:
             raise ValueError(f"the tokenizer of the model returned no tokens for the text {text[:20]!r}")
         check_tokens(self.model, max(ids))

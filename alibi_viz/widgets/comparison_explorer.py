@@ -69,6 +69,7 @@ class ComparisonExplorer(App):
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         table = _published() if results is None else results
+        _check_table(table)
         questions = (*QUESTIONS, SLIDING_WINDOWS)
         self.questions = {q.name: q for q in questions if q.name in set(table["question"])}
         if not self.questions:
@@ -149,6 +150,14 @@ class ComparisonExplorer(App):
         if self._change() != self.evaluated:
             notes.append(f"Shown as trained, because this question is not asked of models changed by {self.evaluated}.")
         return notes
+
+
+def _check_table(table: Any) -> None:
+    """Raise TypeError or ValueError unless it has the columns of a table of results."""
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"results must be a table with the columns of lab.COLUMNS, got {type(table).__name__}")
+    if missing := [name for name in lab.COLUMNS if name not in table.columns]:
+        raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
 
 
 def _published() -> pd.DataFrame:

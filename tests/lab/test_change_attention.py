@@ -197,7 +197,7 @@ def test_slopes_of_a_number_of_heads_that_is_not_a_power_of_two() -> None:
 
 def test_invalid_models_and_arguments_raise_with_their_name() -> None:
     model = small_model("bloom")
-    for factors in (-1.0, math.nan, [1.0, 2.0], []):
+    for factors in (-1.0, math.nan, [1.0, 2.0], [], "half", None):
         with pytest.raises(ValueError, match="factors must be a number of at least 0, or one for each of 4 heads, got"):
             lab.change_attention(model, factors)
     with pytest.raises(ValueError, match="window must be an integer of at least 1, got 0"):

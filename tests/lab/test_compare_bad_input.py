@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.arguments import load_function
@@ -72,6 +74,20 @@ def test_folder_of_another_version_raises(comparison: Comparison, folder: Path, 
     (tmp_path / path.name).write_text(json.dumps({"format": 99}))
     with pytest.raises(ValueError, match=r"is not a result of this version or of version 0\.1"):
         lab.compare(["none"], text=text, out=tmp_path, **TINY)
+
+
+def test_laws_that_fail_raise_before_any_training(text: Path, tmp_path: Path) -> None:
+    def table(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -torch.arange(160.0)[distance]
+
+    def logarithm(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return distance.float().log()
+
+    with pytest.raises(ValueError, match="law 'table', head 1 of 4: IndexError: index 160 is out of bounds"):
+        lab.compare(["alibi", table], text=text, out=tmp_path / "out", **{**TINY, "longest": 16})
+    with pytest.raises(ValueError, match="law 'logarithm', head 1 of 4: the bias at distance 0 is -inf"):
+        lab.compare(["alibi", logarithm], text=text, out=tmp_path / "out", **TINY)
+    assert not (tmp_path / "out").exists()
 
 
 def test_folder_with_another_law_of_the_same_name_raises(text: Path, tmp_path: Path) -> None:

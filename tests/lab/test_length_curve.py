@@ -193,6 +193,10 @@ def test_a_real_tokenizer_adds_no_end_of_text() -> None:
         (TEXT, {"trained": 0}, "trained must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens for"),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [[1, 2]]}}, r"token numbers .*, got \[\[1, 2\]\]"),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": torch.ones(1, 9)}}, r"token numbers .*, got \[\[1\.0"),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"token numbers .*, got \[3, -1, "),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": None}}, "token numbers .*, got None"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
         (
             TEXT,

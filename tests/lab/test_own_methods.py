@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.results import record_table
-from alibi_viz.models import Position
+from alibi_viz.models import Method, Position
 from tests.own_laws import root
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
@@ -67,6 +68,27 @@ def test_sweep_in_another_process(tmp_path: Path) -> None:
     ]
 
 
+def steep(slope: float) -> Method:
+    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -slope * distance.float()
+
+    return law
+
+
+def test_each_run_of_a_sweep_trains_its_own_law_of_a_name() -> None:
+    settings = {**SMALL, "steps": 20}
+    runs = [lab.Run(steep(slope), label=f"slope {slope}", **settings) for slope in (0.0, 9.0)]  # type: ignore[arg-type]
+    runs.append(replace(runs[0], label="slope 0 again"))
+    answers = [record["answers"] for record in lab.sweep(runs, progress=False)]
+    assert answers[0] == answers[2] != answers[1]
+    assert lab.measure(lab.Run(steep(9.0), **settings))["answers"] == answers[1]  # type: ignore[arg-type]
+    assert replace(runs[0], position="alibi").own is None
+
+
+def test_path_of_a_text_may_be_a_path(tmp_path: Path) -> None:
+    assert json.dumps(lab.Run("alibi", path=tmp_path / "mine.txt").settings()["path"])  # type: ignore[arg-type]
+
+
 def test_method_of_a_notebook_is_refused_by_a_process_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     def local(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -distance.float()
@@ -94,6 +116,13 @@ def test_saved_run_asks_for_the_method(tmp_path: Path) -> None:
     changed.__name__ = "root"
     with pytest.raises(lab.BadRun, match=r"has changed since .* was saved with\ndef root"):
         lab.load_run(path, changed)
+
+
+def test_model_of_a_replaced_method_is_not_saved_as_the_new_one(tmp_path: Path) -> None:
+    model = lab.make_model(steep(1.0))
+    lab.make_model(steep(2.0))
+    with pytest.raises(ValueError, match="another position method has taken the name 'law' since the model was made"):
+        lab.save_run(tmp_path / "mine", model)
 
 
 def test_command_line_takes_a_function_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """Your own position methods: a plain function of the distance, or a subclass of `Position`."""
 
-import hashlib
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -10,9 +9,10 @@ from torch import Tensor
 
 from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.provenance import has_own_state, provenance
 from alibi_viz.models.positions.relative import Relative
 
-__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method", "provenance"]
+__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method"]
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
@@ -67,31 +67,14 @@ def own_method(name: str) -> LawFunction | type[Position] | None:
     return _OWN.get(name)
 
 
-def provenance(method: LawFunction | type[Position]) -> dict[str, str]:
-    """The "source" text of your own method and its "fingerprint", to be kept with results.
-
-    Where Python has no source text, as in some consoles, the text is empty and the fingerprint is that of the name.
-    """
-    source = _source(method)
-    text = source or str(method.__name__)
-    return {"source": source, "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16]}
-
-
-def _source(method: LawFunction | type[Position]) -> str:
-    try:
-        return inspect.getsource(method)
-    except (OSError, TypeError):
-        return ""
-
-
 def _is_same(registered: Any, method: Any) -> bool:
     """Whether a method is defined like the registered one of its name, as when a cell of a notebook runs again."""
-    if registered is method:
+    if registered == method:  # also the same method of the same object
         return True
-    # equal texts can differ in the variables of a function around them
-    has_closure = any(getattr(function, "__closure__", None) for function in (registered, method))
-    is_same_text = _source(registered) == _source(method) != ""
-    return not has_closure and is_same_text and registered.__module__ == method.__module__
+    if has_own_state(registered) or has_own_state(method) or registered.__module__ != method.__module__:
+        return False
+    one, other = provenance(registered), provenance(method)
+    return one == other and one["source"] != ""
 
 
 class Law(Relative):
@@ -133,8 +116,8 @@ class Law(Relative):
 def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     """The biases of a law for distances 0 to size - 1, float32 [heads, size].
 
-    Raises ValueError, naming the law and the value, if it fails, returns another shape, or returns NaN, inf, or -inf at
-    distance 0 (which would leave a token without any key).
+    Raises ValueError, naming the law and the value, if it fails, returns another shape or dtype, parameters, NaN, inf,
+    or -inf at distance 0 (which would leave a token without any key).
 
     >>> from alibi_viz.models.positions.own import evaluate_law
     >>> evaluate_law(lambda distance, head, num_heads: -distance / head, 2, 4)
@@ -153,7 +136,11 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
         if not isinstance(row, Tensor) or row.shape != (size,):
             got = f"shape {list(row.shape)}" if isinstance(row, Tensor) else type(row).__name__
             raise ValueError(f"{where}: for distances [{size}] it must return a tensor [{size}], got {got}")
-        row = row.detach().float().cpu()
+        if row.dtype == torch.bool or row.is_complex():
+            raise ValueError(f"{where}: it must return numbers, got {row.dtype}")
+        if row.requires_grad:
+            raise ValueError(f"{where}: a function trains no parameters; detach them, or write a subclass of Position")
+        row = row.float().cpu()
         bad = row.isnan() | row.isposinf()
         bad[0] |= row[0].isneginf()
         if bool(bad.any()):

@@ -146,6 +146,9 @@ def returning(value: Any) -> Any:
     [
         (returning(torch.zeros(3)), r"must return a tensor \[64\], got shape \[3\]"),
         (returning(None), "got NoneType"),
+        (lambda d, h, n: d < 4, r"it must return numbers, got torch\.bool"),
+        (lambda d, h, n: -1j * d, r"it must return numbers, got torch\.complex64"),
+        (lambda d, h, n: -torch.nn.Parameter(torch.ones(())) * d, "a function trains no parameters.* Position"),
         (returning(lambda d: d.float().log() * 0), "the bias at distance 0 is nan"),
         (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf"),
         (returning(lambda d: d.float().log()), "the bias at distance 0 is -inf"),
