@@ -13,6 +13,7 @@ from torch import Tensor
 
 __all__ = ["has_own_state", "provenance"]
 
+_REGISTERED = {"name", "summary"}  # the attributes of a class that `register` sets
 _LONGEST = 200  # characters of a value; longer ones, such as large tables, are given by a hash
 
 
@@ -65,32 +66,36 @@ def _parts(method: Any, module: str, seen: set[int]) -> list[str]:
     if id(target) in seen:
         return []
     seen.add(id(target))
+    source, values = _source(target), _values(method, target)
+    parts = [source.rstrip()] if source else [_code_text(each.__code__) for each in _functions(target)]
+    for name, value in sorted(values.items()):
+        text = _text(value)
+        if text is not None and not _is_written(name, text, source):
+            parts.append(f"# {name} = {text}")
+    for each in (*(values[name] for name in sorted(values)), *getattr(target, "__bases__", ())):
+        if isinstance(each, FunctionType | type) and each.__module__ == module:
+            parts += _parts(each, module, seen)
+    return parts
+
+
+def _values(method: Any, target: Any) -> dict[str, Any]:
+    """What a method takes from outside its text, by name."""
     values: dict[str, Any] = {}
     while isinstance(method, partial):
         values |= {f"argument {place}": value for place, value in enumerate(method.args)} | method.keywords
         method = method.func
-    owner = getattr(method, "__self__", method if not isinstance(method, FunctionType | type) else None)
+    owner = getattr(method, "__self__", None if isinstance(method, FunctionType | type) else method)
     values |= {f"self.{name}": value for name, value in getattr(owner, "__dict__", {}).items()}
     # attributes may depend on a function around the class, and the text of a class in a notebook can be unknown
     if isinstance(target, type) and ("<locals>" in target.__qualname__ or target.__module__ == "__main__"):
-        values |= {name: value for name, value in vars(target).items() if not name.startswith("_")}
-        values = {name: value for name, value in values.items() if name not in {"name", "summary"}}  # by `register`
-        values = {name: value for name, value in values.items() if not isinstance(value, FunctionType)}
+        values |= {
+            name: value
+            for name, value in vars(target).items()
+            if not (name.startswith("_") or name in _REGISTERED or isinstance(value, FunctionType))
+        }
     for function in _functions(target):
         values |= _variables(function)
-    parts = (
-        [_source(target).rstrip()] if _source(target) else [_code_text(each.__code__) for each in _functions(target)]
-    )
-    parts += [
-        f"# {name} = {text}"
-        for name, value in sorted(values.items())
-        if (text := _text(value)) is not None and not _is_written(name, text, _source(target))
-    ]
-    used = [values[name] for name in sorted(values)] + list(getattr(target, "__bases__", ()))
-    for each in used:
-        if isinstance(each, FunctionType | type) and each.__module__ == module:
-            parts += _parts(each, module, seen)
-    return parts
+    return values
 
 
 def _functions(target: Any) -> Iterator[FunctionType]:
@@ -116,8 +121,9 @@ def _variables(function: FunctionType) -> dict[str, Any]:
 
 def _defaults(function: FunctionType) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
+    defaults = {each.name: each.default for each in parameters}
     return {
-        each.name: each.default for each in parameters if each.default is not each.empty and each.default is not None
+        name: value for name, value in defaults.items() if value is not None and value is not inspect.Parameter.empty
     }
 
 
