@@ -1,6 +1,7 @@
 """Check slopes, biases and attention functions of any library."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,8 +14,8 @@ from alibi_viz.check.bias_check import check_bias
 from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.naming import Tolerance, name_slopes, reference_slopes
-from alibi_viz.check.observation import probes
-from alibi_viz.check.report import Report
+from alibi_viz.check.observation import Probe, probes
+from alibi_viz.check.report import Finding, Report
 
 __all__ = ["attention", "bias", "slopes"]
 
@@ -156,10 +157,23 @@ def attention(
             raise ValueError(f"every head count must be a multiple of key_heads, got {num_heads} and {key_heads}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
     calls, expected = probes(num_heads, decoding, length), Expectation(reference_slopes(slopes), causal)
-    with on_cpu():
+
+    def run(layout: str, calls: Sequence[Probe]) -> Report:
+        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
         return check_reader(reader, _name(function), calls, expected, padding=padding, key_heads=key_heads)
+
+    with on_cpu():
+        report = run(layout, calls)
+        if report.ok or any(finding.name == "does not finish" for finding in report.findings):
+            return report
+        swapped = layout.translate(str.maketrans("hl", "lh"))
+        if run(swapped, calls[:1]).ok and run(swapped, calls).ok:  # one call, because most faults are others
+            return replace(
+                report,
+                findings=[Finding("wrong layout", f"with layout {swapped} instead of {layout}, it has no fault")],
+            )
+        return report
 
 
 def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 1) -> list[int]:

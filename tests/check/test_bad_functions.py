@@ -123,3 +123,16 @@ def test_invalid_arguments_of_the_checker_raise() -> None:
         check.bias(bias_of(alibi_slopes), slopes="other")
     with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
         check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("layout", "right"), [("bhld", "blhd"), ("blhd", "bhld"), ("lhd", "hld")])
+def test_a_function_with_another_layout_is_told_which(layout: str, right: str) -> None:
+    def attention(*tensors: Tensor) -> Tensor:
+        query, key, value = (torch.einsum(f"...{right[-3:]}->...hld", tensor) for tensor in tensors)
+        output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)))
+        return torch.einsum(f"...hld->...{right[-3:]}", output.reshape(query.shape))
+
+    findings = check.attention(attention, layout=layout).findings
+    assert [finding.name for finding in findings] == ["wrong layout"]
+    assert f"with layout {right} instead of {layout}, it has no fault" in str(findings[0])
+    assert check.attention(attention, layout=right).ok

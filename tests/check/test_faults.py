@@ -84,6 +84,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "does not finish": [(check.slopes, lambda heads: time.sleep(2), {"seconds": 0.05})],
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
     "missing case": [],  # see test_vectors.py
+    "wrong layout": [(check.attention, attend, {"layout": "blhd"})],
     "wrong type": [(check.slopes, lambda heads: Nothing(), {}), (check.attention, lambda q, k, v: (q, k), {})],
     "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
     "not deterministic": [
