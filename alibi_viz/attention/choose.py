@@ -25,8 +25,8 @@ BACKENDS = ("auto", *_BACKENDS)
 MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
-# "windowed" calls the kernel for each head. It saves more than the calls cost from so many keys on, if there is enough
-# work: batch * query * key * head_dim, or with few queries the numbers in the key.
+# (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
+# Work is batch * query * key * head_dim, and for fewer queries than the number above the size of the key tensor.
 FORWARD, TRAINING, DECODING = (1024, 2**28), (512, 2**27), (4096, 2**23)
 
 

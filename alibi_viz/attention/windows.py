@@ -58,10 +58,7 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
     heads, counts = list(near), torch.tensor(list(near.values()), device=query.device)
     statistics, slopes = inputs.statistics(), inputs.slopes[heads].double()
     if inputs.query_length == 1:
-        least, excess = (
-            torch.zeros_like(counts),
-            _excess_of_one_query(inputs, statistics, near) + slopes * (counts + 1) / 2,
-        )
+        least, excess = torch.zeros_like(counts), _bounds_of_one_query(inputs, statistics, heads, counts)
     else:
         bounds = [_bound(inputs, statistics, head, count) for head, count in near.items()]
         least = torch.tensor([each[0] for each in bounds], device=query.device)
@@ -89,7 +86,7 @@ def _bound(inputs: AttentionInputs, statistics: KeyStatistics, head: int, near: 
     if missing := skipped + groups * near - inputs.query_length:
         padded = pad(query, (0, 0, 0, missing))  # zeros have the smallest bound of all
     key_head = head // inputs.group_size
-    key, ball = inputs.key[:, key_head], KeyStatistics(*(each[:, key_head] for each in statistics))
+    key, ball = inputs.key[:, key_head], KeyStatistics(*(each[:, key_head] for each in statistics))  # of one head
     far = _excess(padded, key, ball, inputs.scaling, (skipped, before + skipped - near, near, groups))
     far += slope.to(far.dtype) * torch.arange(near, dtype=far.dtype, device=far.device)  # from the group's first query
     # The mean distance of the keys from the first query of their group is (near + 1) / 2.
@@ -114,18 +111,20 @@ def _excess(query: Tensor, key: Tensor, ball: KeyStatistics, scale: float, group
     return largest - mean_content
 
 
-def _excess_of_one_query(inputs: AttentionInputs, ball: KeyStatistics, near: dict[int, int]) -> Tensor:
-    """How much more content any key can have than the mean of those before a single query, of which `near` tells the
-    number for each head: float64 [len(near)]. All heads together, because many small steps would take longer.
+def _bounds_of_one_query(inputs: AttentionInputs, ball: KeyStatistics, heads: list[int], counts: Tensor) -> Tensor:
+    """The excess of `_bound` for a single query, float64 [heads], where `counts` tells how many keys are near.
+
+    All heads are bounded together, because a call of `_bound` for each would take longer than reading their keys.
     """
-    heads, counts = list(near), torch.tensor(list(near.values()), device=inputs.query.device)
+    assert inputs.slopes is not None
     # queries [batch, key_heads, group, 1, head_dim], keys [batch, key_heads, key, head_dim]
     query = inputs.query.to(ball.center.dtype).unflatten(1, (-1, inputs.group_size))
-    key = inputs.key[:, :, -1 - max(near.values()) : -1] - ball.center
+    key = inputs.key[:, :, -1 - _MOST_NEAR_KEYS : -1] - ball.center
     content = (query * key[:, :, None]).sum(-1).flatten(1, 2) * inputs.scaling  # autocast would round a dot product
     sums = content.flip(-1).cumsum(-1)  # of the last 1, 2, ... keys before the query: [batch, heads, key]
     largest = query.norm(dim=-1) * ball.radius[:, :, None, None] * (abs(inputs.scaling) * (1 + ROUNDING))
-    return (largest.flatten(1)[:, heads] - sums[:, heads, counts - 1] / counts).amax(0).double()
+    far = (largest.flatten(1)[:, heads] - sums[:, heads, counts - 1] / counts).amax(0)
+    return far.double() + inputs.slopes[heads].double() * (counts + 1) / 2
 
 
 def share_left_out(inputs: AttentionInputs, windows: tuple[int, ...]) -> float:

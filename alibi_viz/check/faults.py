@@ -165,7 +165,11 @@ _FAULTS = [
     Fault("returns NaN", "the result contains NaN", "check rows that are fully masked"),
     Fault("wrong type", "the result is not an array of numbers", "return the output only, as an array"),
     Fault("wrong shape", "the result has the wrong shape", "compare the shape with `layout`"),
-    Fault("wrong layout", "the axes are in another order than `layout` says", "pass the layout that was found"),
+    Fault(
+        "wrong layout",
+        "the axes are in another order than `layout` says",
+        "pass the layout with which no fault is found",
+    ),
     Fault("missing case", "the file lacks a case", "keep all cases of a list, with their inputs"),
     Fault(
         "not deterministic", "two equal calls give different results", "switch off dropout, for example with `eval()`"

@@ -80,7 +80,7 @@ class Run:
         name = method_name(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
         object.__setattr__(self, "own", own_method(name))
-        _ = self._provenance
+        _ = self._provenance  # computed now, because what the method reads may change
         object.__setattr__(self, "path", None if self.path is None else str(self.path))
         TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
         object.__setattr__(self, "label", self.label or name)
@@ -99,7 +99,7 @@ class Run:
 
     @cached_property
     def _provenance(self) -> dict[str, str] | None:
-        """That of your own method when the run was defined: what it reads may change meanwhile."""
+        """The provenance of your own method at the time when the run was defined."""
         return None if self.own is None else provenance(self.own)
 
     def source(self) -> Text | Task:
