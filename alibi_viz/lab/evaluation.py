@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from alibi_viz.arguments import check_positive_integers
+from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
@@ -145,6 +146,7 @@ def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[torch.device]:
     """Disable dropout and gradients inside a `with` block, and yield the device of the model."""
+    keep_freed_memory()
     was_training = model.training
     model.eval()
     try:

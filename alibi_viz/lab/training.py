@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 from alibi_viz.arguments import check_number, check_positive_integers
+from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
@@ -146,6 +147,7 @@ def train(
             f"{source.name} is too short to train on windows of {length}: its training part has "
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
+    keep_freed_memory()
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return _training_steps(model, pairs, optimizer, steps, seed)
