@@ -155,6 +155,8 @@ def _to_lists(tensor: Tensor) -> Any:
 
 def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     def fill(value: Any) -> Any:
+        if isinstance(value, bool):
+            raise TypeError(f"{json.dumps(value)} is not a number")
         return [fill(part) for part in value] if isinstance(value, list) else -float("inf") if value is None else value
 
     try:
@@ -172,8 +174,8 @@ def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[d
         if missing:
             raise ValueError(f"a case of {name} lacks the key {missing[0]!r}")
         for key in (*Probe._fields, "causal"):
-            expected = "true or false" if key == "causal" else "an integer"
-            if key in keys and not isinstance(case[key], int):  # which bool is too
+            kind, expected = (bool, "true or false") if key == "causal" else (int, "an integer")
+            if key in keys and type(case[key]) is not kind:  # a bool would be an int too
                 raise ValueError(f"{key} in a case of {name} must be {expected}, got {case[key]!r}")
     return cases
 

@@ -114,6 +114,14 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
             r"num_heads in a case of slopes must be an integer, got \[8\]",
         ),
         (
+            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": true, "result": []}]}',
+            "num_heads in a case of slopes must be an integer, got True",
+        ),
+        (
+            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": 1, "result": [true]}]}',
+            "a case holds something else than nested lists of numbers: true is not a number",
+        ),
+        (
             '{"format": "alibi-vectors", "version": 1, "bias": [{"num_heads": 8, "query_length": 16, "key_length": 16, '
             '"causal": "yes", "result": []}]}',
             "causal in a case of bias must be true or false, got 'yes'",
