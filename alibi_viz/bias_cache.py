@@ -5,9 +5,10 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import check_slopes
+from alibi_viz.arguments import check_slopes, unwrapped
 from alibi_viz.bias import FORMS, alibi_bias, mask_future
 from alibi_viz.distance import check_lengths
 from alibi_viz.slopes import alibi_slopes
@@ -126,9 +127,11 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
     It is found by the values of the slopes, in an LRU cache of eight. Returns None where reading them would stall a
-    GPU, break a compiled graph or lose a gradient, and for float64, because `AlibiBias` stores float32.
+    GPU, break a compiled graph or lose a derivative, and for float64, because `AlibiBias` stores float32.
     """
-    if slopes.requires_grad or slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+    if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+        return None
+    if slopes.requires_grad or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
         return None
     return _shared_bias(tuple(slopes.tolist()), causal)
 

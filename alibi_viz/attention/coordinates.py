@@ -15,7 +15,7 @@ thousands, makes the error of the output 1e-4 instead of 6e-7 at 4096 tokens.
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_slopes
+from alibi_viz.arguments import check_slopes, unwrapped
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import exact_dtype
 
@@ -134,13 +134,13 @@ def inexact_reason(inputs: AttentionInputs) -> str | None:
         return f"the coordinates are divided by the scale, which must be positive, got {inputs.scaling}"
     largest = inputs.key_length - 1
     if not torch.compiler.is_compiling() and positions is not None and positions.is_cpu and positions.numel():
-        largest = int(positions.long().abs().max())
+        largest = int(unwrapped(positions).long().abs().max())
     if dtype in (torch.float16, torch.bfloat16) and largest > _LARGEST_IN_HALF:
         return f"{name} represents positions only up to {_LARGEST_IN_HALF}"
     if dtype == torch.float32 and positions is not None and largest > _LARGEST_IN_FLOAT32:
         return f"{name} distinguishes positions only up to {_LARGEST_IN_FLOAT32}"
     if slopes is not None and slopes.is_cpu and not torch.compiler.is_compiling():
-        steepest = max(map(abs, slopes.tolist())) / inputs.scaling
+        steepest = max(map(abs, unwrapped(slopes).flatten().tolist())) / inputs.scaling
         unit = UNIT if dtype == torch.float16 else 1.0
         if steepest * max(1.0, largest / unit) > torch.finfo(dtype).max:
             return f"{name} overflows with a scale this small or slopes this large"
