@@ -91,7 +91,7 @@ def alibi_attention(
             changes by at most twice this share of the largest value.
         key_statistics: those of `key` and `value`, or a function that returns them, such as `KeyValueCache.statistics`.
             With them, a single query reads only the keys within its windows; without them, it would have to read all
-            keys to find the windows.
+            keys to find the windows. They are ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
 
