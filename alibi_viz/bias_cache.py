@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ class AlibiBias(nn.Module):
     inputs rebuild the cache only a few times. A single query with many keys, as in decoding, builds a single row.
     Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
-    The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`.
+    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()` and
+    `.to(dtype)`.
 
     Args:
         num_heads: number of heads with a bias.
@@ -118,6 +120,10 @@ class AlibiBias(nn.Module):
         self.slopes = exact.to(self.slopes.device)
         self._cache.clear()
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles start with an empty cache."""
+        return self.__dict__ | {"_cache": {}}
 
     def extra_repr(self) -> str:
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
