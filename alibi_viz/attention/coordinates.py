@@ -143,5 +143,6 @@ def inexact_reason(inputs: AttentionInputs) -> str | None:
         steepest = max(map(abs, unwrapped(slopes).flatten().tolist())) / inputs.scaling
         unit = UNIT if dtype == torch.float16 else 1.0
         if steepest * max(1.0, largest / unit) > torch.finfo(dtype).max:
-            return f"{name} overflows with a scale this small or slopes this large"
+            steepest *= inputs.scaling
+            return f"{name} overflows with a scale of {inputs.scaling:g} and slopes up to {steepest:g}"
     return None
