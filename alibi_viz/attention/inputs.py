@@ -136,6 +136,10 @@ class AttentionInputs(NamedTuple):
             check_number("tolerance", self.tolerance)
             if not 0 < self.tolerance < 1:
                 raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+        given = self.key_statistics
+        if not (given is None or isinstance(given, KeyStatistics) or callable(given)):
+            got = type(given).__name__
+            raise TypeError(f"key_statistics must be KeyStatistics or a function that returns them, got {got}")
         return self
 
     def _check_tensors(self) -> None:

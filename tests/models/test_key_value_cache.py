@@ -113,6 +113,14 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
     assert torch.allclose(output.float(), expected, atol=0.1)
 
 
+def test_the_cache_itself_is_named_when_it_is_given_instead_of_its_statistics() -> None:
+    cache = KeyValueCache()
+    keys, values = cache.append(*normal(2, 1, 2, 9, 4))
+    expected = "key_statistics must be KeyStatistics or a function that returns them, got KeyValueCache"
+    with pytest.raises(TypeError, match=expected):
+        alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_statistics=cache)
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tuple[int, ...]]]]:
     """(queries, keys, windows) of each call of the backend "windowed", which few queries get from 1024 keys on here."""
