@@ -19,6 +19,7 @@ __all__ = [
     "check_tensor",
     "factors_per_head",
     "load_function",
+    "unwrapped",
 ]
 
 
@@ -52,8 +53,17 @@ def check_slopes(name: str, slopes: Tensor) -> None:
     The numbers are checked on the CPU only: reading them would stall a GPU and break a compiled graph.
     """
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
-    if slopes.is_cpu and not torch.compiler.is_compiling() and not all(map(math.isfinite, slopes.tolist())):
-        raise ValueError(f"{name} must be finite, got {slopes.tolist()}")
+    if slopes.is_cpu and not torch.compiler.is_compiling():
+        values = unwrapped(slopes)
+        if not all(map(math.isfinite, values.flatten().tolist())):
+            raise ValueError(f"{name} must be finite, got {values.tolist()}")
+
+
+def unwrapped(tensor: Tensor) -> Tensor:
+    """The tensor inside the wrappers of `torch.func`, whose values can be read; under `vmap`, with the mapped axis."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:

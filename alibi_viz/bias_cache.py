@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import check_slopes
+from alibi_viz.arguments import check_slopes, unwrapped
 from alibi_viz.bias import FORMS, alibi_bias, mask_future
 from alibi_viz.distance import check_lengths
 from alibi_viz.slopes import alibi_slopes
@@ -22,7 +24,8 @@ class AlibiBias(nn.Module):
     inputs rebuild the cache only a few times. A single query with many keys, as in decoding, builds a single row.
     Inside `torch.compile` nothing is cached, and one graph serves all lengths.
 
-    The cache is not part of the state dict. The slopes stay float32 through `.half()` and `.to(dtype)`.
+    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()` and
+    `.to(dtype)`.
 
     Args:
         num_heads: number of heads with a bias.
@@ -118,6 +121,10 @@ class AlibiBias(nn.Module):
         self._cache.clear()
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles start with an empty cache."""
+        return self.__dict__ | {"_cache": {}}
+
     def extra_repr(self) -> str:
         return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
 
@@ -126,9 +133,11 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
     It is found by the values of the slopes, in an LRU cache of eight. Returns None where reading them would stall a
-    GPU, break a compiled graph or lose a gradient, and for float64, because `AlibiBias` stores float32.
+    GPU, break a compiled graph or lose a derivative, and for float64, because `AlibiBias` stores float32.
     """
-    if slopes.requires_grad or slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+    if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+        return None
+    if slopes.requires_grad or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
         return None
     return _shared_bias(tuple(slopes.tolist()), causal)
 

@@ -1,6 +1,7 @@
-"""Token positions and the distances between them, as integers. Only the Euclidean distance is a float.
+"""Positions of tokens, causal masks, and distances between the patches of an image.
 
-Rounded positions are the most common ALiBi bug in half precision: bfloat16 cannot represent 257.
+Positions are integers, because rounded ones are the most common ALiBi bug in half precision: bfloat16 cannot represent
+257.
 """
 
 import torch

@@ -26,7 +26,7 @@ MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster 
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
-# Work is batch * query * key * head_dim, and for fewer queries than the number above the size of the key tensor.
+# Work is batch * query * key * head_dim. For DECODING, fewer queries than the number above, it is the size of the keys.
 FORWARD, TRAINING, DECODING = (1024, 2**28), (512, 2**27), (4096, 2**23)
 
 
@@ -68,7 +68,8 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient (reverse mode).
+        slopes: [heads], or None for no bias. They may require a gradient (reverse mode; with
+            backend "eager", forward mode too).
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
@@ -91,7 +92,7 @@ def alibi_attention(
             changes by at most twice this share of the largest value.
         key_statistics: those of `key` and `value`, or a function that returns them, such as `KeyValueCache.statistics`.
             With them, a single query reads only the keys within its windows; without them, it would have to read all
-            keys to find the windows.
+            keys to find the windows. They are ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
 

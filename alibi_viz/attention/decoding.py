@@ -8,7 +8,7 @@ from alibi_viz.bias import exact_dtype
 
 __all__ = ["attend_one_query"]
 
-_CALL = 2**18  # reading so many numbers in keys takes about as long as a call of the kernel, measured on two threads
+_CALL = 2**18  # reading this many numbers of keys takes about as long as one kernel call, measured on two threads
 
 
 def attend_one_query(inputs: AttentionInputs, windows: tuple[int, ...]) -> Tensor:

@@ -67,7 +67,7 @@ def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
 
         device = str(inputs.query.device)
         return create_block_mask(visible, len(is_real), None, query_length, key_length, device=device)
-    # Finding the windows reads all keys, which a few queries don't make up for; a compiled graph cannot read the slopes
+    # Finding the windows reads all keys, too much for a few queries; and a compiled graph cannot read the slopes
     is_worthwhile = query_length >= BLOCK or inputs.key_statistics is not None
     if inputs.slopes is not None and is_worthwhile and not torch.compiler.is_compiling():
         windows = window_tensor(inputs)

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from alibi_viz.attention.coordinates import UNIT, fold, inexact_reason
+from alibi_viz.attention.coordinates import fold, inexact_reason
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import exact_dtype
 
 __all__ = ["FOLDED"]
 
 _PADDING_MARGIN = 200.0  # a padded key's logit is this far below all others, so its weight is exactly 0
+_PADDING_UNIT = 4096.0  # the penalty in this unit fits into float16 for |q| |k| up to 1e8
 _CHUNK_BYTES = 8 * 2**20  # approximate size of the query in each chunk, if no gradient is needed
 
 
@@ -63,12 +64,12 @@ def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> tuple[Tensor, Ten
     is_padding = ~is_real[:, None, :, None]  # [batch, 1, key, 1]
     query, key = inputs.query, inputs.key.masked_fill(is_padding, 0.0)
     penalty = torch.where(is_padding, -_padding_penalty(query, key, inputs), 0.0).to(key.dtype)
-    return pad(query, (0, 1), value=UNIT), torch.cat((key, penalty.expand(*key.shape[:3], 1)), dim=-1)
+    return pad(query, (0, 1), value=_PADDING_UNIT), torch.cat((key, penalty.expand(*key.shape[:3], 1)), dim=-1)
 
 
 @torch.no_grad()
 def _padding_penalty(query: Tensor, key: Tensor, inputs: AttentionInputs) -> Tensor:
-    """How much lower a padded key's logit must be than now to lie below those of all real keys, / (UNIT * scale)."""
+    """How much lower a padded key's logit must be to lie below those of all real keys, / (_PADDING_UNIT * scale)."""
     if not query.numel() or not key.numel():
         return query.new_zeros(())
     compute_dtype = exact_dtype(query.dtype)
@@ -81,7 +82,7 @@ def _padding_penalty(query: Tensor, key: Tensor, inputs: AttentionInputs) -> Ten
         span = (positions.amax(-1) - positions.amin(-1)).amax()
         penalty = penalty + inputs.slopes.to(compute_dtype).abs().amax() * span / inputs.scaling
     limit = min(torch.finfo(query.dtype).max, 1e30)
-    penalty = 2 * penalty / UNIT  # twice, because it is rounded to the dtype of the query
+    penalty = 2 * penalty / _PADDING_UNIT  # twice, because it is rounded to the dtype of the query
     return penalty.nan_to_num(nan=limit, posinf=limit).clamp(max=limit)
 
 

@@ -114,11 +114,15 @@ class AttentionInputs(NamedTuple):
         return scaled_dot_product_attention(query, key, value, **options)
 
     def autocast(self) -> "AttentionInputs":
-        """Return these inputs with query, key and value cast as torch's fused attention does under autocast."""
+        """Return these inputs with query, key and value cast as torch's fused attention does under autocast.
+
+        `key_statistics` are those of the keys before rounding, so a cast drops them.
+        """
         dtype = autocast_dtype(self.query)
-        if dtype is None:
+        if dtype in (None, self.query.dtype):
             return self
-        return self._replace(query=self.query.to(dtype), key=self.key.to(dtype), value=self.value.to(dtype))
+        query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
+        return self._replace(query=query, key=key, value=value, key_statistics=None)
 
     def check(self) -> "AttentionInputs":
         """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""
@@ -132,6 +136,10 @@ class AttentionInputs(NamedTuple):
             check_number("tolerance", self.tolerance)
             if not 0 < self.tolerance < 1:
                 raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+        given = self.key_statistics
+        if not (given is None or isinstance(given, KeyStatistics) or callable(given)):
+            got = type(given).__name__
+            raise TypeError(f"key_statistics must be KeyStatistics or a function that returns them, got {got}")
         return self
 
     def _check_tensors(self) -> None:

@@ -43,8 +43,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     strip = bias_strip(slopes, inputs.key_length, dtype=torch.float32 if use_float32 else query.dtype)
     height, width = strip.shape[-2:]
     end = inputs.key_length - inputs.query_length
-    # a single block: for short inputs, slicing it would take a noticeable time
     if inputs.query_length == height <= SMALL_BLOCK:
+        # a single block: for inputs this short, slicing it would take a noticeable time
         return inputs.fused_attention(query, key, value, attn_mask=strip)
     outputs = []
     for block in query.split(SMALL_BLOCK if inputs.key_length <= SHORT_KEYS else ROWS, dim=2):

@@ -70,9 +70,9 @@ def window_tensor(inputs: AttentionInputs) -> Tensor:
 
 
 def _bound(inputs: AttentionInputs, statistics: KeyStatistics, head: int, near: int) -> tuple[int, Tensor]:
-    """(least, excess) for a head with a positive slope m, which is compared with `near` keys.
+    """(least, excess) for a head with a positive slope m: each query is compared with `near` keys.
 
-    Beyond a window w >= least, c - s + m (mean distance) is at most the excess, a number in float64. It is inf if there
+    For a window w >= least, c - s + m (mean distance) is at most the excess, a number in float64. It is inf if there
     are too few keys.
     """
     assert inputs.slopes is not None

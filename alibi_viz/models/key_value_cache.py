@@ -15,6 +15,9 @@ class KeyValueCache:
     `append` takes the tensors of the new tokens and returns those of all tokens so far. ALiBi needs nothing else: its
     bias counts back from the last key, so cached keys never change.
 
+    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones, such as the rejected
+    tokens of speculative decoding.
+
     Raises ValueError when the new tensors do not fit the cached ones, or when they require a gradient.
 
     >>> cache = KeyValueCache()
@@ -31,11 +34,16 @@ class KeyValueCache:
         self._measured = 0  # tokens that the statistics include
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """Add the new tokens, and return the tensors of all tokens so far: views into the cache, one per argument."""
+        """Add the new tokens, and return the tensors of all tokens so far, one per argument.
+
+        They are views of the cache: read them, don't write to them.
+        """
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
             raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
-        if not self._buffers:
+        if not self.length:  # an empty cache takes any shapes
             self._buffers = tuple(tensor[..., :0, :] for tensor in new)
+        if len(new) != len(self._buffers):
+            raise ValueError(f"the cache stores {len(self._buffers)} tensors per token, got {len(new)}")
         new_length = new[0].shape[-2]
         for buffer, tensor in zip(self._buffers, new, strict=True):
             shape = (*buffer.shape[:-2], new_length, buffer.shape[-1])

@@ -82,7 +82,7 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Attend to the tokens of `x` and to cached tokens. The keys and values of `x` are added to the cache.
 
-        With `last`, only so many positions at the end of `x` attend, and the output has only those.
+        With `last`, only that many positions at the end of `x` attend, and the output has only those.
 
         `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.

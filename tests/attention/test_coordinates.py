@@ -58,11 +58,11 @@ def test_positions_are_exact_in_half_precision() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "documented"), [(torch.float32, 5e-7), (torch.bfloat16, 7e-3), (torch.float16, 1e-3)]
+    ("dtype", "documented"), [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
 )
 def test_error_of_folding_is_the_documented_one(dtype: torch.dtype, documented: float) -> None:
     q, k, v = unit_normal(8, 4096, 64, dtype)
-    slopes, rows = alibi_slopes(8), torch.arange(4095, 0, -37)
+    slopes, rows = alibi_slopes(8), torch.cat((torch.arange(200), torch.arange(200, 4096, 37)))
     output = plain_attention(*fold(q, k, slopes), v)
     assert output.dtype == dtype
     assert documented / 2 < error(q, k, v, slopes, output, rows) < documented * 2

@@ -123,6 +123,20 @@ def test_half_precision_with_padding_is_folded_accurately(head_dim: int, dtype: 
     assert float((output - reference).abs().max()) < 0.03
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_padding_is_masked_when_the_logits_of_all_real_keys_are_far_below_zero(dtype: torch.dtype) -> None:
+    q, k, v = qkv(900)
+    q, k, v = (400 * q.abs()).to(dtype), (-400 * k.abs()).to(dtype), v.to(dtype)  # content down to -2e6
+    is_real = torch.arange(900)[None] >= 40
+    assert choose_backend(q, k, SLOPES, key_padding_mask=is_real).name == "folded"
+    output, mask = (
+        alibi_attention(q, k, v, SLOPES, key_padding_mask=is_real, backend=backend) for backend in ("folded", "mask")
+    )
+    reference = alibi_attention(q.double(), k.double(), v.double(), SLOPES, key_padding_mask=is_real, backend="eager")
+    errors = [float((result - reference).abs().max()) for result in (output, mask)]
+    assert errors[0] <= 1.5 * errors[1]
+
+
 @pytest.mark.parametrize(("slope", "scale"), [(200.0, None), (0.5, 1e-5)])
 def test_float16_that_would_overflow_is_not_folded(slope: float, scale: float | None) -> None:
     q, k, v = qkv(2100, 128).half()

@@ -95,9 +95,22 @@ def test_cache_grows_by_doubling_and_rejects_tensors_that_do_not_fit() -> None:
         cache.append(parts[0].double(), parts[0])
     with pytest.raises(ValueError, match=expected + r"\[2, 3, 2, 4\] of torch\.float32 on cpu"):
         cache.append(parts[0], torch.cat(parts[:2], dim=2))  # one value for two keys would be broadcast
+    with pytest.raises(ValueError, match="the cache stores 2 tensors per token, got 1"):
+        cache.append(parts[0])
     assert cache.length == 20
     with pytest.raises(ValueError, match="a cache stores no gradients"):
         cache.append(parts[0].requires_grad_(), parts[0])
+
+
+def test_an_empty_cache_takes_tensors_of_any_shape() -> None:
+    cache = KeyValueCache()
+    with torch.inference_mode():
+        cache.append(torch.zeros(1, 2, 0, 4))
+    for batch in (2, 3):
+        part = torch.randn(batch, 2, 5, 4)
+        (keys,) = cache.append(part)
+        assert torch.equal(keys, part)
+        cache.length = 0
 
 
 def test_method_without_a_cache_generates_without_one_and_refuses_one() -> None:

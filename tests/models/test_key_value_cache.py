@@ -98,6 +98,29 @@ def test_statistics_of_another_shape_raise() -> None:
             alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)
 
 
+def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> None:
+    """Near 1000 bfloat16 has steps of 4: keys 1000 and 1002.1 differ by 2.1, but by 4 once they are rounded."""
+    key = torch.full((1, 1, 2000, 64), 1000.0)
+    key[:, :, 1900] = 1002.1
+    query, value = torch.ones(1, 1, 1, 64), torch.zeros(1, 1, 2000, 64)
+    value[:, :, 1900] = 7.0
+    slopes, statistics = torch.tensor([0.3]), KeyStatistics.of(key, value)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = alibi_attention(query, key, value, slopes, backend="windowed", key_statistics=statistics)
+    rounded = (tensor.bfloat16().float() for tensor in (query, key, value))
+    expected = alibi_attention(*rounded, slopes, backend="eager")
+    assert float(expected.mean()) > 4
+    assert torch.allclose(output.float(), expected, atol=0.1)
+
+
+def test_the_cache_itself_is_named_when_it_is_given_instead_of_its_statistics() -> None:
+    cache = KeyValueCache()
+    keys, values = cache.append(*normal(2, 1, 2, 9, 4))
+    expected = "key_statistics must be KeyStatistics or a function that returns them, got KeyValueCache"
+    with pytest.raises(TypeError, match=expected):
+        alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_statistics=cache)
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tuple[int, ...]]]]:
     """(queries, keys, windows) of each call of the backend "windowed", which few queries get from 1024 keys on here."""

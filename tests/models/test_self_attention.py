@@ -1,5 +1,8 @@
 """AlibiSelfAttention: outputs, decoding with a cache, padding, slopes and errors."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -83,6 +86,15 @@ def test_a_call_that_raises_leaves_the_cache_unchanged() -> None:
         assert torch.allclose(attention(x[:, 5:], cache=cache), attention(x)[:, 5:], atol=1e-6)
 
 
+def test_a_first_call_that_raises_leaves_the_cache_empty() -> None:
+    attention, cache = AlibiSelfAttention(24, 3).eval(), KeyValueCache()
+    x = torch.randn(3, 6, 24)
+    with torch.no_grad():
+        with pytest.raises(ValueError, match="key_padding_mask must be"):
+            attention(x[:2], cache=cache, key_padding_mask=torch.ones(2, 4, dtype=torch.bool))
+        assert torch.allclose(attention(x, cache=cache), attention(x), atol=1e-6)  # of another batch size
+
+
 def test_decoding_can_start_in_inference_mode_and_continue_outside() -> None:
     attention, cache, x = AlibiSelfAttention(24, 3).eval(), KeyValueCache(), torch.randn(2, 6, 24)
     with torch.inference_mode():
@@ -110,3 +122,14 @@ def test_grouped_query_attention_equals_attention_with_repeated_key_heads(name: 
     full.output = grouped.output
     x = torch.randn(2, 9, 24)
     torch.testing.assert_close(grouped(x), full(x))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_copies_and_files_of_a_module_do_not_contain_the_cached_bias(causal: bool) -> None:
+    module, x = AlibiSelfAttention(32, 4, causal=causal), torch.randn(1, 9, 32)
+    size = len(pickle.dumps(module))
+    bias = module.position.bias(500, 500)  # 4 MiB
+    assert len(pickle.dumps(module)) < size + 100
+    for copied in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+        assert torch.equal(copied(x), module(x))
+        assert torch.equal(copied.position.bias(500, 500), bias)
