@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "as_list",
     "check_dropout",
     "check_integer",
     "check_number",
@@ -19,6 +20,7 @@ __all__ = [
     "check_tensor",
     "factors_per_head",
     "load_function",
+    "positive_integers",
 ]
 
 
@@ -83,6 +85,32 @@ def check_positive_integers(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def as_list(name: str, values: object, items: str) -> list[Any]:
+    """The values as a list. Raises TypeError for a string, which is a list of letters, and for what isn't iterable.
+
+    >>> from alibi_viz.arguments import as_list
+    >>> as_list("methods", "alibi", items="position methods")
+    Traceback (most recent call last):
+    TypeError: methods must be a list of position methods, got 'alibi'
+    """
+    try:
+        if not isinstance(values, str):
+            return [*iter(values)]  # type: ignore[call-overload]  # the error is caught
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a list of {items}, got {values!r}")
+
+
+def positive_integers(name: str, values: object) -> list[int]:
+    """The values as a list. Raises as `as_list`, and ValueError unless they are one or more integers of at least 1."""
+    numbers = as_list(name, values, "integers")
+    if not numbers:
+        raise ValueError(f"{name} must have at least one integer, got []")
+    for number in numbers:
+        check_positive_integers(**{name: number})
+    return numbers
 
 
 def factors_per_head(factors: float | Sequence[float], heads: int) -> list[float]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from alibi_viz.arguments import check_integer
+from alibi_viz.arguments import as_list, check_integer
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -73,7 +73,7 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     0.8
     """
     known = set(WORD.findall(_decode(text.train.tolist())))
-    words = [word for passage in passages for word in WORD.findall(passage)]
+    words = [word for passage in as_list("passages", passages, "strings") for word in WORD.findall(passage)]
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
 

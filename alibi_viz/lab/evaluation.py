@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import as_list, check_positive_integers, positive_integers
 from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -65,7 +65,7 @@ def length_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, float]]:
     """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
-    lengths = list(lengths)
+    lengths = as_list("lengths", lengths, "integers")
     shared = count_shared_targets(text, lengths, targets)
     for length in lengths:
         whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
@@ -116,11 +116,7 @@ def loss_by_context(
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
-    contexts = list(contexts)
-    if not contexts:
-        raise ValueError("contexts must have at least one number of bytes, got []")
-    for context in contexts:
-        check_positive_integers(context=context)
+    contexts = positive_integers("contexts", contexts)
     start = max(contexts) if longest is None else longest
     check_positive_integers(targets=targets, stride=stride, longest=start)
     if min(contexts) < stride or targets < stride:

@@ -21,6 +21,7 @@ from queue import SimpleQueue
 
 from tqdm import tqdm
 
+from alibi_viz.arguments import as_list
 from alibi_viz.lab.experiment import Run, measure
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.sources import SOURCES
@@ -56,7 +57,7 @@ def sweep(
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
     [0, 1]
     """
-    runs = list(runs)
+    runs = as_list("runs", runs, "lab.Run")
     runs_by_key = {_key(run.settings()): run for run in runs}
     if len(runs_by_key) < len(runs):
         raise ValueError(
