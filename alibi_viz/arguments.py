@@ -3,7 +3,7 @@
 import importlib
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ __all__ = [
     "as_list",
     "check_dropout",
     "check_integer",
+    "check_known",
     "check_number",
+    "check_path",
     "check_positive_integers",
+    "check_seed",
     "check_slopes",
     "check_tensor",
     "factors_per_head",
@@ -85,6 +88,24 @@ def check_positive_integers(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def check_seed(value: object) -> None:
+    """Raise TypeError unless `value` is an integer, and ValueError if it has more than the 64 bits of torch's seeds."""
+    check_integer("seed", value, -(2**63), 2**63 - 1)
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise TypeError unless `value` is a string or a pathlib.Path."""
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")
+
+
+def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError, naming the first one, unless all values are known."""
+    known = [*known]
+    if unknown := [value for value in values if value not in known]:
+        raise ValueError(f"{name} must be some of {', '.join(known)}, got {unknown[0]!r}")
 
 
 def as_list(name: str, values: object, items: str) -> list[Any]:

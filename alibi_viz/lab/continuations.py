@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from alibi_viz.arguments import as_list, check_integer
+from alibi_viz.arguments import as_list, check_integer, check_seed
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -53,6 +53,7 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
     (8, 'These equivalences assume that "')
     """
     check_integer("length", length, 2)
+    check_seed(seed)
     end = max(2 * length, min(8 * length, LONGEST))
     end = end if model.is_defined_at(end) else length
     prompt = text.validation[: length // 2]

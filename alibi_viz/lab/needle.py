@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers, positive_integers
+from alibi_viz.arguments import check_positive_integers, check_seed, positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.lab.attention_stats import measure_layers
 from alibi_viz.lab.tasks import TASKS, examples_at_once
@@ -74,6 +74,7 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
             f"({type(position).__name__})"
         )
     check_positive_integers(samples=samples)
+    check_seed(seed)
     distances = positive_integers("distances", distances)
     slopes = position.slopes.detach().float().cpu()
     tables = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers, check_seed
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import Alibi, LanguageModel, Position
 
@@ -80,6 +80,7 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     True
     """
     check_positive_integers(distance=distance, samples=samples)
+    check_seed(seed)
     length = task.min_length(distance)
     if not model.is_defined_at(length):
         return math.nan

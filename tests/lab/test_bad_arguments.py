@@ -1,6 +1,7 @@
 """Arguments that are slightly wrong raise at the call, with the argument's name, its value and what is expected."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,3 +41,72 @@ def test_what_is_not_a_list_is_named(name: str, call: Callable[[Any], object], v
 def test_a_generator_is_a_list() -> None:
     laps = lab.race((name for name in ["none"]), TEXT, length=8, steps=1, lengths=(n for n in (8, 16)), checkpoints=1)
     assert list(laps)[-1].scores.keys() == {8, 16}
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lab.make_model, {"heads": 3}),
+        (lab.make_model, {"causal": False}),
+        (lambda **sizes: lab.race(["none"], TEXT, **sizes), {"device": "cpu"}),
+        (lambda **sizes: lab.Run("none", model=sizes), {"heads": 3}),
+        (lambda **sizes: lab.Run("none", model=sizes), {"position": "none"}),
+    ],
+)
+def test_unknown_fields_of_a_model_are_named_with_the_known_ones(call: Any, field: dict[str, object]) -> None:
+    (name,) = field
+    expected = f"fields of a model must be some of num_layers, d_model, .*, vocabulary, got '{name}'"
+    with pytest.raises(ValueError, match=expected):
+        call(**field)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"device": "foo"}, ValueError, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
+        ({"device": None}, ValueError, "device must be .*, got None"),
+        ({"path": TEXT}, TypeError, r"path must be the name of a file, a str or a pathlib\.Path, got Text\("),
+        ({"path": 3}, TypeError, "path must be .*, got 3"),
+        ({"model": None}, TypeError, "model must be a dict of fields, got None"),
+        ({"seed": 2**63}, ValueError, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
+        ({"seed": 1.0}, TypeError, r"seed must be an integer, got 1\.0"),
+    ],
+)
+def test_a_run_that_would_fail_later_is_refused(settings: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        lab.Run("none", **settings)
+
+
+def test_settings_of_a_run_are_strings_whatever_was_given() -> None:
+    run = lab.Run("none", device=torch.device("cpu"), path=Path("mine.txt"), label=3)  # type: ignore[arg-type]
+    assert (run.device, run.path, run.label) == ("cpu", "mine.txt", "3")
+    assert lab.Run("none", device="cuda").device == "cuda", "another machine may execute it"
+
+
+@pytest.mark.parametrize("text", [TEXT, b"bytes", 3])
+def test_a_text_to_compare_on_is_a_file(text: Any) -> None:
+    with pytest.raises(TypeError, match=r"text must be the name of a file, a str or a pathlib\.Path, got "):
+        lab.compare(["none"], text=text)
+
+
+@pytest.mark.parametrize("seed", [1.5, True, None, 2**63])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda seed: lab.make_model(seed=seed),
+        lambda seed: lab.train(lab.make_model(), TEXT, seed=seed),
+        lambda seed: lab.race(["none"], TEXT, seed=seed),
+        lambda seed: lab.accuracy(lab.make_model(), NEEDLE, 3, seed=seed),
+        lambda seed: lab.needle_margins(lab.make_model(), [3], seed=seed),
+        lambda seed: lab.continuations(lab.make_model(), TEXT, 8, seed=seed),
+    ],
+)
+def test_seeds_are_integers(call: Callable[[Any], object], seed: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"seed must be .*, got {seed}"):
+        call(seed)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, None])
+def test_seeds_of_passages_are_not_negative(seed: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"seed must be .*, got {seed}"):
+        lab.passages_text(seed=seed)
