@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from alibi_viz.arguments import as_list
 from alibi_viz.lab.experiment import Run, measure
+from alibi_viz.lab.folders import create_folder
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.text import Text
@@ -51,7 +52,7 @@ def sweep(
 
     Raises at the call: ValueError for two equal runs, for a position method that a worker process can't import, for a
     folder with other JSON files, and for a saved run whose text has changed since; OSError if the folder can't be
-    created.
+    created or written in.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -70,7 +71,7 @@ def sweep(
     if folder is not None:
         if folder.is_file():
             raise ValueError(f"{str(folder)!r} is a file, and a sweep saves its results in a folder")
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         saved = {_key(record["run"]): record for record in read_records(folder)}
     finished = [(runs_by_key[key], saved[key]) for key in runs_by_key if key in saved]
     _check_texts(finished, folder)
