@@ -59,12 +59,12 @@ def _race(options: argparse.Namespace) -> None:
     """Train position methods side by side and print bits per byte by length."""
     text, folder = load_text(path=options.text), Path(options.save or "")
     methods = options.methods or METHODS
-    if options.save:
-        create_folder(folder)
-        for method in methods:
-            check_new(folder / method)
+    for method in methods if options.save else ():
+        check_new(folder / method)
     settings = {"length": options.length, "steps": options.steps, "seed": options.seed}
     laps = race(methods, text, **settings, checkpoints=1, targets=TARGETS)
+    if options.save:
+        create_folder(folder)
     last = {lap.method: lap for lap in laps}
     _print_table(pd.DataFrame({method: lap.scores for method, lap in last.items()}).T, "bits per byte at length")
     question = main_question("text")

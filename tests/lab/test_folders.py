@@ -1,6 +1,6 @@
 """Folders that can't be written in are reported before anything is trained."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ pytestmark = pytest.mark.skipif(not READ_ONLY.is_dir(), reason="needs a folder t
 
 @pytest.fixture(autouse=True)
 def _no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "_training_steps", lambda *_: pytest.fail("trained for nothing"))
+    def fail(*_: object) -> Iterator[None]:
+        yield pytest.fail("trained for nothing")
+
+    monkeypatch.setattr(training, "_training_steps", fail)
 
 
 @pytest.mark.parametrize(
