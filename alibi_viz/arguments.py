@@ -13,8 +13,10 @@ from torch import Tensor
 __all__ = [
     "as_list",
     "check_dropout",
+    "check_instance",
     "check_integer",
     "check_known",
+    "check_learning_rate",
     "check_number",
     "check_path",
     "check_positive_integers",
@@ -83,6 +85,13 @@ def check_dropout(value: object) -> None:
         raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
 
 
+def check_learning_rate(value: object) -> None:
+    """Raise TypeError unless `value` is a number, and ValueError unless it is positive and finite."""
+    check_number("learning_rate", value)
+    if not (math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]  # a number, as was just checked
+        raise ValueError(f"learning_rate must be a positive number, got {value!r}")
+
+
 def check_positive_integers(**values: object) -> None:
     """Raise ValueError, naming the argument, for a value that is not an integer of at least 1."""
     for name, value in values.items():
@@ -93,6 +102,13 @@ def check_positive_integers(**values: object) -> None:
 def check_seed(value: object) -> None:
     """Raise TypeError unless `value` is an integer, and ValueError if it has more than the 64 bits of torch's seeds."""
     check_integer("seed", value, -(2**63), 2**63 - 1)
+
+
+def check_instance(name: str, value: object, *classes: type) -> None:
+    """Raise TypeError unless `value` is an instance of one of these classes."""
+    if not isinstance(value, classes):
+        expected = " or ".join(each.__name__ for each in classes)
+        raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
 
 def check_path(name: str, value: object) -> None:

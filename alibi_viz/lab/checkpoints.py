@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.lab.folders import check_new
 from alibi_viz.lab.results import record_table, results_table
 from alibi_viz.lab.version_1 import upgrade_saved
@@ -82,6 +83,7 @@ def save_run(
     {'seed': 3}
     """
     path = Path(path)
+    check_instance("model", model, LanguageModel)
     check_new(path)
     name = model.config.position
     method = type(model.transformer.position)

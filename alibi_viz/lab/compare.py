@@ -190,6 +190,7 @@ def compare(
         progress: show a progress bar on standard error.
 
     Raises, before any training:
+        TypeError: methods that are not a list, or a text that is not the name of a file.
         ValueError: no method, two methods of one name, an unknown method, a function that fails at the lengths of the
             tests, an invalid number, a text that is too short or not UTF-8, or a folder whose runs have other settings,
             or lack evaluations that this version makes.

@@ -16,7 +16,14 @@ from typing import Any
 
 import torch
 
-from alibi_viz.arguments import check_integer, check_path, check_positive_integers, check_seed
+from alibi_viz.arguments import (
+    check_instance,
+    check_integer,
+    check_learning_rate,
+    check_path,
+    check_positive_integers,
+    check_seed,
+)
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
@@ -25,15 +32,7 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import (
-    Step,
-    TrainingDiverged,
-    check_device,
-    check_learning_rate,
-    make_model,
-    model_config,
-    train,
-)
+from alibi_viz.lab.training import Step, TrainingDiverged, check_device, make_model, model_config, train
 from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
 
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
@@ -88,8 +87,7 @@ class Run:
         if self.path is not None:
             check_path("path", self.path)
             object.__setattr__(self, "path", str(self.path))
-        if not isinstance(self.model, dict):
-            raise TypeError(f"model must be a dict of fields, got {self.model!r}")
+        check_instance("model", self.model, dict)
         is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`
         name = method_name(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
@@ -142,6 +140,7 @@ def measure(run: Run) -> Record:
     >>> {answer[1] for answer in record["answers"]} >= {"training loss", "longer windows", "same targets"}
     True
     """
+    check_instance("run", run, Run)
     started = time.perf_counter()
     source = run.source()
     text = source.fingerprint if isinstance(source, Text) else ""

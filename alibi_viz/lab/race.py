@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from alibi_viz.arguments import positive_integers
+from alibi_viz.arguments import check_instance, check_integer, check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
@@ -44,11 +44,15 @@ class Lap:
 
 
 def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L, 2L, 4L, ..., up to `longest` times L.
+    """The training length L, 2L, 4L, ..., up to `longest` times L; none if it is 0.
+
+    Raises TypeError or ValueError unless `length` is an integer of at least 1, and `longest` of at least 0.
 
     >>> lab.evaluation_lengths(32)
     [32, 64, 128, 256, 512]
     """
+    check_positive_integers(length=length)
+    check_integer("longest", longest, 0)
     return [length * 2**power for power in range(longest.bit_length())]
 
 
@@ -89,8 +93,9 @@ def race(
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises ValueError at the call for missing or repeated methods, bad lengths, a text that is too short, and as `train`
-    does, and TrainingDiverged, naming the method, when a loss becomes NaN or infinite, in training or evaluation.
+    Raises at the call TypeError for methods that are not a list, ValueError for missing or repeated methods, bad
+    lengths and a text that is too short, and as `train` and `make_model` do. Raises TrainingDiverged, naming the
+    method, when a loss becomes NaN or infinite, in training or evaluation.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -98,6 +103,8 @@ def race(
     >>> list(laps[-1].scores)
     [32, 64, 128, 256, 512]
     """
+    check_instance("source", source, Text, Task)
+    check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)
     names = method_names(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")

@@ -14,7 +14,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from alibi_viz.arguments import check_known, check_number, check_positive_integers, check_seed
+from alibi_viz.arguments import (
+    check_instance,
+    check_known,
+    check_learning_rate,
+    check_positive_integers,
+    check_seed,
+)
 from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
@@ -27,7 +33,6 @@ __all__ = [
     "TrainingDiverged",
     "batches",
     "check_device",
-    "check_learning_rate",
     "choose_device",
     "make_model",
     "model_config",
@@ -69,7 +74,8 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`,
     except `causal`. `position` is a name, or your own function or class (see `alibi_viz.models.method_name`).
 
-    Raises ValueError for settings that don't fit, and for your own method that fails or looks ahead.
+    Raises TypeError or ValueError for unknown sizes and those that don't fit, and ValueError for your own method that
+    fails or looks ahead.
 
     >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
@@ -136,13 +142,15 @@ def train(
         seed: of the batches, and of dropout and random positions.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
-    Raises ValueError at the call for a number out of range, a text that is too short for one window, or a device that
-    isn't there, and TrainingDiverged at the step where the loss becomes NaN or infinite.
+    Raises TypeError or ValueError at the call for an argument of another type, a number out of range, a text that is
+    too short for one window, or a device that isn't there, and TrainingDiverged when the loss becomes NaN or infinite.
 
     >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
     >>> steps[-1].index, steps[-1].loss < steps[0].loss
     (20, True)
     """
+    check_instance("model", model, LanguageModel)
+    check_instance("source", source, Text, Task)
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     check_learning_rate(learning_rate)
     check_seed(seed)
@@ -160,13 +168,6 @@ def train(
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return _training_steps(model, pairs, optimizer, steps, seed)
-
-
-def check_learning_rate(learning_rate: float) -> None:
-    """Raise TypeError unless it is a number, and ValueError unless it is positive and finite."""
-    check_number("learning_rate", learning_rate)
-    if not (math.isfinite(learning_rate) and learning_rate > 0):
-        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
 
 
 def check_device(device: object) -> None:

@@ -104,10 +104,8 @@ class HasHead(HasTraits):
     @validate("head")
     def _check_head(self, proposal: Any) -> int | None:
         if proposal.value is not None and proposal.value > self.num_heads:
-            allowed = (
-                f"{'None or ' if proposal.trait.allow_none else ''}an integer from 1 to num_heads={self.num_heads}"
-            )
-            raise BadValue(f"head must be {allowed}, got {proposal.value}")
+            none = "None or " if proposal.trait.allow_none else ""
+            raise BadValue(f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
         return proposal.value
 
 
