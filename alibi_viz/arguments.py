@@ -3,7 +3,7 @@
 import importlib
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,21 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "as_list",
     "check_dropout",
+    "check_instance",
     "check_integer",
+    "check_known",
+    "check_learning_rate",
     "check_number",
+    "check_path",
     "check_positive_integers",
+    "check_seed",
     "check_slopes",
     "check_tensor",
     "factors_per_head",
     "load_function",
+    "positive_integers",
     "unwrapped",
 ]
 
@@ -88,11 +95,69 @@ def check_dropout(value: object) -> None:
         raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
 
 
+def check_learning_rate(value: object) -> None:
+    """Raise TypeError unless `value` is a number, and ValueError unless it is positive and finite."""
+    check_number("learning_rate", value)
+    if not (math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]  # a number, as was just checked
+        raise ValueError(f"learning_rate must be a positive number, got {value!r}")
+
+
 def check_positive_integers(**values: object) -> None:
     """Raise ValueError, naming the argument, for a value that is not an integer of at least 1."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def check_seed(value: object) -> None:
+    """Raise TypeError unless `value` is an integer, and ValueError if it has more than the 64 bits of torch's seeds."""
+    check_integer("seed", value, -(2**63), 2**63 - 1)
+
+
+def check_instance(name: str, value: object, *classes: type) -> None:
+    """Raise TypeError unless `value` is an instance of one of these classes."""
+    if not isinstance(value, classes):
+        expected = " or ".join(each.__name__ for each in classes)
+        raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise TypeError unless `value` is a string or a pathlib.Path."""
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")
+
+
+def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError, naming the first one, unless all values are known."""
+    known = [*known]
+    if unknown := [value for value in values if value not in known]:
+        raise ValueError(f"{name} must be some of {', '.join(known)}, got {unknown[0]!r}")
+
+
+def as_list(name: str, values: object, items: str) -> list[Any]:
+    """The values as a list. Raises TypeError for a string, which is a list of letters, and for what isn't iterable.
+
+    >>> from alibi_viz.arguments import as_list
+    >>> as_list("methods", "alibi", items="position methods")
+    Traceback (most recent call last):
+    TypeError: methods must be a list of position methods, got 'alibi'
+    """
+    try:
+        if not isinstance(values, str):
+            return [*iter(values)]  # type: ignore[call-overload]  # the error is caught
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a list of {items}, got {values!r}")
+
+
+def positive_integers(name: str, values: object) -> list[int]:
+    """The values as a list. Raises as `as_list`, and ValueError unless they are one or more integers of at least 1."""
+    numbers = as_list(name, values, "integers")
+    if not numbers:
+        raise ValueError(f"{name} must have at least one integer, got []")
+    for number in numbers:
+        check_positive_integers(**{name: number})
+    return numbers
 
 
 def factors_per_head(factors: float | Sequence[float], heads: int) -> list[float]:

@@ -23,10 +23,11 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
     from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow to import, rarely needed
 
     names = ", ".join(Path(path).name for path in figures)
-    if any(Path(path).suffix not in {".svg", ".pdf", ".png"} for path in figures):
+    suffixes = [Path(path).suffix.lower() for path in figures]
+    if not {*suffixes} <= {".svg", ".pdf", ".png"}:
         raise ValueError(f"images must be .svg, .pdf or .png, got {names}")
     drawn = [theme.on_white(figure) for figure in figures.values()]
-    scales = [_PNG_SCALE if Path(path).suffix == ".png" else 1 for path in figures]
+    scales = [_PNG_SCALE if suffix == ".png" else 1 for suffix in suffixes]
     try:
         write_images(fig=drawn, file=list(map(str, figures)), width=_WIDTH, scale=scales)
     except ChromeNotFoundError as error:

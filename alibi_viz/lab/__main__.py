@@ -17,6 +17,7 @@ from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.claims import judge
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
+from alibi_viz.lab.folders import check_new, create_folder
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.published import SEARCH, published_records, published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
@@ -59,10 +60,11 @@ def _race(options: argparse.Namespace) -> None:
     text, folder = load_text(path=options.text), Path(options.save or "")
     methods = options.methods or METHODS
     for method in methods if options.save else ():
-        if (folder / method).exists():
-            raise FileExistsError(f"{str(folder / method)!r} exists already and is not overwritten")
+        check_new(folder / method)
     settings = {"length": options.length, "steps": options.steps, "seed": options.seed}
     laps = race(methods, text, **settings, checkpoints=1, targets=TARGETS)
+    if options.save:
+        create_folder(folder)
     last = {lap.method: lap for lap in laps}
     _print_table(pd.DataFrame({method: lap.scores for method, lap in last.items()}).T, "bits per byte at length")
     question = main_question("text")

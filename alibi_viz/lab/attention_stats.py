@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_positive_integers
 from alibi_viz.distance import right_aligned
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
@@ -61,6 +61,7 @@ def attention_stats(
     >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/4, attends nearby
     (torch.Size([2, 4]), True)
     """
+    check_instance("model", model, LanguageModel)
     spacing = length if spacing is None else spacing
     check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):

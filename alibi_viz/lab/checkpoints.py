@@ -20,6 +20,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
+from alibi_viz.arguments import check_instance
+from alibi_viz.lab.folders import check_new
 from alibi_viz.lab.results import record_table, results_table
 from alibi_viz.lab.version_1 import upgrade_saved
 from alibi_viz.models import (
@@ -81,8 +83,8 @@ def save_run(
     {'seed': 3}
     """
     path = Path(path)
-    if path.exists():
-        raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name or remove it")
+    check_instance("model", model, LanguageModel)
+    check_new(path)
     name = model.config.position
     method = type(model.transformer.position)
     if method is not POSITIONS[name] and method.__dict__.get("name") == name:

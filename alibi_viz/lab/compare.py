@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import as_list, check_known, check_path, check_positive_integers
 from alibi_viz.lab.claims import NOT_TESTABLE, judge
 from alibi_viz.lab.comparison import COMPARISON_LENGTH
 from alibi_viz.lab.confidence import LEVEL, SEEDS
@@ -21,7 +21,8 @@ from alibi_viz.lab.results_folder import check_folder
 from alibi_viz.lab.sweep import executor, in_order, sweep
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.models import Law, Method, method_name
+from alibi_viz.models import Law, Method
+from alibi_viz.models.positions.own import method_names
 from alibi_viz.panel import Panel
 
 __all__ = ["Comparison", "compare"]
@@ -120,9 +121,8 @@ class Comparison:
 
         `curves` are names of curves, by default the methods as trained. Raises ValueError for an unknown name.
         """
-        rows, names = self._rows(), list(self.methods if curves is None else curves)
-        if unknown := [name for name in names if name not in {*rows["curve"], *self.methods}]:
-            raise ValueError(f"curves must be some of {', '.join(rows['curve'].unique())}, got {unknown[0]!r}")
+        rows, names = self._rows(), as_list("curves", self.methods if curves is None else curves, "names")
+        check_known("curves", names, dict.fromkeys([*self.methods, *rows["curve"]]))
         rows = rows[rows["curve"].isin(names)].assign(label=rows["curve"])
         panel = main_question("text").panel(rows, self.run.length, labels=names)
         bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
@@ -190,6 +190,7 @@ def compare(
         progress: show a progress bar on standard error.
 
     Raises, before any training:
+        TypeError: methods that are not a list, or a text that is not the name of a file.
         ValueError: no method, two methods of one name, an unknown method, a function that fails at the lengths of the
             tests, an invalid number, a text that is too short or not UTF-8, or a folder whose runs have other settings,
             or lack evaluations that this version makes.
@@ -201,15 +202,16 @@ def compare(
     >>> print(comparison.verdicts[0])
     "none, window" against none: undecided at 32 (...).
     """
-    names = [method_name(method) for method in methods]
+    names = method_names(methods)
     if not names:
         raise ValueError("give at least one position method to compare")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two methods are called {twice[0]!r}; rename one of them")
     check_positive_integers(seeds=seeds, workers=workers)
-    path = None if text is None else str(text)
+    if text is not None:
+        check_path("text", text)
     runs = [
-        Run(name, length=length, steps=steps, longest=longest, path=path, seed=seed)
+        Run(name, length=length, steps=steps, longest=longest, path=text, seed=seed)
         for seed in range(seeds)
         for name in names
     ]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from alibi_viz.arguments import check_integer
+from alibi_viz.arguments import as_list, check_instance, check_integer, check_seed
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -45,17 +45,24 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
         length: the training length of the model in bytes, at least 2.
         seed: of the sampling. Equal seeds give equal texts on one machine; rounding errors may differ elsewhere.
 
-    Raises TypeError or ValueError if the length is not an integer of at least 2, and ValueError if the text has no
-    validation part or the model isn't defined at its training length.
+    Raises TypeError or ValueError if the length is not an integer of at least 2, and ValueError if the validation part
+    is shorter than the prompt or the model isn't defined at its training length.
 
     >>> texts = lab.continuations(lab.published_model("alibi").model, lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
     (8, 'These equivalences assume that "')
     """
+    check_instance("model", model, LanguageModel)
+    check_instance("text", text, Text)
     check_integer("length", length, 2)
+    check_seed(seed)
     end = max(2 * length, min(8 * length, LONGEST))
     end = end if model.is_defined_at(end) else length
     prompt = text.validation[: length // 2]
+    if len(prompt) < length // 2:
+        raise ValueError(
+            f"{text.name} is too short for a prompt of {length // 2:,} bytes: its validation part has {len(prompt):,}"
+        )
     with evaluating(model) as device:
         tokens = prompt.long().to(device).expand(SAMPLES, -1)
         generator = torch.Generator(device).manual_seed(seed)
@@ -72,8 +79,9 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     >>> lab.known_words(["One known and one unknwon word."], lab.load_text("one and\\n\\n one known word \\n\\n" * 20))
     0.8
     """
+    check_instance("text", text, Text)
     known = set(WORD.findall(_decode(text.train.tolist())))
-    words = [word for passage in passages for word in WORD.findall(passage)]
+    words = [word for passage in as_list("passages", passages, "strings") for word in WORD.findall(passage)]
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import as_list, check_instance, check_positive_integers, positive_integers
 from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -40,8 +40,9 @@ def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int 
     Column p holds the targets that see p + 1 bytes of context. The windows start at the start of the validation part,
     and `targets` is rounded down to whole windows. All values are NaN where the model isn't defined.
 
-    Raises ValueError if the length is not an integer of at least 1, or if not even one window fits.
+    Raises ValueError if a number is not an integer of at least 1, or if not even one window fits.
     """
+    check_instance("model", model, LanguageModel)
     windows = _count_windows(text, length, targets)
     return window_losses(model, text.validation[: windows * length + 1].unfold(0, length + 1, length))
 
@@ -65,7 +66,7 @@ def length_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, float]]:
     """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
-    lengths = list(lengths)
+    lengths = as_list("lengths", lengths, "integers")
     shared = count_shared_targets(text, lengths, targets)
     for length in lengths:
         whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
@@ -116,11 +117,9 @@ def loss_by_context(
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
-    contexts = list(contexts)
-    if not contexts:
-        raise ValueError("contexts must have at least one number of bytes, got []")
-    for context in contexts:
-        check_positive_integers(context=context)
+    check_instance("model", model, LanguageModel)
+    check_instance("text", text, Text)
+    contexts = positive_integers("contexts", contexts)
     start = max(contexts) if longest is None else longest
     check_positive_integers(targets=targets, stride=stride, longest=start)
     if min(contexts) < stride or targets < stride:
@@ -158,7 +157,8 @@ def evaluating(model: LanguageModel) -> Iterator[torch.device]:
 
 def _count_windows(text: Text, length: int, targets: int) -> int:
     """How many windows of `length` bytes the targets fill. Raises as `token_losses`."""
-    check_positive_integers(length=length)
+    check_instance("text", text, Text)
+    check_positive_integers(length=length, targets=targets)
     available = max(0, min(targets, len(text.validation) - 1))
     if length > available:
         raise ValueError(

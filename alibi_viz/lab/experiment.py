@@ -10,12 +10,20 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import (
+    check_instance,
+    check_integer,
+    check_learning_rate,
+    check_path,
+    check_positive_integers,
+    check_seed,
+)
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
@@ -24,8 +32,8 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import DEFAULT_MODEL, Step, TrainingDiverged, check_learning_rate, make_model, train
-from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method, provenance
+from alibi_viz.lab.training import Step, TrainingDiverged, check_device, make_model, model_config, train
+from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
 
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
 
@@ -62,7 +70,7 @@ class Run:
     seed: int = 0
     longest: int = 16
     threads: int = 1
-    path: str | None = None
+    path: str | Path | None = None
     device: str = "auto"
     model: dict[str, int | float | str | bool] = field(default_factory=dict)
     label: str = ""
@@ -74,16 +82,20 @@ class Run:
         check_positive_integers(length=self.length, steps=self.steps, batch_size=self.batch_size, threads=self.threads)
         check_learning_rate(self.learning_rate)
         check_integer("longest", self.longest, 0)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise ValueError(f"seed must be an integer, got {self.seed!r}")
+        check_seed(self.seed)
+        check_device(self.device)
+        if self.path is not None:
+            check_path("path", self.path)
+            object.__setattr__(self, "path", str(self.path))
+        check_instance("model", self.model, dict)
         is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`
         name = method_name(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
         object.__setattr__(self, "own", own_method(name))
         _ = self._provenance  # computed now, because what the method reads may change
-        object.__setattr__(self, "path", None if self.path is None else str(self.path))
-        TransformerConfig(position=name, **{**DEFAULT_MODEL, **self.model})  # type: ignore[arg-type]
-        object.__setattr__(self, "label", self.label or name)
+        model_config(name, self.model)  # raises for fields that don't fit
+        object.__setattr__(self, "label", str(self.label or name))
+        object.__setattr__(self, "device", str(self.device))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a run in another process, where your own method has to be registered again."""
@@ -128,6 +140,7 @@ def measure(run: Run) -> Record:
     >>> {answer[1] for answer in record["answers"]} >= {"training loss", "longer windows", "same targets"}
     True
     """
+    check_instance("run", run, Run)
     started = time.perf_counter()
     source = run.source()
     text = source.fingerprint if isinstance(source, Text) else ""

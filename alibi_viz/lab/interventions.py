@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers, factors_per_head
+from alibi_viz.arguments import check_instance, check_integer, check_positive_integers, factors_per_head
 from alibi_viz.distance import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention
@@ -129,6 +129,7 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
     tensor([[-1.0000, -0.5000,  0.0000]])
     """
+    check_instance("model", model, LanguageModel)
     per_head = factors_per_head(factors, model.config.num_heads)
     if not model.transformer.position.has_bias:
         raise ValueError(f"position method {model.config.position!r} has no bias to multiply")
@@ -138,16 +139,17 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
 def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
     """Set the bias to zero, in every head or in one (0, 1, ...).
 
-    Raises ValueError for a method without a bias, and for a head that does not exist.
+    Raises ValueError for a method without a bias, and TypeError or ValueError for a head that does not exist.
 
     >>> lab.drop_bias(lab.make_model("alibi"), head=0).transformer.position.bias(1, 3)[:2, 0]
     tensor([[ 0.0000,  0.0000,  0.0000],
             [-0.1250, -0.0625,  0.0000]])
     """
-    heads = range(model.config.num_heads)
-    if head is not None and head not in heads:
-        raise ValueError(f"head must be between 0 and {heads[-1]}, got {head!r}")
-    return multiply_slopes(model, [float(head is not None and head != other) for other in heads])
+    check_instance("model", model, LanguageModel)
+    num_heads = model.config.num_heads
+    if head is not None:
+        check_integer("head", head, 0, num_heads - 1)
+    return multiply_slopes(model, [float(head is not None and head != other) for other in range(num_heads)])
 
 
 def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> LanguageModel:
@@ -167,6 +169,7 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
     >>> lab.impose_window(lab.make_model("alibi"), 2, sinks=1).transformer.position.bias(1, 5)[0]
     tensor([[-0.5000,    -inf,    -inf, -0.2500,  0.0000]])
     """
+    check_instance("model", model, LanguageModel)
     check_positive_integers(window=window)
     check_integer("sinks", sinks, 0)
     if sinks and not has_sinks(model):
@@ -202,6 +205,7 @@ def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) 
     >>> interpolated.transformer.position.bias(1, 4)[0]
     tensor([[-0.3750, -0.2500, -0.1250,  0.0000]])
     """
+    check_instance("model", model, LanguageModel)
     if model.config.position != "alibi":
         raise ValueError(f"only ALiBi has slopes to interpolate, got position method {model.config.position!r}")
     length = model.config.max_length if trained_length is None else trained_length
@@ -218,15 +222,15 @@ def change_rotary_rule(model: LanguageModel, rule: str, trained_length: int | No
     >>> lab.change_rotary_rule(lab.make_model("rotary"), "pi").transformer.position.rule
     'pi'
     """
+    check_instance("model", model, LanguageModel)
     if model.config.position != "rotary":
         raise ValueError(f"only rotary positions have a rule to change, got position method {model.config.position!r}")
     length = model.config.max_length if trained_length is None else trained_length
-    head_dim = model.config.d_model // model.config.num_heads
 
     def scaled(position: Position) -> Position:
         if isinstance(position, ModifiedPosition):  # keeps its window
             return ModifiedPosition(scaled(position.original), position.factors, position.window, position.sinks)
-        return ScaledRotary(head_dim, rule, length)
+        return ScaledRotary(model.config.d_model // model.config.num_heads, rule, length)
 
     return _with_position(model, scaled)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz.adapters import evaluation_mode, longest_context
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.questions import SLIDING_WINDOWS
@@ -74,11 +74,7 @@ def length_curve(
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
         table = lab.length_curve(model, tokenizer, Path("book.txt"), [512, 1024, 2048, 4096])
     """
-    lengths = list(lengths)
-    if not lengths:
-        raise ValueError("lengths must have at least one number of tokens, got []")
-    for each in lengths:
-        check_positive_integers(lengths=each)
+    lengths = positive_integers("lengths", lengths)
     stride = max(1, min(lengths) // 8) if stride is None else stride
     trained = min(lengths) if trained is None else trained
     check_positive_integers(targets=targets, stride=stride, trained=trained, batch_tokens=batch_tokens)
@@ -149,7 +145,9 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
 
 
 def token_ids(tokenizer: Any, text: str, **options: bool) -> list[int]:
-    """What a tokenizer returns for one text. Raises ValueError if these aren't the numbers of tokens in a row."""
+    """What a tokenizer returns for one text. Raises TypeError for another object, and ValueError for other results."""
+    if not callable(tokenizer):
+        raise TypeError(f"tokenizer must be one of transformers, got {type(tokenizer).__name__}")
     ids = tokenizer(text, **options)["input_ids"]
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):

@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_positive_integers, check_seed, positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.lab.attention_stats import measure_layers
 from alibi_viz.lab.tasks import TASKS, examples_at_once
@@ -67,6 +67,7 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     2     3  0.016   4.683
     3     4  0.004   4.271
     """
+    check_instance("model", model, LanguageModel)
     position = model.transformer.position
     if not isinstance(position, Alibi | Decay):
         raise ValueError(
@@ -74,13 +75,11 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
             f"({type(position).__name__})"
         )
     check_positive_integers(samples=samples)
-    distances = list(distances)
-    if not distances:
-        raise ValueError("distances must have at least one number of tokens, got []")
+    check_seed(seed)
+    distances = positive_integers("distances", distances)
     slopes = position.slopes.detach().float().cpu()
     tables = []
     for distance in distances:
-        check_positive_integers(distance=distance)
         found, needed, weight = _measure(model, slopes, distance, samples, seed)
         layers, heads = found.shape
         tables.append(

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_instance, check_integer
 from alibi_viz.lab.evaluation import window_losses
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
@@ -86,6 +87,9 @@ def passages_text(background: Text | None = None, *, seed: int = 0) -> PassagesT
     >>> bool((second - first == 64).all())
     True
     """
+    if background is not None:
+        check_instance("background", background, Text)
+    check_integer("seed", seed, 0)
     parts, recurrences = [], []
     for number, (size, power) in enumerate(((TRAIN_BYTES, TRAIN_POWER), (VALIDATION_BYTES, VALIDATION_POWER))):
         generator = np.random.default_rng((seed, number))

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from statistics import harmonic_mean
@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_integer, check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
 from alibi_viz.lab.training import Step, TrainingDiverged, choose_device, make_model, train
 from alibi_viz.lab.turns import take_turns
-from alibi_viz.models import LanguageModel, Method, method_name
+from alibi_viz.models import LanguageModel, Method
+from alibi_viz.models.positions.own import method_names
 
 __all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
 
@@ -43,11 +44,15 @@ class Lap:
 
 
 def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L, 2L, 4L, ..., up to `longest` times L.
+    """The training length L, 2L, 4L, ..., up to `longest` times L; none if it is 0.
+
+    Raises TypeError or ValueError unless `length` is an integer of at least 1, and `longest` of at least 0.
 
     >>> lab.evaluation_lengths(32)
     [32, 64, 128, 256, 512]
     """
+    check_positive_integers(length=length)
+    check_integer("longest", longest, 0)
     return [length * 2**power for power in range(longest.bit_length())]
 
 
@@ -61,13 +66,13 @@ def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int
 
 
 def race(
-    methods: Sequence[Method],
+    methods: Iterable[Method],
     source: Text | Task,
     *,
     length: int = 32,
     steps: int = 300,
     seed: int = 0,
-    lengths: Sequence[int] | None = None,
+    lengths: Iterable[int] | None = None,
     checkpoints: int = 10,
     targets: int = 4096,
     batch_size: int = 32,
@@ -88,8 +93,9 @@ def race(
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises ValueError at the call for missing or repeated methods, bad lengths, a text that is too short, and as `train`
-    does, and TrainingDiverged, naming the method, when a loss becomes NaN or infinite, in training or evaluation.
+    Raises at the call TypeError for methods that are not a list, ValueError for missing or repeated methods, bad
+    lengths and a text that is too short, and as `train` and `make_model` do. Raises TrainingDiverged, naming the
+    method, when a loss becomes NaN or infinite, in training or evaluation.
 
     >>> laps = list(lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1))
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
@@ -97,15 +103,14 @@ def race(
     >>> list(laps[-1].scores)
     [32, 64, 128, 256, 512]
     """
-    names = [method_name(method) for method in methods]
+    check_instance("source", source, Text, Task)
+    check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)
+    names = method_names(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
-    if not lengths:
-        raise ValueError(f"lengths must have at least one length or distance, got {lengths!r}")
-    for each in lengths:
-        check_positive_integers(lengths=each)
+    lengths = positive_integers("lengths", lengths)
     if isinstance(source, Text) and max(lengths) >= len(source.validation):
         raise ValueError(
             f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
@@ -163,7 +168,7 @@ def _evaluate(
 
 
 class Scoreboard:
-    """The curves and speeds of a race, collected lap by lap. `lengths` are those of `race`, distances for a task.
+    """The curves and speeds of a race, collected lap by lap. `methods` and `lengths` are those of `race`.
 
     Attributes:
         losses: {method: training losses}, in bits per byte (for a task, per answer), one for each step.
@@ -177,12 +182,13 @@ class Scoreboard:
     (4, [2, 4], 0.0)
     """
 
-    def __init__(self, methods: Sequence[str], *, steps: int, lengths: Sequence[int]) -> None:
-        self.methods, self.steps, self.lengths = tuple(methods), steps, tuple(lengths)
-        self.losses: dict[str, list[float]] = {method: [] for method in methods}
-        self.checkpoints: dict[str, dict[int, dict[int, float]]] = {method: {} for method in methods}
+    def __init__(self, methods: Iterable[Method], *, steps: int, lengths: Iterable[int]) -> None:
+        self.methods, self.steps = tuple(method_names(methods)), steps
+        self.lengths = tuple(positive_integers("lengths", lengths))
+        self.losses: dict[str, list[float]] = {method: [] for method in self.methods}
+        self.checkpoints: dict[str, dict[int, dict[int, float]]] = {method: {} for method in self.methods}
         self.models: dict[str, LanguageModel] = {}
-        self._speeds: dict[str, deque[float]] = {method: deque(maxlen=RECENT_STEPS) for method in methods}
+        self._speeds: dict[str, deque[float]] = {method: deque(maxlen=RECENT_STEPS) for method in self.methods}
         self._started = time.monotonic()
 
     def add(self, lap: Lap) -> None:

@@ -7,7 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+from alibi_viz.arguments import check_known
 from alibi_viz.lab.comparison import PARTS, enlarged
+from alibi_viz.lab.folders import create_folder
 from alibi_viz.lab.learning_rates import best_rates, search_runs
 from alibi_viz.lab.published import SEARCH, published_rates
 from alibi_viz.lab.results import Record
@@ -41,12 +43,11 @@ def reproduce(
     Raises ValueError, before any training, for an unknown part, and for larger models without a search or a text.
     """
     names = [name for name in NAMES if not parts or name in parts]
-    if unknown := [name for name in parts if name not in NAMES]:
-        raise ValueError(f"parts must be some of {', '.join(NAMES)}, got {unknown[0]!r}")
+    check_known("parts", parts, NAMES)
     if large is not None and (SEARCH not in names or not large.get("path")):
         raise ValueError("larger models need a text of your own, and learning rates of their own: the part 'search'")
     if publish is not None:
-        Path(publish).mkdir(parents=True, exist_ok=True)  # now, rather than fail after the first part is trained
+        create_folder(publish)  # now, rather than fail after the first part is trained
 
     def finished() -> Iterator[list[Record]]:
         rates = {} if SEARCH in names else published_rates()

@@ -6,6 +6,7 @@ from functools import partial
 
 import pandas as pd
 
+from alibi_viz.arguments import as_list
 from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.questions import Question, find_question
 from alibi_viz.lab.results import AS_TRAINED
@@ -41,9 +42,10 @@ def summary(
     table = over_seeds(rows.assign(curve=curves))
     cell = summary_cell if asked.limits[0] == -math.inf else partial(_range, asked)
     cells = table.apply(cell, axis=1).unstack("x", sort=False).fillna("")
-    cells = cells[sorted(cells.columns) if xs is None else list(xs)]
+    cells = cells[sorted(cells.columns) if xs is None else as_list("xs", xs, "integers")]
     cells["seeds"] = table["seeds"].groupby(level="curve", sort=False).max().astype(int)
-    return cells.rename_axis(None) if labels is None else cells.loc[list(labels)].rename_axis(None)
+    cells = cells if labels is None else cells.loc[as_list("labels", labels, "names")]
+    return cells.rename_axis(None)
 
 
 def summary_cell(row: pd.Series) -> str:

@@ -21,7 +21,9 @@ from queue import SimpleQueue
 
 from tqdm import tqdm
 
+from alibi_viz.arguments import as_list, check_instance, check_positive_integers
 from alibi_viz.lab.experiment import Run, measure
+from alibi_viz.lab.folders import create_folder
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.text import Text
@@ -48,15 +50,19 @@ def sweep(
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
-    Raises at the call: ValueError for two equal runs, for a position method that a worker process can't import, for a
-    folder with other JSON files, and for a saved run whose text has changed since; OSError if the folder can't be
-    created.
+    Raises at the call: TypeError for other objects than runs and executors; ValueError for two equal runs, for a
+    position method that a worker process can't import, for a folder with other JSON files, and for a saved run whose
+    text has changed since; OSError if the folder can't be created or written in.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
     [0, 1]
     """
-    runs = list(runs)
+    runs = as_list("runs", runs, "Run objects")
+    for run in runs:
+        check_instance("each of runs", run, Run)
+    if executor is not None:
+        check_instance("executor", executor, Executor)
     runs_by_key = {_key(run.settings()): run for run in runs}
     if len(runs_by_key) < len(runs):
         raise ValueError(
@@ -69,7 +75,7 @@ def sweep(
     if folder is not None:
         if folder.is_file():
             raise ValueError(f"{str(folder)!r} is a file, and a sweep saves its results in a folder")
-        folder.mkdir(parents=True, exist_ok=True)
+        create_folder(folder)
         saved = {_key(record["run"]): record for record in read_records(folder)}
     finished = [(runs_by_key[key], saved[key]) for key in runs_by_key if key in saved]
     _check_texts(finished, folder)
@@ -145,6 +151,7 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
     ...     pool.submit(abs, -1).result()
     1
     """
+    check_positive_integers(workers=workers)
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_exit_with_parent)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import Alibi, LanguageModel, Position
 
@@ -79,7 +79,10 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
     True
     """
+    check_instance("model", model, LanguageModel)
+    check_instance("task", task, Task)
     check_positive_integers(distance=distance, samples=samples)
+    check_seed(seed)
     length = task.min_length(distance)
     if not model.is_defined_at(length):
         return math.nan

@@ -34,6 +34,12 @@ class Text:
     data: Tensor  # uint8 [bytes], the text in UTF-8
     vocabulary: ClassVar[int] = 256  # of a model of bytes
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, Tensor) or self.data.dtype != torch.uint8 or self.data.ndim != 1:
+            is_tensor = isinstance(self.data, Tensor)
+            got = f"{self.data.dtype} {list(self.data.shape)}" if is_tensor else type(self.data).__name__
+            raise TypeError(f"data must be a uint8 tensor [bytes], as `load_text` makes it, got {got}")
+
     @property
     def train(self) -> Tensor:
         """The training part, uint8 [bytes], about nine tenths of the text."""

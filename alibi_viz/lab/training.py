@@ -4,7 +4,7 @@ import copy
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from alibi_viz.arguments import check_number, check_positive_integers
+from alibi_viz.arguments import (
+    check_instance,
+    check_known,
+    check_learning_rate,
+    check_positive_integers,
+    check_seed,
+)
 from alibi_viz.lab.freed_memory import keep_freed_memory
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
@@ -26,9 +32,10 @@ __all__ = [
     "Step",
     "TrainingDiverged",
     "batches",
-    "check_learning_rate",
+    "check_device",
     "choose_device",
     "make_model",
+    "model_config",
     "preset",
     "train",
 ]
@@ -64,24 +71,31 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     """Create a byte-level model that trains in seconds: 2 layers, width 64, 4 heads, no dropout, about 130,000 weights.
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
-    of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`.
-    `position` is a name, or your own function or class (see `alibi_viz.models.method_name`).
+    of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`,
+    except `causal`. `position` is a name, or your own function or class (see `alibi_viz.models.method_name`).
 
-    Raises ValueError for settings that don't fit, and for your own method that fails or looks ahead.
+    Raises TypeError or ValueError for unknown sizes and those that don't fit, and ValueError for your own method that
+    fails or looks ahead.
 
     >>> alibi, rotary = lab.make_model("alibi"), lab.make_model("rotary")
     >>> bool((alibi.head.weight == rotary.head.weight).all())
     True
     """
     position = method_name(position)
-    settings = {**DEFAULT_MODEL, **sizes}
+    check_seed(seed)
     with _random_state(seed, torch.device("cpu")):
-        common = LanguageModel(TransformerConfig(**settings, position="none"))  # type: ignore[arg-type]
-        model = LanguageModel(TransformerConfig(**settings, position=position))  # type: ignore[arg-type]
+        common, model = (LanguageModel(model_config(name, sizes)) for name in ("none", position))
     model.load_state_dict(common.state_dict(), strict=False)
     if own_method(position) is not None:
         _check_causal(model)
     return model
+
+
+def model_config(position: str, sizes: Mapping[str, int | float | str | bool]) -> TransformerConfig:
+    """The configuration of a small model. Raises ValueError for an unknown field and for sizes that don't fit."""
+    fields = [name for name in TransformerConfig.__dataclass_fields__ if name not in {"position", "causal"}]
+    check_known("fields of a model", sizes, fields)
+    return TransformerConfig(position=position, **{**DEFAULT_MODEL, **sizes})  # type: ignore[arg-type]
 
 
 @torch.no_grad()
@@ -128,15 +142,18 @@ def train(
         seed: of the batches, and of dropout and random positions.
         device: where the model is moved to, as in `choose_device`. On CUDA, training uses bfloat16 (autocast).
 
-    Raises ValueError at the call for a number out of range, a text that is too short for one window, or a device that
-    isn't there, and TrainingDiverged at the step where the loss becomes NaN or infinite.
+    Raises TypeError or ValueError at the call for an argument of another type, a number out of range, a text that is
+    too short for one window, or a device that isn't there, and TrainingDiverged when the loss becomes NaN or infinite.
 
     >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
     >>> steps[-1].index, steps[-1].loss < steps[0].loss
     (20, True)
     """
+    check_instance("model", model, LanguageModel)
+    check_instance("source", source, Text, Task)
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     check_learning_rate(learning_rate)
+    check_seed(seed)
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
@@ -153,21 +170,18 @@ def train(
     return _training_steps(model, pairs, optimizer, steps, seed)
 
 
-def check_learning_rate(learning_rate: float) -> None:
-    """Raise TypeError unless it is a number, and ValueError unless it is positive and finite."""
-    check_number("learning_rate", learning_rate)
-    if not (math.isfinite(learning_rate) and learning_rate > 0):
-        raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
+def check_device(device: object) -> None:
+    """Raise ValueError unless it is "auto" or a device that torch knows, whether this machine has it or not."""
+    try:
+        torch.device("cpu" if device == "auto" else str(device))
+    except RuntimeError as error:
+        raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
 
 
 def choose_device(device: str = "auto") -> torch.device:
     """The torch device of that name; "auto" is CUDA if available, else the CPU. Raises ValueError if there is none."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
+    check_device(device)
+    chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was requested, but there is no CUDA device here")
     return chosen

@@ -13,7 +13,8 @@ FIGURE = theme.blank(200).add_scatter(y=[1, 2], name="a line")
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
 def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> None:
-    save_images({tmp_path / name: FIGURE for name in ("x.svg", "x.pdf", "x.png")})
+    save_images({tmp_path / name: FIGURE for name in ("x.svg", "x.pdf", "x.png", "X.PNG")})
+    assert (tmp_path / "X.PNG").read_bytes() == (tmp_path / "x.png").read_bytes()
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
     svg = (tmp_path / "x.svg").read_text()

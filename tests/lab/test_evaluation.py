@@ -130,13 +130,13 @@ def test_loss_by_context_with_a_stride_of_the_context_equals_windows_without_ove
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"contexts": [0]}, "context must be an integer of at least 1, got 0"),
+        ({"contexts": [0]}, "contexts must be an integer of at least 1, got 0"),
         ({"contexts": [8], "targets": 2.5}, "targets must be an integer of at least 1, got 2.5"),
         ({"contexts": [8], "stride": 9}, "must be at least the stride 9"),
         ({"contexts": [8], "targets": 10**6}, "need 1,000,009 bytes"),
         ({"contexts": [8], "longest": 4}, "contexts up to 8"),
         ({"contexts": [8], "longest": 10.5}, "longest must be an integer of at least 1, got 10.5"),
-        ({"contexts": []}, r"contexts must have at least one number of bytes, got \[\]"),
+        ({"contexts": []}, r"contexts must have at least one integer, got \[\]"),
     ],
 )
 def test_loss_by_context_refuses_numbers_out_of_range(model, text, arguments, message):

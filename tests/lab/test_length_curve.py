@@ -186,7 +186,7 @@ def test_a_real_tokenizer_adds_no_end_of_text() -> None:
         ),
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
-        (TEXT, {"lengths": []}, r"lengths must have at least one number of tokens, got \[\]"),
+        (TEXT, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
         (TEXT, {"lengths": [8.0]}, "lengths must be an integer of at least 1, got 8.0"),
         (TEXT, {"targets": 0}, "targets must be an integer of at least 1, got 0"),

@@ -92,7 +92,7 @@ def test_learned_slopes_count_and_other_methods_are_refused():
         lab.needle_margins(needle_model("none"), [4])
     with pytest.raises(ValueError, match=r"'alibi' \(ModifiedPosition\)"):
         lab.needle_margins(lab.drop_bias(needle_model()), [4])
-    with pytest.raises(ValueError, match=r"distances must have at least one number of tokens, got \[\]"):
+    with pytest.raises(ValueError, match=r"distances must have at least one integer, got \[\]"):
         lab.needle_margins(needle_model(), [])
-    with pytest.raises(ValueError, match="distance must be an integer of at least 1, got 0"):
+    with pytest.raises(ValueError, match="distances must be an integer of at least 1, got 0"):
         lab.needle_margins(needle_model(), [0])

@@ -9,6 +9,7 @@ import pandas as pd
 from alibi_viz.lab.checkpoints import SavedRun, load_run, save_run
 from alibi_viz.lab.comparison import PARTS, Part
 from alibi_viz.lab.experiment import final_answers, new_model, training_steps
+from alibi_viz.lab.folders import check_new, create_folder
 from alibi_viz.lab.learning_rates import best_rates
 from alibi_viz.lab.results import Record, read_records, record_table
 from alibi_viz.lab.text import load_text
@@ -81,7 +82,9 @@ def published_model(name: str) -> SavedRun:
 
 def train_published_models(folder: str | Path) -> None:
     """Train the published models again, in about a minute, and save each in a new folder inside `folder`."""
-    text = load_text()
+    text, folder = load_text(), create_folder(folder)
+    for name in PUBLISHED_MODELS:
+        check_new(folder / name)
     for run in PARTS["main"].runs(published_rates(), seeds=1):
         if run.label in PUBLISHED_MODELS:
             model = new_model(run, text)
@@ -89,4 +92,4 @@ def train_published_models(folder: str | Path) -> None:
                 pass
             record = {"run": run.settings(), "text": text.fingerprint, "answers": final_answers(model, text, run)}
             results = record_table([record], run.label)
-            save_run(Path(folder) / run.label, model, settings=run.settings(), results=results)
+            save_run(folder / run.label, model, settings=run.settings(), results=results)

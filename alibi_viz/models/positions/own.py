@@ -1,18 +1,19 @@
 """Your own position methods: a plain function of the distance, or a subclass of `Position`."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import as_list
 from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.base import Position, register
 from alibi_viz.models.positions.provenance import has_own_state, provenance
 from alibi_viz.models.positions.relative import Relative
 
-__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "own_method"]
+__all__ = ["Law", "LawFunction", "Method", "evaluate_law", "law_class", "method_name", "method_names", "own_method"]
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
@@ -60,6 +61,11 @@ def method_name(method: Method) -> str:
     own: type[Any] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
     register(name)(own)
     return name
+
+
+def method_names(methods: Iterable[Method]) -> list[str]:
+    """The `method_name` of each. Raises TypeError for what isn't a list, such as a single name or function."""
+    return [method_name(method) for method in as_list("methods", methods, "position methods")]
 
 
 def own_method(name: str) -> LawFunction | type[Position] | None:

@@ -6,7 +6,6 @@ import plotly.graph_objects as go
 import torch
 from ipywidgets import IntSlider, Layout, Widget
 from torch import Tensor
-from traitlets import validate
 
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.atlas import on_tile_click
@@ -22,7 +21,7 @@ from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
 from alibi_viz.widgets.core.layout import button, labeled
 from alibi_viz.widgets.core.reset import reset_button, set_together
-from alibi_viz.widgets.core.traits import BadValue, Count, Flag
+from alibi_viz.widgets.core.traits import Count, Flag, HasHead
 from alibi_viz.widgets.core.why import Why
 
 __all__ = ["AttentionExplorer"]
@@ -31,7 +30,7 @@ MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and sl
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
 
 
-class AttentionExplorer(TextApp):
+class AttentionExplorer(HasHead, TextApp):
     """How a head reads a text: content + bias = logits -> weights for all queries, and one query in detail.
 
     Below are the weights of all heads, with the same query framed. A click on a head there selects it; a click on a row
@@ -90,12 +89,6 @@ class AttentionExplorer(TextApp):
         self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
         on_tile_click(self.figure.data[TILES], lambda head: self.set_trait("head", head))
         self.add_class("alibi-titles")
-
-    @validate("head")
-    def _check_head(self, proposal: Any) -> int:
-        if proposal.value > self.num_heads:
-            raise BadValue(f"head must be an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
-        return proposal.value
 
     def blank(self) -> go.Figure:
         return attention_plot.blank()

@@ -9,7 +9,7 @@ from ipywidgets import Widget
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
-from traitlets import observe, validate
+from traitlets import observe
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as bias_plot
@@ -21,7 +21,7 @@ from alibi_viz.widgets.core.debounce import Debounce
 from alibi_viz.widgets.core.formatting import format_slope
 from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, open_menu
 from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from alibi_viz.widgets.core.traits import Choice, Count, Flag, HasHead
 from alibi_viz.widgets.core.why import Why
 
 __all__ = ["BiasExplorer"]
@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 
 
-class BiasExplorer(App):
+class BiasExplorer(HasHead, App):
     """The bias of each head as a tile of `length` queries x `length` keys, on one color scale for all heads.
 
     By default a tile shows what the softmax makes of the bias: e^bias, divided by its largest value among the keys that
@@ -149,13 +149,6 @@ class BiasExplorer(App):
     def snapshot(self) -> go.Figure:
         self._debounce.flush()
         return super().snapshot()
-
-    @validate("head")
-    def _check_head(self, proposal: Any) -> int | None:
-        if (proposal.value or 1) > self.num_heads:
-            allowed = f"None or an integer from 1 to num_heads={self.num_heads}"
-            raise BadValue(f"head must be {allowed}, got {proposal.value}")
-        return proposal.value
 
     @observe("num_heads")
     def _reset_removed_head(self, change: Any) -> None:

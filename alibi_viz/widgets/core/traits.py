@@ -10,9 +10,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from traitlets import HasTraits, TraitError, TraitType
+from traitlets import HasTraits, TraitError, TraitType, validate
 
-__all__ = ["BadValue", "Choice", "Count", "Flag", "Names", "Number", "State", "raising_bad_value", "short_repr"]
+__all__ = [
+    "BadValue",
+    "Choice",
+    "Count",
+    "Flag",
+    "HasHead",
+    "Names",
+    "Number",
+    "State",
+    "raising_bad_value",
+    "short_repr",
+]
 
 
 class BadValue(TraitError, ValueError):
@@ -82,6 +93,20 @@ class Count(Number):
     noun = "an integer"
     kind = numbers.Integral
     convert = int
+
+
+class HasHead(HasTraits):
+    """An app whose `head`, counted from 1, is one of its `num_heads`, or None if the trait allows it."""
+
+    num_heads: Any
+    head: Any
+
+    @validate("head")
+    def _check_head(self, proposal: Any) -> int | None:
+        if proposal.value is not None and proposal.value > self.num_heads:
+            none = "None or " if proposal.trait.allow_none else ""
+            raise BadValue(f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
+        return proposal.value
 
 
 class Flag(State):

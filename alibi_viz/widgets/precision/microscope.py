@@ -5,7 +5,7 @@ from typing import Any
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
-from traitlets import observe, validate
+from traitlets import observe
 
 from alibi_viz.figures import precision as picture
 from alibi_viz.precision import CONTENTS, DTYPES, FORMS, groups, rounded_bias, weight_errors
@@ -13,7 +13,7 @@ from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.laws import open_menu
 from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count
+from alibi_viz.widgets.core.traits import Choice, Count, HasHead
 from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.precision.caption import FORMULAS, Row, describe
 
@@ -22,7 +22,7 @@ __all__ = ["PrecisionMicroscope"]
 NEAREST = 64  # keys on the left
 
 
-class PrecisionMicroscope(App):
+class PrecisionMicroscope(HasHead, App):
     """What a dtype does to the bias of one head.
 
     On the left is the bias of one query for its 64 nearest keys: the exact line, and the numbers that the dtype has.
@@ -109,12 +109,6 @@ class PrecisionMicroscope(App):
             query=query,
         )
         return describe(self, slope, Row(query, exact, rounded, runs, shared[near]), errors)
-
-    @validate("head")
-    def _check_head(self, proposal: Any) -> int:
-        if proposal.value > self.num_heads:
-            raise BadValue(f"head must be an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
-        return proposal.value
 
     @observe("num_heads")
     def _move_removed_head(self, change: Any) -> None:

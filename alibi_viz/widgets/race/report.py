@@ -11,6 +11,7 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.lab import Answer, Lap, Question, Scoreboard, Task, Text, race, save_run
 from alibi_viz.lab.evaluation import count_shared_targets
+from alibi_viz.lab.folders import check_new
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.lab.questions.question import mean_curve
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table, seed_curves
@@ -179,8 +180,7 @@ class RaceReport:
         board, settings = self.last, self.settings
         paths = {method: folder / method for method in board.models}
         for path in paths.values():
-            if path.exists():
-                raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name")
+            check_new(path)
         assert self.source is not None
         seed = settings.seed + self.boards.index(board)
         saved = {"task": settings.task, "text": self.source.name, "length": settings.length, "seed": seed}
