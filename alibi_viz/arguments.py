@@ -115,8 +115,8 @@ def check_seed(value: object) -> None:
 
 
 def check_instance(name: str, value: object, *classes: type) -> None:
-    """Raise TypeError unless `value` is an instance of one of these classes."""
-    if not isinstance(value, classes):
+    """Raise TypeError unless `value` is an instance of one of these classes, or a module of them that is compiled."""
+    if not isinstance(getattr(value, "_orig_mod", value), classes):  # the module inside the one of `torch.compile`
         expected = " or ".join(each.__name__ for each in classes)
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 

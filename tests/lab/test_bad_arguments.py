@@ -176,3 +176,9 @@ def test_objects_of_other_classes_are_named(call: Callable[[], object], message:
 def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
     with pytest.raises(ValueError, match=r"your text is too short for a prompt of 32 bytes: its .* part has 2$"):
         lab.continuations(lab.make_model(), lab.load_text("to be or not to be"), 64)
+
+
+def test_a_compiled_model_is_a_model() -> None:
+    model = torch.compile(lab.make_model(), backend="eager")
+    assert len(list(lab.train(model, TEXT, length=8, steps=2))) == 2
+    assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}
