@@ -50,7 +50,7 @@ class Run:
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
         longest: tests go to this many times the training length, or the largest power of two below; 0 for no tests.
         threads: of torch. One thread each is best when several runs share a machine.
-        path: a text file of your own, instead of the built-in text.
+        path: a text file of your own, instead of the built-in text; the other tasks don't read it.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
         label: name in tables and legends; the position method by default.
         own: your own position method; set by `position`.

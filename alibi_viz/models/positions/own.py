@@ -92,7 +92,7 @@ class Law(Relative):
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
         self.register_buffer("table", self._evaluate(_TRIED), persistent=False)
-        self._grow(2 * _TRIED)
+        self._grow(2 * _TRIED)  # a second evaluation, because a law that is random or counts its calls shows only then
 
     def curve(self, distance: Tensor) -> Tensor:
         if len(distance):
