@@ -13,12 +13,12 @@ from torch import Tensor
 __all__ = [
     "as_list",
     "check_dropout",
+    "check_file_name",
     "check_instance",
     "check_integer",
     "check_known",
     "check_learning_rate",
     "check_number",
-    "check_path",
     "check_positive_integers",
     "check_seed",
     "check_slopes",
@@ -121,7 +121,7 @@ def check_instance(name: str, value: object, *classes: type) -> None:
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
 
-def check_path(name: str, value: object) -> None:
+def check_file_name(name: str, value: object) -> None:
     """Raise TypeError unless `value` is a string or a pathlib.Path."""
     if not isinstance(value, str | Path):
         raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")

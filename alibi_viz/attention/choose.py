@@ -26,7 +26,8 @@ MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster 
 MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
-# Work is batch * query * key * head_dim. For DECODING, fewer queries than the number above, it is the size of the keys.
+# Work is batch * query * key * head_dim. DECODING is for fewer than MIN_WINDOWED_QUERIES queries; there, work is the
+# number of elements of the key tensor.
 FORWARD, TRAINING, DECODING = (1024, 2**28), (512, 2**27), (4096, 2**23)
 
 
@@ -68,8 +69,8 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient (reverse mode; with
-            backend "eager", forward mode too).
+        slopes: [heads], or None for no bias. They may require a gradient (in reverse mode; in
+            forward mode only with backend "eager").
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from alibi_viz.arguments import as_list, check_known, check_path, check_positive_integers
+from alibi_viz.arguments import as_list, check_file_name, check_known, check_positive_integers
 from alibi_viz.lab.claims import NOT_TESTABLE, judge
 from alibi_viz.lab.comparison import COMPARISON_LENGTH
 from alibi_viz.lab.confidence import LEVEL, SEEDS
@@ -209,7 +209,7 @@ def compare(
         raise ValueError(f"two methods are called {twice[0]!r}; rename one of them")
     check_positive_integers(seeds=seeds, workers=workers)
     if text is not None:
-        check_path("text", text)
+        check_file_name("text", text)
     runs = [
         Run(name, length=length, steps=steps, longest=longest, path=text, seed=seed)
         for seed in range(seeds)

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from alibi_viz.arguments import (
+    check_file_name,
     check_instance,
     check_integer,
     check_learning_rate,
-    check_path,
     check_positive_integers,
     check_seed,
 )
@@ -85,7 +85,7 @@ class Run:
         check_seed(self.seed)
         check_device(self.device)
         if self.path is not None:
-            check_path("path", self.path)
+            check_file_name("path", self.path)
             object.__setattr__(self, "path", str(self.path))
         check_instance("model", self.model, dict)
         is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`

@@ -147,7 +147,9 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
 def token_ids(tokenizer: Any, text: str, **options: bool) -> list[int]:
     """What a tokenizer returns for one text. Raises TypeError for another object, and ValueError for other results."""
     if not callable(tokenizer):
-        raise TypeError(f"tokenizer must be one of transformers, got {type(tokenizer).__name__}")
+        raise TypeError(
+            f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
+        )
     ids = tokenizer(text, **options)["input_ids"]
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):

@@ -44,7 +44,7 @@ class Lap:
 
 
 def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
-    """The training length L, 2L, 4L, ..., up to `longest` times L; none if it is 0.
+    """The training length L, 2L, 4L, ..., up to `longest` times L; no lengths if `longest` is 0.
 
     Raises TypeError or ValueError unless `length` is an integer of at least 1, and `longest` of at least 0.
 
