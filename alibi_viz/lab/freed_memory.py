@@ -16,6 +16,6 @@ def keep_freed_memory() -> None:
 
     When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on, and up to twice that in total per
     thread (M_MMAP_THRESHOLD in the manual page mallopt(3)). The block here is never written to, so it takes no memory.
-    Under another C library this does nothing.
+    Under another C library, or where a setting such as MALLOC_TRIM_THRESHOLD_ fixes the threshold, this does nothing.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
