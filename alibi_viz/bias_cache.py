@@ -137,7 +137,8 @@ def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     """
     if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
         return None
-    if slopes.requires_grad or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
+    has_gradient = slopes.requires_grad and torch.is_grad_enabled()
+    if has_gradient or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
         return None
     return _shared_bias(tuple(slopes.tolist()), causal)
 

@@ -127,6 +127,37 @@ def short() -> list[Row]:
 
 
 @torch.no_grad()
+def padded(length: int) -> list[Row]:
+    """A batch with padding, compared with a mask, as most implementations build it: [batch, heads, query, key]."""
+    q, k, v = qkv(length, 32)
+    real = torch.ones(BATCH, length, dtype=torch.bool)
+    real[:, : length // 4] = False
+    implementations = {
+        backend: lambda backend=backend: alibi_attention(q, k, v, SLOPES, key_padding_mask=real, backend=backend)
+        for backend in ("auto", "mask")
+    }
+    measured = relative_times({"no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"], **implementations}, "no bias")
+    return rows(measured, f"forward with padding, L={length} d=32", None)
+
+
+def learned(length: int) -> list[Row]:
+    """A training step of attention whose slopes get gradients too."""
+    slopes = SLOPES.clone().requires_grad_()
+    tensors = (*qkv(length, 32, gradients=True), slopes)
+    q, k, v, _ = tensors
+    ones = torch.ones_like(q)
+
+    def step(backend: str) -> Callable[[], object]:
+        return lambda: torch.autograd.grad(alibi_attention(q, k, v, slopes, backend=backend), tensors, ones)
+
+    def no_bias() -> object:
+        return torch.autograd.grad(scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v), ones)
+
+    measured = relative_times({"no bias": no_bias, "auto": step("auto"), "mask": step("mask")}, "no bias")
+    return rows(measured, f"forward and backward with learned slopes, L={length} d=32", None)
+
+
+@torch.no_grad()
 def layer(length: int) -> Row:
     """A layer with its projections: ours, compared with BLOOM's in transformers."""
     d_model = HEADS * 32
@@ -181,6 +212,8 @@ def main() -> list[Row]:
         *forward_and_backward(2048, 32, 1),
         *forward_and_backward(4096, 64, 0.8),
         *short(),
+        *padded(512),
+        *learned(512),
         *(layer(length) for length in (512, 1024, 2048)),
         *accuracy(),
     ]

@@ -11,7 +11,7 @@ from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.key_statistics import KeyStatistics
-from alibi_viz.attention.mask import CACHED_BELOW, MASK
+from alibi_viz.attention.mask import MASK
 from alibi_viz.attention.strip import STRIP
 from alibi_viz.attention.windowed import WINDOWED
 from alibi_viz.attention.windows import key_windows, share_left_out
@@ -23,7 +23,9 @@ BACKENDS = ("auto", *_BACKENDS)
 
 # Measured on the CPU (benchmarks/attention.py):
 MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster beyond
-MIN_FOLDED_QUERIES = CACHED_BELOW  # with fewer, a cached mask is faster than "folded"
+# With fewer queries, a mask is faster than "folded": in a forward pass, under autograd or torch.compile, and where
+# slopes get gradients, which no fused kernel computes from a mask.
+FOLDED_FORWARD, FOLDED_RECORDED, FOLDED_LEARNED = 384, 640, 192
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
 # Work is batch * query * key * head_dim. DECODING is for fewer than MIN_WINDOWED_QUERIES queries; there, work is the
@@ -153,7 +155,7 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
 
 def _choose(inputs: AttentionInputs) -> Choice:
     """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
-    learned = inputs.slopes is not None and inputs.slopes.requires_grad
+    learned = inputs.slopes is not None and inputs.slopes.requires_grad and torch.is_grad_enabled()
     if not torch.compiler.is_compiling():  # also because comparing lengths would compile each of them
         fewest = _fewest_windowed_keys(inputs)
         if fewest is not None and inputs.key_length >= fewest and WINDOWED.unsupported_reason(inputs) is None:
@@ -168,12 +170,14 @@ def _choose(inputs: AttentionInputs) -> Choice:
         return Choice("strip", "on the CPU, blocks that share one bias are fastest")
     if (unsupported := FOLDED.unsupported_reason(inputs)) is not None:
         return Choice("strip" if strip_is_fast else "mask", f"'folded' does not support this call: {unsupported}")
-    if learned and inputs.needs_gradients and inputs.query.dtype in (torch.float16, torch.bfloat16):
+    is_recorded = inputs.needs_gradients or torch.compiler.is_compiling()
+    fewest = FOLDED_LEARNED if learned else FOLDED_RECORDED if is_recorded else FOLDED_FORWARD
+    if learned and inputs.query.dtype in (torch.float16, torch.bfloat16):
         reason = "'folded' would round the gradient of the slopes to half precision"
-    elif inputs.query_length < MIN_FOLDED_QUERIES:
-        reason = f"with fewer than {MIN_FOLDED_QUERIES} queries, a mask is faster than 'folded'"
+    elif inputs.query_length < fewest:
+        reason = f"with fewer than {fewest} queries, a mask is faster than 'folded'"
     else:
-        queries = f"with {MIN_FOLDED_QUERIES} queries or more"
+        queries = f"with {fewest} queries or more"
         return Choice("folded", f"{queries}, attention without a [query, key] tensor of biases is fastest")
     return Choice("mask", reason)
 

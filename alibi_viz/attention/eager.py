@@ -76,7 +76,7 @@ def attention_trace(
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
     key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
     content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
-    bias = inputs.bias().expand_as(content)
+    bias = inputs.bias(inputs.query.dtype).expand_as(content)
     logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
     is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN
     weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.arguments import check_dropout, check_number, check_slopes, check_tensor
 from alibi_viz.attention.key_statistics import KeyStatistics
-from alibi_viz.bias import bias_from_positions
+from alibi_viz.bias import bias_from_positions, exact_dtype
 from alibi_viz.distance import causal_mask
 
 __all__ = ["AttentionInputs", "Backend", "autocast_dtype"]
@@ -71,20 +71,28 @@ class AttentionInputs(NamedTuple):
         tensors = (self.query, self.key, self.value, self.slopes)
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
+    @property
+    def mask_dtype(self) -> torch.dtype:
+        """The dtype of a bias that is passed to torch's fused attention as a float mask.
+
+        Half precision would round the bias. Only the kernel for the CPU accepts a float32 mask beside such a query.
+        """
+        return exact_dtype(self.query.dtype) if self.query.is_cpu else self.query.dtype
+
     def key_positions(self) -> Tensor:
         """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
         if self.positions is None:
             return torch.arange(self.key_length, device=self.key.device)
         return self.positions.long()
 
-    def bias(self) -> Tensor:
-        """[1 or batch, heads, query, key] in the dtype of the query: computed in float32 and cast last."""
+    def bias(self, dtype: torch.dtype) -> Tensor:
+        """[1 or batch, heads, query, key]: computed in float32 or more, and cast last."""
         if self.slopes is None:
-            return self.query.new_zeros(1, 1, self.query_length, self.key_length)
+            return self.query.new_zeros(1, 1, self.query_length, self.key_length, dtype=dtype)
         keys = self.key_positions()
         queries = keys[..., self.key_length - self.query_length :]
         form = "relative" if self.causal else "symmetric"
-        bias = bias_from_positions(self.slopes, queries, keys, form=form, dtype=self.query.dtype)
+        bias = bias_from_positions(self.slopes, queries, keys, form=form, dtype=dtype)
         return bias if bias.ndim == 4 else bias[None]
 
     def visible(self) -> Tensor:

@@ -1,6 +1,6 @@
 """Attention by torch's fused kernel, with the bias as a float mask.
 
-In half precision the mask is rounded, so distant keys get less exact biases.
+On a GPU in half precision the mask is rounded, so distant keys get less exact biases.
 """
 
 from torch import Tensor
@@ -27,8 +27,8 @@ def _float_mask(inputs: AttentionInputs) -> Tensor:
     if small and inputs.slopes is not None and inputs.positions is None:
         cache = shared_bias(inputs.slopes, causal=inputs.causal)
     if cache is None:
-        return inputs.bias().masked_fill(~inputs.visible(), float("-inf"))
-    mask = cache(inputs.query_length, inputs.key_length, dtype=inputs.query.dtype)[None]
+        return inputs.bias(inputs.mask_dtype).masked_fill(~inputs.visible(), float("-inf"))
+    mask = cache(inputs.query_length, inputs.key_length, dtype=inputs.mask_dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
 
 

@@ -38,9 +38,7 @@ def bias_strip(slopes: Tensor, key_length: int, *, dtype: torch.dtype = torch.fl
 def _attend(inputs: AttentionInputs) -> Tensor:
     query, key, value = inputs.query, inputs.key, inputs.value
     slopes = torch.zeros(1, device=query.device) if inputs.slopes is None else inputs.slopes
-    # float32 for half precision too: torch's CPU kernel accepts such a mask, and it is exact
-    use_float32 = query.device.type == "cpu" and query.dtype != torch.float64
-    strip = bias_strip(slopes, inputs.key_length, dtype=torch.float32 if use_float32 else query.dtype)
+    strip = bias_strip(slopes, inputs.key_length, dtype=inputs.mask_dtype)
     height, width = strip.shape[-2:]
     end = inputs.key_length - inputs.query_length
     if inputs.query_length == height <= SMALL_BLOCK:

@@ -3,9 +3,11 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz import alibi_attention, alibi_slopes, choose_backend
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, choose_backend
 from alibi_viz.attention import choose
+from alibi_viz.bias import mask_future
 
 SLOPES = alibi_slopes(8)
 
@@ -121,6 +123,36 @@ def test_half_precision_with_padding_is_folded_accurately(head_dim: int, dtype: 
     output = alibi_attention(q, k, v, SLOPES, key_padding_mask=is_real)
     reference = alibi_attention(q.float(), k.float(), v.float(), SLOPES, key_padding_mask=is_real, backend="eager")
     assert float((output - reference).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize("backend", ["strip", "mask"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_bias_is_not_rounded_to_half_precision(dtype: torch.dtype, backend: str) -> None:
+    length, slopes = 600, torch.tensor([0.0101])
+    v = torch.zeros(1, 1, length, 4, dtype=dtype)
+    v[:, :, 0] = 100  # the output is the weight of the first key, which depends only on the bias
+    q = k = torch.zeros_like(v)
+    exact = alibi_attention(q.double(), k.double(), v.double(), slopes, backend="eager")
+    rounded = scaled_dot_product_attention(
+        q, k, v, attn_mask=mask_future(alibi_bias(slopes, length, dtype=dtype))[None]
+    )
+    for rows in (length, 1):
+        output = alibi_attention(q[:, :, -rows:], k, v, slopes, backend=backend)
+        error, error_of_rounded = (
+            (each / exact[:, :, -rows:] - 1).abs().max() for each in (output, rounded[:, :, -rows:])
+        )
+        assert error < 0.5 * error_of_rounded
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_of_slopes_are_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
+    gradients = []
+    for backend, precision in (("auto", dtype), ("eager", torch.float64)):
+        slopes = SLOPES.clone().requires_grad_()
+        q, k, v = qkv(300).to(dtype).to(precision)
+        alibi_attention(q, k, v, slopes, backend=backend).sum().backward()
+        gradients.append(slopes.grad)
+    assert torch.allclose(*gradients, rtol=1e-5, atol=1e-5 * float(gradients[1].abs().max()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

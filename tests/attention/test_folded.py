@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_attention, alibi_slopes, causal_mask, choose_backend
+from alibi_viz.bias_cache import shared_bias
 from tests.attention.test_coordinates import HALF, error, unit_normal
 from tests.largest_tensor import LargestTensor
 
@@ -109,4 +110,26 @@ def test_auto_selects_folded_with_a_reason_or_the_mask_with_the_reason_against_i
         assert choice.name == "mask"
         assert choice.reason.startswith("'folded' does not support this call: ")
     assert choose_backend(q.half(), k.half(), learned_slopes).reason.startswith("'folded' would round the gradient")
-    assert choose_backend(q[:, :, :300], k[:, :, :300], learned_slopes).reason.startswith("with fewer than 768 queries")
+
+
+@pytest.mark.parametrize(
+    ("fewest", "needs_gradient", "learned"), [(384, False, False), (640, True, False), (192, False, True)]
+)
+def test_auto_selects_folded_from_where_it_is_faster_than_a_mask(
+    fewest: int, needs_gradient: bool, learned: bool
+) -> None:
+    slopes = alibi_slopes(2).requires_grad_(learned)
+    for length, name in ((fewest, "folded"), (fewest - 1, "mask")):
+        query = torch.zeros(1, 2, length, 8, requires_grad=needs_gradient)
+        padding = {} if learned else {"key_padding_mask": torch.arange(length)[None] > 0}
+        choice = choose_backend(query, query.detach(), slopes, **padding)
+        assert (choice.name, str(fewest) in choice.reason) == (name, True)
+
+
+@torch.no_grad()
+def test_slopes_that_could_get_a_gradient_are_fixed_without_autograd() -> None:
+    q, k, v = unit_normal(2, 300, 8)
+    slopes = alibi_slopes(2).requires_grad_()
+    assert choose_backend(q, k, slopes).name == "strip"
+    assert shared_bias(slopes, causal=True) is shared_bias(slopes.detach(), causal=True)
+    assert torch.equal(alibi_attention(q, k, v, slopes), alibi_attention(q, k, v, slopes.detach()))
