@@ -4,6 +4,7 @@ All implementations take turns on the same float32 tensors, standard normal, bat
 """
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -133,11 +134,23 @@ def padded(length: int) -> list[Row]:
     real = torch.ones(BATCH, length, dtype=torch.bool)
     real[:, : length // 4] = False
     implementations = {
-        backend: lambda backend=backend: alibi_attention(q, k, v, SLOPES, key_padding_mask=real, backend=backend)
+        backend: partial(alibi_attention, q, k, v, SLOPES, key_padding_mask=real, backend=backend)
         for backend in ("auto", "mask")
     }
     measured = relative_times({"no bias": no_bias_and_auto(q, k, v, SLOPES)["no bias"], **implementations}, "no bias")
     return rows(measured, f"forward with padding, L={length} d=32", None)
+
+
+@torch.no_grad()
+def encoder(length: int) -> list[Row]:
+    """Attention in both directions, of a single sequence."""
+    q, k, v = qkv(length, 32, batch=1)
+    implementations: dict[str, Implementation] = {
+        backend: partial(alibi_attention, q, k, v, SLOPES, causal=False, backend=backend)
+        for backend in ("auto", "mask")
+    }
+    measured = relative_times({"no bias": lambda: scaled_dot_product_attention(q, k, v), **implementations}, "no bias")
+    return rows(measured, f"forward, both directions, B=1 L={length} d=32", None)
 
 
 def learned(length: int) -> list[Row]:
@@ -213,6 +226,7 @@ def main() -> list[Row]:
         *forward_and_backward(4096, 64, 0.8),
         *short(),
         *padded(512),
+        *(row for length in (1000, 2048) for row in encoder(length)),
         *learned(512),
         *(layer(length) for length in (512, 1024, 2048)),
         *accuracy(),

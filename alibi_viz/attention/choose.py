@@ -11,7 +11,7 @@ from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.key_statistics import KeyStatistics
-from alibi_viz.attention.mask import MASK
+from alibi_viz.attention.mask import MASK, MAX_CACHED_KEYS
 from alibi_viz.attention.strip import STRIP
 from alibi_viz.attention.windowed import WINDOWED
 from alibi_viz.attention.windows import key_windows, share_left_out
@@ -27,6 +27,8 @@ MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster 
 # slopes get gradients, which no fused kernel computes from a mask.
 FOLDED_FORWARD, FOLDED_RECORDED, FOLDED_LEARNED = 384, 640, 192
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
+# Without a causal mask, building a mask of so many elements [heads, query, key] costs more than "windowed".
+LARGE_MASK = 2**23
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
 # Work is batch * query * key * head_dim. DECODING is for fewer than MIN_WINDOWED_QUERIES queries; there, work is the
 # number of elements of the key tensor.
@@ -185,6 +187,9 @@ def _choose(inputs: AttentionInputs) -> Choice:
 def _fewest_windowed_keys(inputs: AttentionInputs) -> int | None:
     """The number of keys from which "windowed" is the fastest backend; None if it never is."""
     batch, _, key_length, head_dim = inputs.key.shape
+    if not inputs.causal and inputs.query_length >= MIN_WINDOWED_QUERIES:
+        # with more keys than that, no mask is cached
+        return MAX_CACHED_KEYS + 1 if inputs.query.shape[1] * inputs.query_length * key_length >= LARGE_MASK else None
     if inputs.query_length < MIN_WINDOWED_QUERIES:
         (fewest, least), work = DECODING, inputs.key.numel() if inputs.key_statistics is not None else 0
     else:

@@ -3,14 +3,15 @@
 On a GPU in half precision the mask is rounded, so distant keys get less exact biases.
 """
 
+import torch
 from torch import Tensor
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias_cache import shared_bias
 
-__all__ = ["CACHED_BELOW", "MASK"]
+__all__ = ["MASK", "MAX_CACHED_KEYS"]
 
-CACHED_BELOW = 768  # keys; a cached mask takes at most 4 MiB per head
+MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
@@ -20,16 +21,23 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     return output
 
 
-def _float_mask(inputs: AttentionInputs) -> Tensor:
-    """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]."""
-    small = inputs.key_length < CACHED_BELOW or inputs.query_length == 1
+def _float_mask(inputs: AttentionInputs) -> Tensor | None:
+    """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if there is neither."""
+    if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
+        return None
     cache = None
-    if small and inputs.slopes is not None and inputs.positions is None:
+    if inputs.slopes is not None and inputs.positions is None and _is_small(inputs):
         cache = shared_bias(inputs.slopes, causal=inputs.causal)
     if cache is None:
         return inputs.bias(inputs.mask_dtype).masked_fill(~inputs.visible(), float("-inf"))
     mask = cache(inputs.query_length, inputs.key_length, dtype=inputs.mask_dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+
+
+def _is_small(inputs: AttentionInputs) -> bool:
+    if torch.compiler.is_compiling():  # nothing is cached then, and a graph would serve only one side of the limit
+        return False
+    return inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1
 
 
 MASK = Backend("mask", _attend)
