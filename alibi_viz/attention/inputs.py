@@ -119,7 +119,12 @@ class AttentionInputs(NamedTuple):
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
         options |= {"dropout_p": self.dropout, "scale": self.scaling, "enable_gqa": self.group_size > 1}
-        return scaled_dot_product_attention(query, key, value, **options)
+        if autocast_dtype(query) is None:
+            return scaled_dot_product_attention(query, key, value, **options)
+        with torch.autocast(
+            query.device.type, enabled=False
+        ):  # it would round a float32 mask; the rest is cast already
+            return scaled_dot_product_attention(query, key, value, **options)
 
     def autocast(self) -> "AttentionInputs":
         """Return these inputs with query, key and value cast as torch's fused attention does under autocast.

@@ -136,12 +136,14 @@ def test_the_bias_is_not_rounded_to_half_precision(dtype: torch.dtype, backend: 
     rounded = scaled_dot_product_attention(
         q, k, v, attn_mask=mask_future(alibi_bias(slopes, length, dtype=dtype))[None]
     )
-    for rows in (length, 1):
-        output = alibi_attention(q[:, :, -rows:], k, v, slopes, backend=backend)
+    for rows, cast in ((length, False), (1, False), (length, True)):
+        inputs = [t.float() if cast else t for t in (q[:, :, -rows:], k, v)]
+        with torch.autocast("cpu", dtype, enabled=cast):
+            output = alibi_attention(*inputs, slopes, backend=backend)
         error, error_of_rounded = (
             (each / exact[:, :, -rows:] - 1).abs().max() for each in (output, rounded[:, :, -rows:])
         )
-        assert error < 0.5 * error_of_rounded
+        assert (output.dtype, bool(error < 0.5 * error_of_rounded)) == (dtype, True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
