@@ -27,7 +27,7 @@ MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster 
 # slopes get gradients, which no fused kernel computes from a mask.
 FOLDED_FORWARD, FOLDED_RECORDED, FOLDED_LEARNED = 384, 640, 192
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
-# Without a causal mask, building a mask of so many elements [heads, query, key] costs more than "windowed".
+# Without a causal mask: from so many elements [heads, query, key] on, building a bias takes longer than "windowed".
 LARGE_MASK = 2**23
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
 # Work is batch * query * key * head_dim. DECODING is for fewer than MIN_WINDOWED_QUERIES queries; there, work is the

@@ -121,9 +121,8 @@ class AttentionInputs(NamedTuple):
         options |= {"dropout_p": self.dropout, "scale": self.scaling, "enable_gqa": self.group_size > 1}
         if autocast_dtype(query) is None:
             return scaled_dot_product_attention(query, key, value, **options)
-        with torch.autocast(
-            query.device.type, enabled=False
-        ):  # it would round a float32 mask; the rest is cast already
+        # The tensors are cast already (`autocast`), and casting a float32 mask would round the bias.
+        with torch.autocast(query.device.type, enabled=False):
             return scaled_dot_product_attention(query, key, value, **options)
 
     def autocast(self) -> "AttentionInputs":
