@@ -27,12 +27,11 @@ MAX_STRIP_KEYS = 2048  # without slopes, torch's own causal attention is faster 
 # slopes get gradients, which no fused kernel computes from a mask.
 FOLDED_FORWARD, FOLDED_RECORDED, FOLDED_LEARNED = 384, 640, 192
 MIN_WINDOWED_QUERIES = 64  # with fewer, finding the windows costs more than they save, unless statistics are given
-# Without a causal mask: from so many elements [heads, query, key] on, building a bias takes longer than "windowed".
-LARGE_MASK = 2**23
 # (fewest keys, least work) from which "windowed", which calls the kernel for each head, saves more than its calls cost.
 # Work is batch * query * key * head_dim. DECODING is for fewer than MIN_WINDOWED_QUERIES queries; there, work is the
-# number of elements of the key tensor.
-FORWARD, TRAINING, DECODING = (1024, 2**28), (512, 2**27), (4096, 2**23)
+# number of elements of the key tensor. ENCODER is for attention in both directions; there, work is the number of
+# elements of the mask that is built otherwise, because longer ones are not cached.
+FORWARD, TRAINING, DECODING, ENCODER = (1024, 2**28), (512, 2**27), (4096, 2**23), (MAX_CACHED_KEYS + 1, 2**23)
 
 
 class Choice(NamedTuple):
@@ -157,7 +156,7 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
 
 def _choose(inputs: AttentionInputs) -> Choice:
     """Return the fastest backend. Never FlexAttention, because its first call compiles for seconds."""
-    learned = inputs.slopes is not None and inputs.slopes.requires_grad and torch.is_grad_enabled()
+    learned = inputs.slopes_need_gradients
     if not torch.compiler.is_compiling():  # also because comparing lengths would compile each of them
         fewest = _fewest_windowed_keys(inputs)
         if fewest is not None and inputs.key_length >= fewest and WINDOWED.unsupported_reason(inputs) is None:
@@ -186,13 +185,12 @@ def _choose(inputs: AttentionInputs) -> Choice:
 
 def _fewest_windowed_keys(inputs: AttentionInputs) -> int | None:
     """The number of keys from which "windowed" is the fastest backend; None if it never is."""
-    batch, _, key_length, head_dim = inputs.key.shape
-    if not inputs.causal and inputs.query_length >= MIN_WINDOWED_QUERIES:
-        # with more keys than that, no mask is cached
-        return MAX_CACHED_KEYS + 1 if inputs.query.shape[1] * inputs.query_length * key_length >= LARGE_MASK else None
-    if inputs.query_length < MIN_WINDOWED_QUERIES:
+    batch, heads, query_length, head_dim = inputs.query.shape
+    if query_length < MIN_WINDOWED_QUERIES:
         (fewest, least), work = DECODING, inputs.key.numel() if inputs.key_statistics is not None else 0
+    elif not inputs.causal:
+        (fewest, least), work = ENCODER, heads * query_length * inputs.key_length
     else:
         fewest, least = TRAINING if inputs.needs_gradients else FORWARD
-        work = batch * inputs.query_length * key_length * head_dim
+        work = batch * query_length * inputs.key_length * head_dim
     return fewest if work >= least else None

@@ -72,6 +72,11 @@ class AttentionInputs(NamedTuple):
         return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
     @property
+    def slopes_need_gradients(self) -> bool:
+        """Whether autograd records this call for the slopes."""
+        return self.slopes is not None and self.slopes.requires_grad and torch.is_grad_enabled()
+
+    @property
     def mask_dtype(self) -> torch.dtype:
         """The dtype of a bias that is passed to torch's fused attention as a float mask.
 

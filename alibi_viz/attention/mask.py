@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend
-from alibi_viz.bias_cache import shared_bias
+from alibi_viz.bias_cache import AlibiBias, shared_bias
 
 __all__ = ["MASK", "MAX_CACHED_KEYS"]
 
@@ -25,19 +25,23 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if there is neither."""
     if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
         return None
-    cache = None
-    if inputs.slopes is not None and inputs.positions is None and _is_small(inputs):
-        cache = shared_bias(inputs.slopes, causal=inputs.causal)
+    cache = _cache(inputs)
     if cache is None:
         return inputs.bias(inputs.mask_dtype).masked_fill(~inputs.visible(), float("-inf"))
     mask = cache(inputs.query_length, inputs.key_length, dtype=inputs.mask_dtype)[None]
     return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
 
 
-def _is_small(inputs: AttentionInputs) -> bool:
-    if torch.compiler.is_compiling():  # nothing is cached then, and a graph would serve only one side of the limit
-        return False
-    return inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1
+def _cache(inputs: AttentionInputs) -> AlibiBias | None:
+    """The cache that holds the bias of these inputs, if it is small and may be cached."""
+    if inputs.slopes is None or inputs.positions is not None:
+        return None
+    if (
+        torch.compiler.is_compiling()
+    ):  # nothing is cached, and comparing lengths would give each side a graph of its own
+        return None
+    is_small = inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1
+    return shared_bias(inputs.slopes, causal=inputs.causal) if is_small else None
 
 
 MASK = Backend("mask", _attend)

@@ -231,7 +231,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:
-    learned = inputs.slopes is not None and inputs.slopes.requires_grad and inputs.needs_gradients
+    learned = inputs.slopes_need_gradients
     reasons = {
         "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
         "the windows depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
