@@ -123,11 +123,12 @@ def length_curve(
     return results_table(rows)
 
 
-def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
-    """The text, and the bytes to test on: the validation part of a `Text`, and all of anything else."""
-    source = text if isinstance(text, Text) else load_text(text)
-    part = source.validation if text is None or isinstance(text, Text) else source.data
-    return source, part.numpy().tobytes()
+def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[str, bytes]:
+    """The name and the bytes to test on: the validation part of a `Text`, and all of anything else."""
+    if text is None or isinstance(text, Text):
+        source = load_text() if text is None else text
+        return source.name, source.validation.numpy().tobytes()
+    return read_text(text)
 
 
 def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:

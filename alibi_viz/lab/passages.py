@@ -14,7 +14,6 @@ bytes, new passages look like repeated ones, and in pilots small models learned 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -52,22 +51,16 @@ class PassagesText(Text):
     """A text made by `passages_text`.
 
     Attributes:
-        parts: the training part and the validation part, uint8 [bytes], made separately; `data` is both in a row.
         recurrences: those in the training part and those in the validation part, each in the order of the text.
         near, far: the shortest and the longest context, in bytes, from which recurrences are predicted in tests. A
             model trained on windows of `near` bytes has never seen one come back from further away.
         chance: bits per byte of second occurrences without recall.
     """
 
-    parts: tuple[Tensor, Tensor]
-    recurrences: tuple[list[Recurrence], list[Recurrence]]
+    recurrences: tuple[list[Recurrence], list[Recurrence]] = ([], [])
     near: ClassVar[int] = 64
     far: ClassVar[int] = 1024
     chance: ClassVar[float] = math.log2(CHOICES)
-
-    @cached_property
-    def _parts(self) -> tuple[Tensor, Tensor]:
-        return self.parts
 
 
 def passages_text(background: Text | None = None, *, seed: int = 0) -> PassagesText:
@@ -107,7 +100,7 @@ def passages_text(background: Text | None = None, *, seed: int = 0) -> PassagesT
             f"{len(parts[1]):,} bytes with them, at least {MIN_BYTES:,} are needed"
         )
     name = f"passages in {background.name if background else 'noise'}"
-    return PassagesText(name, torch.cat(parts), (parts[0], parts[1]), (recurrences[0], recurrences[1]))
+    return PassagesText(name, parts[0], parts[1], recurrences=(recurrences[0], recurrences[1]))
 
 
 def _insert_passages(

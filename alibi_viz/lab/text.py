@@ -1,84 +1,89 @@
-"""Load a text as bytes and split it into a training part and a validation part."""
+"""Texts to train on, as bytes, with a training part and a validation part: the tales, Python's reference, your own."""
 
-import gzip
 import hashlib
-import re
-from dataclasses import dataclass
-from functools import cached_property
-from importlib.resources import files
+import sys
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
-__all__ = ["MAX_BYTES", "Text", "load_text"]
+from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.lab.tales import Fact, write_tales
+
+__all__ = ["MAX_BYTES", "Text", "load_text", "python_text", "tales_text"]
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
-VALIDATION_SHARE = 0.1  # the expected share of paragraphs
-MIN_SHARE, MAX_SHARE = 0.05, 0.2  # of bytes; otherwise the text is split at one position
-_BUILT_IN = files("alibi_viz.lab") / "python_reference.txt.gz"
-PARAGRAPH_END = re.compile(rb"(?<=\n\n)|(?<=\n\r\n)")
+STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
+REPEAT = 64  # bytes: how long a piece of the validation part must be to count as repeated
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
 class Text:
     """A text as bytes, with a training part and a validation part.
 
-    A hash of each paragraph decides which part it belongs to. So no paragraph is in both parts, and a paragraph that
-    two versions of a text share is in the same part of both, however its lines are wrapped. If the validation part
-    would have less than 5% or more than 20% of the bytes, it is the last tenth of the text instead.
+    Attributes:
+        name: where the text came from, for titles and messages.
+        train, validation: uint8 [bytes], in UTF-8.
+        recalled: for tales, the facts that the validation part recalls; None for other texts.
     """
 
-    name: str  # where the text came from, for titles and messages
-    data: Tensor  # uint8 [bytes], the text in UTF-8
+    name: str
+    train: Tensor
+    validation: Tensor
+    recalled: tuple[Fact, ...] | None = field(default=None, repr=False)
     vocabulary: ClassVar[int] = 256  # of a model of bytes
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, Tensor) or self.data.dtype != torch.uint8 or self.data.ndim != 1:
-            is_tensor = isinstance(self.data, Tensor)
-            got = f"{self.data.dtype} {list(self.data.shape)}" if is_tensor else type(self.data).__name__
-            raise TypeError(f"data must be a uint8 tensor [bytes], as `load_text` makes it, got {got}")
+        for name in ("train", "validation"):
+            part = getattr(self, name)
+            if not isinstance(part, Tensor) or part.dtype != torch.uint8 or part.ndim != 1:
+                got = f"{part.dtype} {list(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
+                raise TypeError(f"{name} must be a uint8 tensor [bytes], as `load_text` makes it, got {got}")
 
     @property
-    def train(self) -> Tensor:
-        """The training part, uint8 [bytes], about nine tenths of the text."""
-        return self._parts[0]
+    def facts(self) -> pd.DataFrame:
+        """The facts that the validation part of a tale recalls: one row each, in the order of the text.
 
-    @property
-    def validation(self) -> Tensor:
-        """The validation part, uint8 [bytes], about a tenth of the text."""
-        return self._parts[1]
+        Columns: start and stop of the bytes that recall it, where it was told last (the start of that mention), the
+        distance from there to `start`, and the kind of the fact. Raises ValueError for a text without recorded facts.
+
+        >>> text = lab.load_text()
+        >>> fact = text.facts.iloc[0]
+        >>> bytes(text.validation[fact.start : fact.stop]).decode(), fact.kind, fact.distance == fact.start - fact.told
+        ('Olive', 'friend', True)
+        """
+        if self.recalled is None:
+            raise ValueError(f"{self.name} has no recorded facts: only the tales have, see `lab.tales_text`")
+        return pd.DataFrame(self.recalled, columns=Fact._fields)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the bytes. Results are comparable if these are equal."""
-        return hashlib.sha256(self._bytes()).hexdigest()[:16]
+        """The first 16 hexadecimal digits of the SHA-256 of both parts. Results are comparable if these are equal."""
+        return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()[:16]
 
     @cached_property
-    def _parts(self) -> tuple[Tensor, Tensor]:
-        data = self._bytes()
-        parts: dict[bool, list[bytes]] = {False: [], True: []}
-        for paragraph in PARAGRAPH_END.split(data):
-            parts[_is_for_validation(paragraph)].append(paragraph)
-        train, validation = (b"".join(paragraphs) for paragraphs in parts.values())
-        if not MIN_SHARE * len(data) <= len(validation) <= MAX_SHARE * len(data):
-            cut = len(data) * 9 // 10
-            train, validation = data[:cut], data[cut:]
-        return _to_tensor(train), _to_tensor(validation)
+    def repeats(self) -> float:
+        """The share of the validation part, in pieces of 64 bytes, that also stands in the training part.
 
-    def _bytes(self) -> bytes:
-        return self.data.numpy().tobytes()
+        A model can know such pieces by heart. 0 if the validation part is shorter than 64 bytes.
+        """
+        train, validation = map(_hash_pieces, (self.train, self.validation))
+        return float(np.isin(validation[::REPEAT], train).mean()) if len(validation) else 0.0
 
     def __repr__(self) -> str:
-        return f"Text({self.name!r}, {len(self.data):,} bytes)"
+        return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
 
 
 def load_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> Text:
-    """Load a text to train on: the built-in one, or your own string, bytes or file.
+    """Load a text to train on: the built-in tales, or your own string, bytes or file.
 
-    The built-in text is the language reference of Python 3.11.7, as `help()` shows it: 466 kB of English prose and
-    grammar. It ships with this package, so that losses on it are the same with every version of Python.
+    The built-in text is `tales_text()`. In a text of your own, the last tenth of every 160 kB is for validation, so
+    nearly every byte there has the bytes before it that it has in the source.
 
     `content` is a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`: a file in UTF-8.
 
@@ -86,23 +91,90 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     UTF-8, and OSError for a file that does not exist or cannot be read.
 
     >>> lab.load_text()
-    Text('Python language reference', 466,195 bytes)
+    Text('tales', 600,000 bytes)
     >>> lab.load_text("to be or not to be")
     Text('your text', 18 bytes)
     """
+    if content is None and path is None:
+        return _built_in()
+    name, data = read_text(content, path=path)
+    return Text(name, *map(_to_tensor, _split(data)))
+
+
+def read_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> tuple[str, bytes]:
+    """The name and the bytes of a text of your own, as `load_text` takes it. Raises as `load_text`."""
     if isinstance(content, Path):
         content, path = None, content
     if content is not None and path is not None:
         raise TypeError("give content or path, not both")
+    name = "your text" if path is None else Path(path).name
     if path is not None:
-        return _make_text(Path(path).name, _read(Path(path)))
-    if content is None:
-        return _make_text("Python language reference", gzip.decompress(_BUILT_IN.read_bytes()))
-    if isinstance(content, str):
-        return _make_text("your text", content.encode("utf-8", "replace"))  # an unpaired surrogate becomes "?"
-    if isinstance(content, bytes | bytearray | memoryview):
-        return _make_text("your text", bytes(content))
-    raise TypeError(f"a text must be a str, bytes or a pathlib.Path, got {type(content).__name__}")
+        data = _read(Path(path))
+    elif isinstance(content, str):
+        data = content.encode("utf-8", "replace")  # an unpaired surrogate becomes "?"
+    elif isinstance(content, bytes | bytearray | memoryview):
+        data = bytes(content)
+    else:
+        raise TypeError(f"a text must be a str, bytes or a pathlib.Path, got {type(content).__name__}")
+    _check_size(name, len(data))
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 text: byte 0x{data[error.start]:02x} at position {error.start:,} cannot be decoded"
+        ) from None
+    if b"\0" in data:
+        raise ValueError(f"{name} looks binary: it has a zero byte at position {data.index(0):,}; give plain text")
+    return name, data
+
+
+def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0) -> Text:
+    """Small tales in plain English, as many as you like, with a record of what they recall from how far back.
+
+    The training part and the validation part are different tales, each whole and in order, except that the last tale
+    of each is cut. Equal arguments give equal bytes on every platform and with every version of Python. The tales and
+    their facts are described in `alibi_viz/lab/tales.py`.
+
+    Args:
+        train, validation: the bytes of each part, at most 20 MB together.
+        seed: of the tales. Different seeds give different tales of the same kind.
+
+    Raises TypeError or ValueError for sizes or a seed out of range.
+
+    >>> text = lab.tales_text(2_000, 1_000, seed=1)
+    >>> bytes(text.validation[:42]).decode()
+    'Everybody knew Greta, the hare who lived b'
+    """
+    check_positive_integers(train=train, validation=validation)
+    check_integer("seed", seed, 0)
+    _check_size("tales", train + validation)
+    (train_tales, _), (validation_tales, facts) = write_tales(train, 2 * seed), write_tales(validation, 2 * seed + 1)
+    parts = (_to_tensor(train_tales[:train].encode()), _to_tensor(validation_tales[:validation].encode()))
+    name = "tales" if seed == 0 else f"tales, seed {seed}"
+    return Text(name, *parts, tuple(fact for fact in facts if fact.stop <= validation))
+
+
+_built_in = cache(tales_text)
+
+
+def python_text() -> Text:
+    """The language reference of the Python that is running, as `help()` shows it: a real text, about 470 kB.
+
+    It is read from Python's own `pydoc_data` and split like a text of your own. Each version of Python has another, so
+    compare `fingerprint` before you compare results.
+
+    Raises ImportError if this Python comes without it.
+
+    >>> lab.python_text().name.startswith("Python 3.")
+    True
+    """
+    try:
+        from pydoc_data.topics import topics
+    except ImportError as error:
+        raise ImportError("this Python comes without pydoc_data, which holds its language reference") from error
+    name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
+    data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
+    return Text(name, *map(_to_tensor, _split(data)))
 
 
 def _read(path: Path) -> bytes:
@@ -114,17 +186,27 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _make_text(name: str, data: bytes) -> Text:
-    _check_size(name, len(data))
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is not UTF-8 text: byte 0x{data[error.start]:02x} at position {error.start:,} cannot be decoded"
-        ) from None
-    if b"\0" in data:
-        raise ValueError(f"{name} looks binary: it has a zero byte at position {data.index(0):,}; give plain text")
-    return Text(name, _to_tensor(data))
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """The training part and the validation part, which is the last tenth of each stretch of the text."""
+    stretches = max(1, len(data) // STRETCH)
+    train, validation, start = [], [], 0
+    for number in range(1, stretches + 1):
+        end = len(data) if number == stretches else _boundary(data, len(data) * number // stretches)
+        cut = _boundary(data, start + (end - start) * 9 // 10)
+        train.append(data[start:cut])
+        validation.append(data[cut:end])
+        start = end
+    return b"".join(train), b"".join(validation)
+
+
+def _boundary(data: bytes, position: int) -> int:
+    """The start of a line soon after a position or, without one, of the next character."""
+    line = data.find(b"\n", position, position + len(data) // 100) + 1
+    if 0 < line < len(data):
+        return line
+    while position < len(data) and data[position] & 0xC0 == 0x80:  # inside a character of several bytes
+        position += 1
+    return position
 
 
 def _check_size(name: str, size: int) -> None:
@@ -134,11 +216,16 @@ def _check_size(name: str, size: int) -> None:
         raise ValueError(f"{name} has {size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6:.0f} MB can be used: cut it first")
 
 
-def _is_for_validation(paragraph: bytes) -> bool:
-    """Whether the hash of a paragraph, regardless of its white space, falls into the validation share."""
-    digest = hashlib.sha256(b" ".join(paragraph.split())).digest()
-    return int.from_bytes(digest[:8], "big") < VALIDATION_SHARE * 2**64
-
-
 def _to_tensor(data: bytes) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def _hash_pieces(part: Tensor) -> np.ndarray:
+    """A number for each piece of 64 bytes, one for each byte at which a piece starts; equal pieces have equal ones."""
+    hashes = part.numpy().astype(np.uint64)
+    length = 1
+    while length < REPEAT and len(hashes):  # join neighbors: pieces of 2, 4, ..., 64 bytes
+        factor = np.uint64(0x9E3779B97F4A7C15 + 2 * length)  # odd; products are modulo 2^64
+        hashes = (hashes[:-length] * factor) ^ hashes[length:]
+        length *= 2
+    return hashes
