@@ -1,7 +1,7 @@
 """ALiBi by plain causal attention, on queries and keys that `fold` gives two more coordinates.
 
 There is no [query, key] tensor, and the kernel is torch's fastest. Padded keys get one more channel, which makes their
-weights 0.
+weights 0. FlashBias (arXiv 2505.12044) folds biases in the same way; `coordinates` says what is new here.
 """
 
 from collections.abc import Iterator

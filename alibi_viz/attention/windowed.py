@@ -9,6 +9,9 @@ The distance of a query and a key is a number for the query plus a number for th
 kernel adds the second as a mask of a single row. The first multiplies all weights of the query by the same factor, so
 it changes only l. In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of
 the tiles add up.
+
+Adaptive computation pruning (arXiv 2504.06949) skips keys in a kernel of its own, in half precision on a GPU. Here
+torch's kernel for the CPU is enough, also in float32 and float64.
 """
 
 import math

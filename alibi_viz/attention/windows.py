@@ -12,6 +12,12 @@ proportional to the length. In the symmetric form, the keys on each side may wei
 queries, which have no n keys before them, are compared with the keys of their own group.
 
 Adding a vector to all keys does not change attention. Measuring keys from their mean makes c smaller.
+
+Adaptive computation pruning (Lin et al. 2025, arXiv 2504.06949, COLM 2025) does the same for the learned decays of the
+forgetting transformer. It skips a pair whose bias is below -(2U + ln L) + ln(tolerance), where L is the length and
+U = max |q| max |k| scale. New here, for constant slopes: the series, which replaces ln L; the mean content of the near
+keys, which replaces the lower bound -U; and keys measured from their mean. On standard normal queries and keys (8 heads
+of 64 channels, 16384 tokens, tolerance 2^-24), the windows by that threshold are 1.6 to 1.7 times as wide as ours.
 """
 
 import math
