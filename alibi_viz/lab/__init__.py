@@ -27,8 +27,8 @@ from alibi_viz.lab.results import COLUMNS, Record, read_results, results_table
 from alibi_viz.lab.summary import summary
 from alibi_viz.lab.sweep import process_pool, sweep
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
-from alibi_viz.lab.text import Text, load_text
-from alibi_viz.lab.training import Step, TrainingDiverged, make_model, preset, train
+from alibi_viz.lab.text import Text, load_text, python_text, tales_text
+from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
 from alibi_viz.lab.windows import window_table
 
 __all__ = [
@@ -84,16 +84,17 @@ __all__ = [
     "multiply_slopes",
     "needle_margins",
     "passages_text",
-    "preset",
     "process_pool",
     "published_model",
     "published_results",
+    "python_text",
     "race",
     "read_results",
     "results_table",
     "save_run",
     "summary",
     "sweep",
+    "tales_text",
     "token_losses",
     "train",
     "window_table",

@@ -28,7 +28,7 @@ from alibi_viz.lab.results import AS_TRAINED, Record, read_results, record_table
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.sweep import executor, sweep
 from alibi_viz.lab.text import load_text
-from alibi_viz.lab.training import preset
+from alibi_viz.lab.training import LENGTH, STEPS
 from alibi_viz.models import POSITIONS, method_name
 
 METHODS = ("alibi", "sinusoidal", "rotary")  # to compare if none are given
@@ -83,7 +83,7 @@ def _sweep(options: argparse.Namespace) -> None:
     else:
         given = {name: getattr(options, name) for name in ("length", "steps") if getattr(options, name) is not None}
         common = {"task": options.task, "path": options.text, "device": options.device}
-        settings = {**preset(options.device), **given, **common}
+        settings = {**given, **common}
         pairs = product(range(options.seeds), options.methods or (*METHODS, "none"))
         runs = [Run(position, seed=seed, **settings) for seed, position in pairs]
     with executor(options.workers, options.scheduler) as pool:
@@ -106,9 +106,8 @@ def _listed_runs(path: str) -> list[Run]:
 
 def _reproduce(options: argparse.Namespace) -> None:
     """Train the published comparison, or parts of it, and print a verdict on each claim that these runs are about."""
-    large = {"path": options.text, "device": options.device} if options.large else None
     with executor(options.workers, options.scheduler) as pool:
-        parts = reproduce(options.parts, pool, options.out, seeds=options.seeds, large=large, publish=options.publish)
+        parts = reproduce(options.parts, pool, options.out, seeds=options.seeds, publish=options.publish)
         finished = [record for part in parts for record in part]
     print(*(f"- {verdict}" for verdict in judge(record_table(finished, options.out)) if verdict.values), sep="\n")
 
@@ -218,23 +217,21 @@ def _parser() -> argparse.ArgumentParser:
         return subparser.add_argument
 
     add = command(_race, methods, text)
-    add("--length", type=int, default=32, help="training length L (%(default)s)")
-    add("--steps", type=int, default=300, help="number of training steps (%(default)s)")
+    add("--length", type=int, default=LENGTH, help="training length L (%(default)s)")
+    add("--steps", type=int, default=STEPS, help="number of training steps (%(default)s)")
     add("--seed", type=int, default=0, help="of the starting weights and the batches (%(default)s)")
     add("--save", metavar="FOLDER", help="save each trained model in this folder")
     add = command(_sweep, methods, text, sweeping)
-    add("--length", type=int, help=f"training length L ({Run.length}; longer on a CUDA device)")
-    add("--steps", type=int, help=f"number of training steps ({Run.steps}; more, of a larger model, on a CUDA device)")
+    add("--length", type=int, help=f"training length L ({Run.length})")
+    add("--steps", type=int, help=f"number of training steps ({Run.steps})")
     add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     add("--seeds", type=_count, default=3, help="number of seeds, from 0 (%(default)s)")
     add("--task", default="text", choices=[*SOURCES], help="what to train on (%(default)s)")
     add("--runs", metavar="FILE", help="a JSON list of settings, instead of methods and options")
     add("--out", default="results", help=folder)
-    add = command(_reproduce, text, sweeping)
+    add = command(_reproduce, sweeping)
     add("parts", nargs="*", metavar="part", help=f"some of {', '.join(NAMES)} (all, in this order)")
     add("--seeds", type=_count, help="number of seeds, from 0, instead of the published number")
-    add("--large", action="store_true", help="a larger model for a GPU, and more steps (untested; needs --text)")
-    add("--device", default="auto", help="cpu, cuda, or the CUDA device if there is one (%(default)s)")
     add("--out", default="comparison", help=folder)
     add("--publish", metavar="FOLDER", help="write the records there as well, one file per part")
     command(_models)("--out", default="models", help="folder to create the models in (%(default)s)")

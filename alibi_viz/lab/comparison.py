@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from alibi_viz.lab.experiment import Run
-from alibi_viz.lab.tasks import TASKS
-from alibi_viz.lab.training import LARGE
 
-__all__ = ["COMPARISON_LENGTH", "PARTS", "Part", "enlarged", "templates"]
+__all__ = ["COMPARISON_LENGTH", "PARTS", "Part", "templates"]
 
 COMPARISON_LENGTH = 64  # L; tests go to 16 L and, for the needle, to 32 L, beyond 4 / m of ALiBi's flattest head
 L = COMPARISON_LENGTH
@@ -61,23 +59,6 @@ def templates() -> list[Run]:
     return [run for part in PARTS.values() for run in part.templates]
 
 
-def enlarged(run: Run, path: str | None = None, device: str = "auto") -> Run:
-    """The same run with the larger model of `preset("cuda")`, longer windows and more steps (untested).
-
-    `path` is a text file; the built-in text is too short for this many steps.
-    """
-    return replace(
-        run,
-        length=run.length * LARGE["length"] // L,
-        steps=run.steps * LARGE["steps"] // Run.steps,
-        batch_size=run.batch_size * LARGE["batch_size"] // Run.batch_size,
-        learning_rate=run.learning_rate * LARGE["learning_rate"] / Run.learning_rate,
-        model={**LARGE["model"], **run.model},
-        path=None if run.task in TASKS else path,
-        device=device,
-    )
-
-
 def _rate(run: Run, rates: Mapping[tuple[str, str], float]) -> float:
     task = "passages" if run.task == "text with passages" else run.task
     own = rates.get((task, run.label))
@@ -101,16 +82,18 @@ def _trained_at(position: str, times: int) -> Run:
         batch_size=64 // times,
         steps=400,
         longest=16 // times,
+        model=FOUR_HEADS,
         label=f"{position} trained at {where}",
     )
 
 
-text = partial(Run, length=L)
+FOUR_HEADS: dict[str, int | float | str | bool] = {"num_heads": 4}
+text = partial(Run, length=L, steps=600, batch_size=32, model=FOUR_HEADS)
 needle = partial(text, task="needle", steps=300, longest=32)
 copy = partial(text, task="copy", steps=1500)
 induction = partial(text, task="induction", steps=600)
 passages = partial(text, task="passages", steps=800)
-LEARNED_SLOPES: dict[str, int | float | str | bool] = {"learned_slopes": True}
+LEARNED_SLOPES: dict[str, int | float | str | bool] = {"num_heads": 4, "learned_slopes": True}
 ALL_PARTS = (
     Part(
         "main",
@@ -127,7 +110,7 @@ ALL_PARTS = (
         (
             *map(text, ("learned", "sandwich", "fire", "decay", "xpos", "cope", "stick-breaking", "bam", "randomized")),
             *map(_eight_heads, ("alibi", "sinusoidal", "rotary")),
-            text("alibi", model={"num_heads": 8, **LEARNED_SLOPES}, label="alibi, 8 heads, learned slopes"),
+            text("alibi", model={**LEARNED_SLOPES, "num_heads": 8}, label="alibi, 8 heads, learned slopes"),
         ),
     ),
     Part(

@@ -32,7 +32,18 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import Step, TrainingDiverged, check_device, make_model, model_config, train
+from alibi_viz.lab.training import (
+    BATCH_SIZE,
+    LEARNING_RATE,
+    LENGTH,
+    STEPS,
+    Step,
+    TrainingDiverged,
+    check_device,
+    make_model,
+    model_config,
+    train,
+)
 from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
 
 __all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
@@ -63,10 +74,10 @@ class Run:
 
     position: Method
     task: str = "text"
-    length: int = 64
-    steps: int = 600
-    batch_size: int = 32
-    learning_rate: float = 8e-3
+    length: int = LENGTH
+    steps: int = STEPS
+    batch_size: int = BATCH_SIZE
+    learning_rate: float = LEARNING_RATE
     seed: int = 0
     longest: int = 16
     threads: int = 1

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from alibi_viz.lab.comparison import COMPARISON_LENGTH, templates
+from alibi_viz.lab.comparison import COMPARISON_LENGTH, LEARNED_SLOPES, templates
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.results import TRAINING_LOSS, Record
 
@@ -40,7 +40,7 @@ def search_runs() -> list[Run]:
 
 
 def _is_searched(run: Run) -> bool:
-    usual = run.label == run.position or run.length == 16 * COMPARISON_LENGTH or run.model == {"learned_slopes": True}
+    usual = run.label == run.position or run.length == 16 * COMPARISON_LENGTH or run.model == LEARNED_SLOPES
     return usual and run.task != "text with passages"
 
 

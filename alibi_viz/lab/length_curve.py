@@ -21,7 +21,7 @@ from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.results import AS_TRAINED, results_table
-from alibi_viz.lab.text import Text, load_text
+from alibi_viz.lab.text import Text, load_text, read_text
 
 __all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve", "token_ids"]
 
@@ -123,12 +123,12 @@ def length_curve(
     return results_table(rows)
 
 
-def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[str, bytes]:
-    """The name and the bytes to test on: the validation part of a `Text`, and all of anything else."""
+def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
+    """The text, and the bytes to test on: the validation part of a `Text`, and all of anything else."""
     if text is None or isinstance(text, Text):
-        source = load_text() if text is None else text
-        return source.name, source.validation.numpy().tobytes()
-    return read_text(text)
+        source = text or load_text()
+        return source, source.validation.numpy().tobytes()
+    return load_text(text), read_text(text)[1]
 
 
 def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:

@@ -14,7 +14,17 @@ from alibi_viz.arguments import check_instance, check_integer, check_positive_in
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
 from alibi_viz.lab.text import Text
-from alibi_viz.lab.training import Step, TrainingDiverged, choose_device, make_model, train
+from alibi_viz.lab.training import (
+    BATCH_SIZE,
+    LEARNING_RATE,
+    LENGTH,
+    STEPS,
+    Step,
+    TrainingDiverged,
+    choose_device,
+    make_model,
+    train,
+)
 from alibi_viz.lab.turns import take_turns
 from alibi_viz.models import LanguageModel, Method
 from alibi_viz.models.positions.own import method_names
@@ -69,14 +79,14 @@ def race(
     methods: Iterable[Method],
     source: Text | Task,
     *,
-    length: int = 32,
-    steps: int = 300,
+    length: int = LENGTH,
+    steps: int = STEPS,
     seed: int = 0,
     lengths: Iterable[int] | None = None,
     checkpoints: int = 10,
     targets: int = 4096,
-    batch_size: int = 32,
-    learning_rate: float = 8e-3,
+    batch_size: int = BATCH_SIZE,
+    learning_rate: float = LEARNING_RATE,
     **sizes: int | float | str | bool,
 ) -> Iterator[Lap]:
     """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
@@ -101,7 +111,7 @@ def race(
     >>> [(lap.method, lap.step.index) for lap in laps[:3]]
     [('alibi', 1), ('none', 1), ('alibi', 2)]
     >>> list(laps[-1].scores)
-    [32, 64, 128, 256, 512]
+    [64, 128, 256, 512, 1024]
     """
     check_instance("source", source, Text, Task)
     check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)

@@ -26,7 +26,6 @@ from alibi_viz.lab.learning_rates import rate_table
 from alibi_viz.lab.questions import QUESTIONS, Question, join, main_question
 from alibi_viz.lab.results import AS_TRAINED, Record, record_table
 from alibi_viz.lab.summary import summary, summary_cell
-from alibi_viz.lab.training import LARGE
 
 __all__ = ["as_html", "report"]
 
@@ -219,7 +218,7 @@ def _bibliography() -> str:
 def _replication() -> str:
     """How to test the claims at a larger scale, with the cost to expect; it has not been done."""
     layers, width, tokens_per_parameter, speed = 12, 832, 20, 2e14
-    parameters, large = _parameters(layers, width), _parameters(LARGE["model"]["num_layers"], LARGE["model"]["d_model"])
+    parameters = 12 * layers * width**2  # 4 width^2 of a layer for attention, 8 width^2 for the feed-forward part
     tokens = tokens_per_parameter * parameters
     hours = 6 * parameters * tokens / speed / 3600
     runs = 5 * len(PARTS["main"].templates)
@@ -229,16 +228,8 @@ def _replication() -> str:
         f"layers. With {tokens_per_parameter} tokens per weight it reads {tokens / 1e9:.1f} billion bytes. Training "
         f"takes about 6 x weights x tokens, {6 * parameters * tokens:.1e} floating-point operations: {hours:.1f} "
         f"hours at {speed / 1e12:.0f} TFLOP/s, which we assume for one data-center GPU. The methods of the main table "
-        f"with five seeds are {runs} runs, about {runs * hours:.0f} GPU hours.\n\n"
-        "`python -m alibi_viz.lab reproduce --large --text FILE --device cuda` runs the whole comparison with models "
-        f"of {large / 1e6:.0f} million weights. For the larger ones, change `LARGE` in `lab/training.py`, and "
-        "`MAX_BYTES` in `lab/text.py`, which limits a text to 20 MB."
+        f"with five seeds are {runs} runs, about {runs * hours:.0f} GPU hours."
     )
-
-
-def _parameters(layers: int, width: int) -> int:
-    """The number of weights in the layers of a transformer: 4 width^2 for attention, 8 width^2 for the feed-forward."""
-    return 12 * layers * width**2
 
 
 def _capitalized(words: str) -> str:

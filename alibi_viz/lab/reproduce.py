@@ -2,13 +2,12 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 from alibi_viz.arguments import check_known
-from alibi_viz.lab.comparison import PARTS, enlarged
+from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.folders import create_folder
 from alibi_viz.lab.learning_rates import best_rates, search_runs
 from alibi_viz.lab.published import SEARCH, published_rates
@@ -26,7 +25,6 @@ def reproduce(
     out: str | Path = "comparison",
     *,
     seeds: int | None = None,
-    large: Mapping[str, Any] | None = None,
     publish: str | Path | None = None,
 ) -> Iterator[list[Record]]:
     """Train some parts of the published comparison, or all, and yield the records of each. A second call resumes.
@@ -36,16 +34,13 @@ def reproduce(
             it use the learning rates it finds. Without it, they use the published ones.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
-        large: train larger models, with these settings of `Run`: "path", a text file, and "device".
         publish: a folder, created if missing, in which the records of each part are written to a compressed file, one
             line each.
 
-    Raises ValueError, before any training, for an unknown part, and for larger models without a search or a text.
+    Raises ValueError, before any training, for an unknown part.
     """
     names = [name for name in NAMES if not parts or name in parts]
     check_known("parts", parts, NAMES)
-    if large is not None and (SEARCH not in names or not large.get("path")):
-        raise ValueError("larger models need a text of your own, and learning rates of their own: the part 'search'")
     if publish is not None:
         create_folder(publish)  # now, rather than fail after the first part is trained
 
@@ -53,7 +48,6 @@ def reproduce(
         rates = {} if SEARCH in names else published_rates()
         for name in names:
             runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
-            runs = runs if large is None else [enlarged(run, **large) for run in runs]
             records = in_order(sweep(runs, executor, path=out), runs)
             if publish is not None:
                 lines = "".join(f"{json.dumps(record)}\n" for record in records)

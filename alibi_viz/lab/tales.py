@@ -1,9 +1,9 @@
 """Write small tales, any number of them, and record what they tell and where they recall it.
 
-A tale has a hero, a friend and one to four plots: something is hidden, promised, lent, or told in secret, and at the end
-it is found, kept, given back or needed. What a tale says about them (a name, an animal, a color, a place) is a *fact*.
-It has one of 16 values, so a reader who has forgotten it needs about 4 bits to guess it. For each place where a fact
-comes back we record where it was last told. So recall can be measured by distance, in ordinary prose.
+A tale has a hero, a friend and one to four plots: something is hidden, promised, lent, or told in secret. At the end it
+is found, kept, given back or needed. What a tale says about them (a name, an animal, a color, a place) is a *fact*. It
+has one of 16 values, so a reader who has forgotten it needs about 4 bits to guess it. For each place where a fact comes
+back we record where it was last told. So recall can be measured by distance, in ordinary prose.
 
 The words and sentences are in `tales.toml`. All random numbers come from `random.Random(seed).random()`, which Python
 promises never to change, and no function is applied to them that differs between platforms. So a seed gives the same
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-FACT_BITS = 4.0  # to guess one of 16 values
 SHORTEST, LONGEST = 16, 2000  # bytes from a recalled fact back to where it was last told; others are not recorded
 TALE_BYTES = (360, 2900)
 PLOTS = ("lost", "promise", "loan", "secret")  # in `tales.toml`, each has a part of that name and one that ends it
@@ -84,6 +83,26 @@ def mentions(text: str) -> list[Mention]:
     """
     pattern, kinds = _known_values()
     return [Mention(*match.span(), kinds[match[0]], match[0]) for match in pattern.finditer(text)]
+
+
+def retell(context: str, value: str) -> str:
+    """The context as if the fact had another value: "Leo" becomes another boy's name everywhere.
+
+    `value` is what a fact's bytes say. The new value is one of its kind that the context doesn't have.
+
+    >>> from alibi_viz.lab.tales import retell
+    >>> retell("Leo hid it in the barn. He likes the barn.", "in the barn")
+    'Leo hid it in the castle. He likes the castle.'
+    """
+    for values in _world()["facts"].values():
+        place = next((each for each in values if each == value or each.endswith(f" {value}")), None)
+        if place is not None:
+            start = values.index(place)
+            others = [each for each in values[start:] + values[:start] if each.split()[-1] not in context]
+            other = others[0] if others else values[start - 1]
+            context = context.replace(place, other)  # with its preposition
+            return re.sub(rf"\b{place.split()[-1]}\b", other.split()[-1], context)
+    raise ValueError(f"value must be one that the tales tell, got {value!r}")
 
 
 @cache

@@ -98,7 +98,7 @@ def load_text(content: str | bytes | Path | None = None, *, path: str | Path | N
     if content is None and path is None:
         return _built_in()
     name, data = read_text(content, path=path)
-    return Text(name, *map(_to_tensor, _split(data)))
+    return Text(name, *_split(data))
 
 
 def read_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> tuple[str, bytes]:
@@ -154,7 +154,9 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     return Text(name, *parts, tuple(fact for fact in facts if fact.stop <= validation))
 
 
-_built_in = cache(tales_text)
+@cache
+def _built_in() -> Text:
+    return tales_text()
 
 
 def python_text() -> Text:
@@ -169,12 +171,12 @@ def python_text() -> Text:
     True
     """
     try:
-        from pydoc_data.topics import topics
+        from pydoc_data.topics import topics  # noqa: PLC0415  # some distributions leave it out
     except ImportError as error:
         raise ImportError("this Python comes without pydoc_data, which holds its language reference") from error
     name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
-    return Text(name, *map(_to_tensor, _split(data)))
+    return Text(name, *_split(data))
 
 
 def _read(path: Path) -> bytes:
@@ -186,7 +188,7 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _split(data: bytes) -> tuple[bytes, bytes]:
+def _split(data: bytes) -> tuple[Tensor, Tensor]:
     """The training part and the validation part, which is the last tenth of each stretch of the text."""
     stretches = max(1, len(data) // STRETCH)
     train, validation, start = [], [], 0
@@ -196,7 +198,7 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
         train.append(data[start:cut])
         validation.append(data[cut:end])
         start = end
-    return b"".join(train), b"".join(validation)
+    return _to_tensor(b"".join(train)), _to_tensor(b"".join(validation))
 
 
 def _boundary(data: bytes, position: int) -> int:

@@ -138,14 +138,3 @@ def test_a_dead_worker_is_reported_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("alibi_viz.lab.__main__.sweep", dying)
     assert main(["sweep", "alibi", "--out", str(tmp_path / "r")]) == 1
     assert "a worker process died; finished runs are saved" in capsys.readouterr().err
-
-
-def test_a_sweep_takes_the_larger_preset_where_there_is_a_gpu(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("alibi_viz.lab.__main__.sweep", lambda runs, *_, **__: asked.extend(runs) or [])
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert main(["sweep", "alibi", "--seeds", "1", "--steps", "7", "--out", str(tmp_path / "r")]) == 0
-    assert main(["sweep", "alibi", "--seeds", "1", "--device", "cpu", "--out", str(tmp_path / "r")]) == 0
-    larger, usual = asked
-    assert (larger.length, larger.steps, larger.model["d_model"]) == (256, 7, 384)
-    assert (usual.length, usual.steps, usual.model, usual.device) == (64, 600, {}, "cpu")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.comparison import PARTS, Part, enlarged, templates
+from alibi_viz.lab.comparison import PARTS, Part, templates
 from alibi_viz.lab.learning_rates import SEED, TASK_RATES, TEXT_RATES, best_rates, rate_table, search_runs
 from alibi_viz.lab.published import SEARCH, published_rates, published_records
 from alibi_viz.lab.reproduce import reproduce
@@ -121,15 +121,7 @@ def test_rates_of_a_search_in_the_same_call_are_used(tmp_path, monkeypatch):
 def test_bad_parts_are_refused_before_any_training(tmp_path):
     with pytest.raises(ValueError, match=r"parts must be some of search, main, .* got 'mian'"):
         reproduce(["main", "mian"], out=tmp_path)
-    with pytest.raises(ValueError, match="larger models need a text of your own"):
-        reproduce(["search"], out=tmp_path, large={"path": None})
     assert not list(tmp_path.iterdir())
-
-
-def test_a_larger_run_keeps_the_proportions():
-    run = enlarged(lab.Run("alibi", length=128, steps=150, batch_size=16, learning_rate=4e-3, model={"num_heads": 8}))
-    assert (run.length, run.steps, run.batch_size, run.learning_rate) == (512, 750, 32, 5e-4)
-    assert run.model == {"num_layers": 6, "d_model": 384, "num_heads": 8}
 
 
 def test_the_published_search_is_that_of_this_version_and_gives_every_run_a_learning_rate():

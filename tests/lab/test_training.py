@@ -114,20 +114,6 @@ def test_task_that_does_not_fit_into_the_length_raises_at_the_call():
         lab.train(lab.make_model(vocabulary=task.vocabulary), task, length=1)
 
 
-def test_preset_is_larger_on_cuda_and_valid_for_a_run(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert lab.preset("cpu") == {}
-    larger = lab.preset("cuda")
-    assert lab.Run("alibi", **larger).length > lab.Run("alibi").length
-    assert lab.preset() == larger
-    larger["model"]["num_layers"] = 1  # a copy
-    assert lab.preset("cuda")["model"]["num_layers"] > 1
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert lab.preset() == {}
-    with pytest.raises(ValueError, match="there is no CUDA device here"):
-        lab.preset("cuda")
-
-
 def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     model = lab.make_model()

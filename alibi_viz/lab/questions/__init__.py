@@ -2,6 +2,7 @@
 
 from alibi_viz.lab.questions.attention import BeyondL, Denominator, Sinks
 from alibi_viz.lab.questions.by_position import ByPosition
+from alibi_viz.lab.questions.facts import Facts
 from alibi_viz.lab.questions.far_context import FarContext
 from alibi_viz.lab.questions.gap import Gap
 from alibi_viz.lab.questions.longer_windows import LongerWindows
@@ -34,6 +35,7 @@ QUESTIONS: list[Question] = [
     Gap(),
     ByPosition(),
     SameTargets(),
+    Facts(),
     BeyondL(),
     Denominator(),
     Sinks(),
