@@ -54,8 +54,8 @@ class Text:
 
         >>> text = lab.load_text()
         >>> fact = text.facts.iloc[0]
-        >>> bytes(text.validation[fact.start : fact.stop]).decode(), fact.kind, fact.distance == fact.start - fact.told
-        ('Olive', 'friend', True)
+        >>> bytes(text.validation[fact.start : fact.stop]).decode(), fact.kind
+        ('Leo', 'friend')
         """
         if self.recalled is None:
             raise ValueError(f"{self.name} has no recorded facts: only the tales have, see `lab.tales_text`")
@@ -143,7 +143,7 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
 
     >>> text = lab.tales_text(2_000, 1_000, seed=1)
     >>> bytes(text.validation[:42]).decode()
-    'Everybody knew Greta, the hare who lived b'
+    'This is the story of Greta, a brave hare f'
     """
     check_positive_integers(train=train, validation=validation)
     check_integer("seed", seed, 0)

@@ -1,27 +1,35 @@
-"""Loading a text, and splitting it by content into a training part and a validation part."""
+"""Loading a text, and splitting it into a training part and a validation part."""
 
 import hashlib
+import re
+import sys
+from itertools import pairwise
 
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.text import MAX_BYTES
+from alibi_viz.lab.text import MAX_BYTES, STRETCH
 
-PARAGRAPHS = [f"Paragraph {number} has two lines,\nand this is the second one." for number in range(400)]
-
-
-def paragraphs(part):
-    return bytes(part.tolist()).decode().replace("\r\n", "\n").strip().split("\n\n")
+LINES = "\n".join(f"Line {number} of a text of our own, with some words." for number in range(8_000))  # 390 kB
 
 
-def test_built_in_text_is_long_english_prose():
+def test_built_in_text_is_tales():
     text = lab.load_text()
-    assert len(text.data) > 300_000
-    assert bytes(text.data.tolist()).decode().count(" the ") > 3_000
+    assert (text.name, len(text.train), len(text.validation)) == ("tales", 500_000, 100_000)
+    assert lab.load_text() is text
 
 
-def test_published_results_are_of_the_built_in_text():
-    assert lab.published_results().query("task == 'text'")["text"].unique() == [lab.load_text().fingerprint]
+def test_python_reference_is_read_from_this_python():
+    text = lab.python_text()
+    assert text.name == f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
+    assert len(text.train) > 300_000
+    assert bytes(text.train).decode().count(" the ") > 3_000
+
+
+def test_python_without_its_reference_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(ImportError, match="pydoc_data"):
+        lab.python_text()
 
 
 def test_string_bytes_and_file_give_the_same_text(tmp_path):
@@ -35,61 +43,45 @@ def test_string_bytes_and_file_give_the_same_text(tmp_path):
         lab.load_text(path=file),
         lab.load_text(file),
     ):
-        assert bytes(text.data.tolist()) == content.encode()
+        assert (text.train.numpy().tobytes() + text.validation.numpy().tobytes()).decode() == content
     assert lab.load_text(path=str(file)).name == "words.txt"
 
 
-@pytest.mark.parametrize("make", [lab.load_text, lambda: lab.load_text("\n\n".join(PARAGRAPHS))])
-def test_parts_have_all_bytes_and_about_a_tenth_is_for_validation(make):
-    text = make()
-    parts = bytes(text.train.tolist()) + bytes(text.validation.tolist())
-    assert sorted(parts) == sorted(text.data.tolist())
-    assert 0.05 < len(text.validation) / len(parts) < 0.2
+@pytest.mark.parametrize("text", [lab.load_text(LINES), lab.python_text()], ids=["lines", "python"])
+def test_validation_part_is_the_last_tenth_of_long_stretches(text):
+    train, validation = bytes(text.train), bytes(text.validation)
+    assert 0.09 < len(validation) / len(train + validation) < 0.11
+    size = len(validation) * STRETCH // len(train + validation)  # of a block, roughly
+    assert validation[: size // 2] not in train
+    if text.name == "your text":
+        blocks = [block for block in re.split("(?=Line)", validation.decode()) if block]
+        numbers = [int(block.split()[1]) for block in blocks]
+        seams = sum(after != before + 1 for before, after in pairwise(numbers))
+        assert seams == len(LINES) // STRETCH - 1  # elsewhere every line follows the one before it in the source
+        assert sorted((train + validation).splitlines()) == sorted(LINES.encode().splitlines())
 
 
-@pytest.mark.parametrize("make", [lab.load_text, lambda: lab.load_text("\n\n".join(PARAGRAPHS * 3))])
-def test_no_paragraph_is_in_both_parts(make):
-    text = make()
-    both = set(paragraphs(text.train)) & set(paragraphs(text.validation))
-    assert all(not paragraph.strip() for paragraph in both)
+@pytest.mark.parametrize("content", ["0123456789", "one paragraph of many words " * 50, "äöü" * 700, "\n" * 99])
+def test_short_text_is_split_at_nine_tenths_between_characters(content):
+    text, data = lab.load_text(content), content.encode()
+    train, validation = text.train.numpy().tobytes(), text.validation.numpy().tobytes()
+    assert train + validation == data
+    assert 0 <= len(train) - len(data) * 9 // 10 <= max(1, len(data) // 100)
+    assert train.decode() + validation.decode() == content
 
 
-def test_paragraph_keeps_its_part_when_others_come_and_go():
-    older, newer = lab.load_text("\n\n".join(PARAGRAPHS[:300])), lab.load_text("\n\n".join(reversed(PARAGRAPHS[100:])))
-    for part in ("train", "validation"):
-        expected = set(PARAGRAPHS[100:300]) & set(paragraphs(getattr(older, part)))
-        assert expected == set(PARAGRAPHS[100:300]) & set(paragraphs(getattr(newer, part)))
-        assert expected
+def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part():
+    assert lab.load_text("to be or not to be, " * 500).repeats == 1
+    assert lab.load_text(LINES).repeats == 0
+    assert lab.load_text("short").repeats == 0
+    unique = "".join(f"{number:06}" for number in range(10_000))
+    half = lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:])
+    assert half.repeats == pytest.approx(0.5, abs=0.03)
 
 
-def test_paragraph_keeps_its_part_when_its_lines_are_wrapped_differently():
-    text = lab.load_text("\n\n".join(PARAGRAPHS))
-    wrapped = lab.load_text("\n\n".join(paragraph.replace(" ", "\n  ") for paragraph in PARAGRAPHS))
-    assert [paragraph.split() for paragraph in paragraphs(wrapped.validation)] == [
-        paragraph.split() for paragraph in paragraphs(text.validation)
-    ]
-
-
-def test_windows_line_ends_are_split_like_unix_line_ends():
-    unix = "\n\n".join(PARAGRAPHS)
-    windows = lab.load_text(unix.replace("\n", "\r\n"))
-    assert paragraphs(windows.validation) == paragraphs(lab.load_text(unix).validation)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "0123456789",
-        "one paragraph\nof many lines " * 50,
-        "few\n\nparagraphs",
-        "\n\n".join(PARAGRAPHS[:1] * 200),
-    ],
-)
-def test_last_tenth_is_for_validation_where_paragraphs_cannot_be_split(content):
-    text = lab.load_text(content)
-    cut = len(content) * 9 // 10
-    assert bytes(text.train.tolist()).decode() == content[:cut]
-    assert bytes(text.validation.tolist()).decode() == content[cut:]
+def test_facts_of_a_text_without_any_raise():
+    with pytest.raises(ValueError, match=r"your text has no recorded facts: only the tales have"):
+        _ = lab.load_text("to be").facts
 
 
 def test_fingerprint_identifies_the_bytes():
@@ -137,4 +129,4 @@ def test_other_types_and_two_arguments_raise():
 
 
 def test_unpaired_surrogate_becomes_a_question_mark():
-    assert bytes(lab.load_text("a\ud83d").data.tolist()) == b"a?"
+    assert lab.load_text("a\ud83d").validation.tolist() == [ord("?")]
