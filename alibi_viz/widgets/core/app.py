@@ -14,9 +14,9 @@ A subclass of `App` defines five things:
         def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets, arranged with layout.py
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        def draw(self) -> str:                        # 5. put the state into the figure, return the caption
-            powers = 2 ** np.arange(self.count)       #    first compute (this may raise),
-            figures.doubling.draw(self.figure, powers)  #  then draw (one batch_update inside)
+        def draw(self) -> str:                        # 5. put the state into the figure, return the caption:
+            powers = 2 ** np.arange(self.count)       #    at most two sentences, or (caption, details);
+            figures.doubling.draw(self.figure, powers)  #  compute first (this may raise), then draw (one batch_update)
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
@@ -62,6 +62,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
+    details = Unicode(help="more about it, folded below the caption").tag(sync=False)
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
@@ -72,7 +73,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self._message, self._caption = HTML(), HTML()
+        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
+        self._why = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class(CONTROLS)
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
@@ -80,7 +82,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, HTML(self.why.as_html())]
+        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, self._details, self._why]
         self.children = [*above, self.figure, *below, page]
         self.add_class("alibi-app")
         self.observe(self._on_change, names=self._names())
@@ -95,8 +97,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
 
-    def draw(self) -> str:
-        """Put the state into `self.figure`, in place, and return the caption."""
+    def draw(self) -> str | tuple[str, str]:
+        """Put the state into `self.figure`, in place, and return the caption, or the caption and its details."""
         raise NotImplementedError
 
     # Every app offers these.
@@ -107,8 +109,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _redraw(self) -> None:
         with self._lock:
-            self.caption = self.draw()
-            self._caption.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
+            drawn = self.draw()
+            self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
+            self._caption.value, text = html.escape(self.caption), html.escape(self.details)
+            folded = f'<details class="alibi-details"><summary>Details</summary>{text}</details>' if text else ""
+            self._details.value = folded
             self._drawn = self._state()
 
     def fit(self, width: int) -> None:
@@ -138,11 +143,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure to `.html` (with its caption, works offline, about 5 MB) or `.png` (needs Chromium).
+        """Write the figure to `.html` (with its words, works offline, about 5 MB) or `.png` (needs Chromium).
 
         Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
         """
-        return files.save(self.snapshot(), Path(path), type(self).__name__, self.caption)
+        return files.save(self.snapshot(), Path(path), type(self).__name__, f"{self.caption} {self.details}".strip())
 
     # Controls.
 
