@@ -31,20 +31,22 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._stop.add_class("s-stop").on_click(lambda _: app.stop())
         self._guesses = GuessRows(app)
         self._reset = reset_button(app)
-        more = unfold_button("More settings", "Further methods, seeds, the text, and saving models", self._unfold)
+        tip = "Further methods, seeds, the text, and saving models"
+        self._more = unfold_button("More settings", tip, self._unfold)
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
         self._own = row()
         self._own_boxes: dict[str, Checkbox] = {}
-        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length)
+        self._common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length, self._guesses.box)
         self._settings = self._more_settings()
-        self._settings.layout.display = "none"
-        self._locked = [common, self._settings]
-        buttons = row(self._train, self._stop, self._guesses.box, more, self._reset)
+        self._locked = [self._common, self._settings]
+        buttons = row(self._train, self._stop, self._more, self._reset)
         layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
-        super().__init__([common, buttons, self._guesses, self._settings], layout=layout)
+        super().__init__([self._common, self._guesses, buttons, self._settings], layout=layout)
 
         self._offer_own()
         app.observe(self._offer_own, names="methods")
+        self._unfold()
+        app.observe(self._unfold, names="simple")
 
     def lock(self, running: bool) -> None:
         """During a race the settings are disabled, so that they show what is being trained."""
@@ -84,8 +86,11 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._own.layout.display = None if self._own_boxes else "none"
         _disable(self._own, self._train.disabled)
 
-    def _unfold(self, unfolded: bool) -> None:
-        self._settings.layout.display = None if unfolded else "none"
+    def _unfold(self, _: object = None) -> None:
+        """Show the further settings if they are unfolded, and in simple mode only the guesses, Train and Stop."""
+        for group in (self._common, self._more, self._reset):
+            group.layout.display = "none" if self._app.simple else None
+        self._settings.layout.display = None if self._more.value and not self._app.simple else "none"
 
     def _use_text(self) -> bool:
         """Give the app the chosen text. If it is unusable, show why, leave it in its field, and return False."""
@@ -94,7 +99,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _on_train(self, _: Button) -> None:
         time.sleep(TYPING_DELAY)
         if missing := self._guesses.missing():
-            self._app.say(f'Make your guess first, for {join(missing)}, or untick "guess first".')
+            self._app.say(f"Make your guess first, for {join(missing)}.")
         elif self._use_text():  # again, because a text that was refused is still in its field
             self._app.attempt(self._app.train)
 
