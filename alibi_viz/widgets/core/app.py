@@ -21,9 +21,8 @@ A subclass of `App` defines five things:
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
 
-- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing: in code it raises `BadValue`; in a
-  control it shows the error as a message, and the control returns to the current value. So checks that involve several
-  traits can live in `draw`.
+- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
+  control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
 - `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
@@ -44,15 +43,13 @@ from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core import files
-from alibi_viz.widgets.core.layout import DESCRIBED, FIT, labeled, row
+from alibi_viz.widgets.core.layout import DESCRIBED, FIT, Details, labeled, row
 from alibi_viz.widgets.core.live_figure import LiveFigure
 from alibi_viz.widgets.core.page import CONTROLS, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 from alibi_viz.widgets.core.why import Why
 
 __all__ = ["App"]
-
-MAX_TABS = 8  # buttons of `App.tabs`
 
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -65,6 +62,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
+    max_tabs = 8  # buttons of `tabs`
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
 
     def __init__(self, **state: Any) -> None:
@@ -73,8 +71,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
-        self._why = HTML(self.why.as_html())
+        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), Details()
         controls = row(*self.controls()).add_class(CONTROLS)
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
@@ -82,10 +79,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, self._details, self._why]
-        self.children = [*above, self.figure, *below, page]
-        self.add_class("alibi-app")
-        self.observe(self._on_change, names=self._names())
+        words = [self._caption, self._details, HTML(self.why.as_html())]
+        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, *words, page]
+        self.add_class("alibi-app").observe(self._on_change, names=self._names())
 
     # A subclass defines these.
 
@@ -111,9 +107,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         with self._lock:
             drawn = self.draw()
             self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
-            self._caption.value, text = html.escape(self.caption), html.escape(self.details)
-            folded = f'<details class="alibi-details"><summary>Details</summary>{text}</details>' if text else ""
-            self._details.value = folded
+            self._caption.value = html.escape(self.caption)
+            self._details.show(self.details)
             self._drawn = self._state()
 
     def fit(self, width: int) -> None:
@@ -188,7 +183,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         `tip` is the tooltip of the menu, and `tips` returns that of a button.
         """
         options = self.traits()[name].offered(self)
-        if len(options) > MAX_TABS:
+        if len(options) > self.max_tabs:
             tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
         else:
             style = {"button_width": FIT["width"]}

@@ -148,6 +148,8 @@ def _describe_evidence(report: RaceReport, question: lab.Question, results: pd.D
     if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss
         low, high = results["count"].min(), results["count"].max()
         sentences.append(f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes.")
+    for texts, _ in [*report.written.values()][:1]:
+        sentences.append(f"Words of three or more letters are counted in {len(texts)} texts per model.")
     if len(seeds) == 1:
         return [*sentences, "This is a single seed: train several to see how much results vary."]
     bars = f", bars its {LEVEL:.0%} interval" if len(seeds) >= SEEDS else ""

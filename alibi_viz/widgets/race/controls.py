@@ -21,7 +21,10 @@ TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after i
 
 
 class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`."""
+    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`.
+
+    Simple mode shows the guesses, Train and Stop only.
+    """
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -36,16 +39,16 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
         self._own = row()
         self._own_boxes: dict[str, Checkbox] = {}
-        self._common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length, self._guesses.box)
+        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length, self._guesses.box)
         self._settings = self._more_settings()
-        self._locked = [self._common, self._settings]
+        self._locked = [common, self._settings]
+        self._advanced = [common, self._more, self._reset]
         buttons = row(self._train, self._stop, self._more, self._reset)
         layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
-        super().__init__([self._common, self._guesses, buttons, self._settings], layout=layout)
+        super().__init__([common, self._guesses, buttons, self._settings], layout=layout)
 
         self._offer_own()
         app.observe(self._offer_own, names="methods")
-        self._unfold()
         app.observe(self._unfold, names="simple")
 
     def lock(self, running: bool) -> None:
@@ -86,10 +89,14 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._own.layout.display = None if self._own_boxes else "none"
         _disable(self._own, self._train.disabled)
 
+    def hide_in_simple_mode(self, *widgets: Widget) -> None:
+        """Hide other parts of the app in simple mode."""
+        self._advanced += widgets
+        self._unfold()
+
     def _unfold(self, _: object = None) -> None:
-        """Show the further settings if they are unfolded, and in simple mode only the guesses, Train and Stop."""
-        for group in (self._common, self._more, self._reset):
-            group.layout.display = "none" if self._app.simple else None
+        for widget in self._advanced:
+            widget.layout.display = "none" if self._app.simple else None
         self._settings.layout.display = None if self._more.value and not self._app.simple else "none"
 
     def _use_text(self) -> bool:

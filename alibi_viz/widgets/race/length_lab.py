@@ -78,11 +78,10 @@ class LengthLab(App):
         self._background: Background[None] | None = None
         self._closed = False
         super().__init__(**state)
-        caption = self.children.index(self._caption)
-        self.children = [*self.children[: caption + 1], self._written, *self.children[caption + 1 :]]
+        *above, details, why, page = self.children
+        self.children = [*above, self._written, details, why, page]
+        self._controls.hide_in_simple_mode(self._tabs, why)
         self.observe(lambda _: self._measure(), names="question")
-        self._simplify()
-        self.observe(self._simplify, names="simple")
 
     @property
     def method_names(self) -> tuple[str, ...]:
@@ -189,11 +188,12 @@ class LengthLab(App):
         question, report = self._question, self._report or self._planned()
         settings = report.settings
         results = report.results(question)
-        panel = report.panel(question, results)
+        panel = report.panel(question, results, marked=not self.simple)
         losses = report.board.losses if question is settings.main else None
         unit = "answer" if settings.task in lab.TASKS else "byte"
         picture.draw(self.figure, settings.slots, panel, losses=losses, steps=settings.steps, unit=unit)
-        self._written.value = written_html(dict(report.written), settings)  # a copy: the race adds to it
+        texts = written_html(dict(report.written), settings)  # a copy: the race adds to it
+        self._written.value, self._written.layout.display = texts, None if texts else "none"
         self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
         return captions.caption(report, question, results, self._note(report))
 
@@ -256,8 +256,3 @@ class LengthLab(App):
         if report.boards and not self.running and report.settings != self._planned().settings:
             return "The settings have changed since this race: train again to apply them."
         return ""
-
-    def _simplify(self, _: object = None) -> None:
-        """In simple mode, hide what the controls do not hide themselves."""
-        for part in (self._tabs, self._why):
-            part.layout.display = "none" if self.simple else None

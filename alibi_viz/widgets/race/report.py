@@ -149,15 +149,15 @@ class RaceReport:
             return None
         return results_table(self._rows(question, latest))
 
-    def panel(self, question: Question, results: pd.DataFrame) -> Panel:
-        """The panel of a question."""
+    def panel(self, question: Question, results: pd.DataFrame, *, marked: bool) -> Panel:
+        """The panel of a question; `marked` is whether to show how far back ALiBi attends."""
         settings = self.settings
         return question.panel(
             results,
             settings.length,
             labels=settings.methods,
             unfinished=self.unfinished(question),
-            marks=alibi_range(settings.methods),
+            marks=alibi_range(settings.methods) if marked else None,
             last=question.last_x(settings.steps),
         )
 

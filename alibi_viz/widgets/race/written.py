@@ -22,9 +22,9 @@ STYLE = """<style>
   color: inherit; background: none; white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere;
   max-height: 13em; overflow-y: auto; margin: 0; padding: 2px 0 2px 10px; }
 .alibi-written .prompt { opacity: 0.75; }
-.alibi-written .beyond { background: rgba(128, 128, 128, 0.14); }
+.alibi-written .beyond { background: rgba(128, 128, 128, 0.18); }
 .alibi-written :is(b, u) { font-weight: 700; border-radius: 3px; padding: 1px 0; }
-.alibi-written b { background: rgba(120, 94, 240, 0.26); }
+.alibi-written b { background: rgba(120, 94, 240, 0.32); }
 .alibi-written u { background: rgba(255, 200, 0, 0.36); text-underline-offset: 2px; }
 </style>"""
 
@@ -64,8 +64,8 @@ def written_html(written: Mapping[str, Written], settings: RaceSettings) -> str:
     )
     return (
         f'{STYLE}<details open class="alibi-written"><summary>What they write</summary>'
-        f"<p>Each model continues the same {length // 2} bytes (paler), beyond its training length of {length} where "
-        f'it is <span class="beyond">shaded</span>.{legend}</p>{blocks}</details>'
+        f"<p>All continue the same {length // 2} bytes (paler); text beyond the training length of {length} is "
+        f'<span class="beyond">shaded</span>.{legend}</p>{blocks}</details>'
     )
 
 

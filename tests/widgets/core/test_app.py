@@ -198,7 +198,7 @@ def test_caption_and_details_are_escaped_and_details_are_folded():
         assert "<img" not in widget.value
     assert app._details.value.startswith('<details class="alibi-details"><summary>')
     app.big = False
-    assert (app.details, app._details.value) == ("", "")
+    assert (app.details, app._details.layout.display) == ("", "none")
 
 
 def test_repr_shows_the_state_and_is_the_text_output():
