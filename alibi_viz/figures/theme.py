@@ -71,9 +71,10 @@ STYLE = f"""<style>
 .alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
 .alibi-app .js-plotly-plot :is({_TEXT_LAYERS}) text {{ fill: var(--alibi-ink) !important; }}
 .alibi-titles .js-plotly-plot .scatterlayer .textpoint text {{ fill: var(--alibi-ink) !important; }}
-.alibi-app .alibi-caption {{ color: var(--alibi-ink); line-height: 1.5; max-width: 60em; margin: 2px 0 8px 0; }}
-.alibi-app .alibi-why {{ color: var(--alibi-ink); line-height: 1.5; max-width: 60em; margin: 0 0 8px 0; }}
-.alibi-app .alibi-why summary {{ cursor: pointer; }}
+.alibi-app .alibi-caption {{ margin: 2px 2px 8px; }}
+.alibi-app :is(.alibi-caption > .widget-html-content, .alibi-details, .alibi-why) {{ color: var(--alibi-ink);
+  line-height: 1.5; max-width: 60em; }}
+.alibi-app summary {{ cursor: pointer; }}
 .alibi-app .alibi-why a {{ color: var(--jp-content-link-color, inherit); text-decoration: underline; }}
 .alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}
 .alibi-app .widget-html-content {{ white-space: normal; overflow-wrap: anywhere; }}

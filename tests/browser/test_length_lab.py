@@ -37,7 +37,8 @@ def test_train_moves_bars_and_curves_and_stop_keeps_them(page: NotebookPage) -> 
     assert stopped != before
     time.sleep(1)
     assert page.picture(0) == stopped, "nothing is drawn anymore"
-    assert "four times as long" in page.caption(0)
+    assert "Up to 128 bytes, " in page.caption(0)
+    expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
 
     app.locator(".s-train").click()
     page.wait_for_caption("not tested yet", timeout=30)
@@ -100,23 +101,36 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
     expect(app.locator(".s-guess-rotary")).to_have_count(0)
     notebook.choose("s-guess-none", "fails")
     app.locator(".s-train").click()
-    expect(app.locator(".alibi-error")).to_contain_text("Make your guess first, for alibi,")
+    expect(app.locator(".alibi-error")).to_contain_text("Make your guess first, for alibi.")
     notebook.choose("s-guess-alibi", "holds")
     app.locator(".s-train").click()
-    notebook.wait_for_caption("Thin lines are the 2 seeds", timeout=60)
-    notebook.wait_for_caption("You guessed: alibi holds (")
+    notebook.wait_for_caption("about alibi (holds)", timeout=60)
+    app.locator(".alibi-details summary").click()
+    expect(app.locator(".alibi-details")).to_contain_text("Thin lines are the 2 seeds")
     for tab, words in (
         ("gap", "the loss on windows of 32 minus that on windows of 8, at the last checkpoint"),
         ("by position", "Bits per byte in one long window"),
         ("same targets", "The same bytes each time"),
         ("needle", "The model must recall one value hidden in noise"),
         ("copy", "The model must repeat a sequence of symbols"),
-        ("longer windows", "Thin lines are the 2 seeds"),
+        ("longer windows", "about alibi (holds)"),
     ):
         before = notebook.picture(0)
         notebook.choose("s-question", tab)
         notebook.wait_for_caption(words, timeout=60)
         notebook.wait_for_new_picture(before)
-    app.locator(".s-published input").click()
-    notebook.wait_for_caption("Dotted lines: published seeds, trained elsewhere")
+    assert notebook.errors() == []
+
+
+def test_simple_mode_shows_the_outcome_and_the_texts(notebook: NotebookPage) -> None:
+    small = (
+        'race = widgets.LengthLab(methods=["alibi"], length=8, steps=10, guesses={"alibi": None}, simple=True); race'
+    )
+    notebook.show(small)
+    app = notebook.app(0)
+    expect(app.locator(".alibi-controls :is(button, input, select):visible")).to_have_count(5)
+    notebook.choose("s-guess-alibi", "fails")
+    app.locator(".s-train").click()
+    notebook.wait_for_caption("about alibi (fails). Up to 128 bytes, alibi", timeout=60)
+    expect(app.locator(".s-written pre")).to_be_visible()
     assert notebook.errors() == []

@@ -20,7 +20,7 @@ def test_a_view_opened_later_shows_the_same(notebook: NotebookPage, cells: tuple
     notebook.show(*cells)
     points = []
     for number in range(2):
-        notebook.wait_for_caption("Trained 20 steps", number=number)
+        notebook.wait_for_caption("Up to 128 bytes", number=number)
         notebook.page.wait_for_timeout(500)
         assert texts(notebook, "legendtext", number) == LEGEND
         points.append(notebook.app(number).locator(".scatterlayer .points path").count())

@@ -57,7 +57,7 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> tup
     with run(name, code, browser, server) as notebook:
         shots = {}
         app = notebook.app(-1)
-        if app.locator(".s-train").count() and not app.locator(".s-guess input:checked").count():
+        if app.locator(".s-train").count() and not app.locator(".s-guesses button:visible").count():
             shots["-live"] = train(notebook)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")

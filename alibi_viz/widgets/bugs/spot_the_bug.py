@@ -76,8 +76,8 @@ class SpotTheBug(App):
         self._checked: dict[str, tuple[str, Report, Tensor | None]] = {}  # {bug: the code, its report and weights}
         self._solved: set[str] = set()
         super().__init__(**state)
-        style, controls, message, figure, words, why, page = self.children
-        self.children = [style, figure, words, message, controls, why, page]  # the picture stays when the code appears
+        style, controls, message, figure, *words, why, page = self.children
+        self.children = [style, figure, *words, message, controls, why, page]  # the picture stays when the code appears
 
     # Results and actions.
 

@@ -14,16 +14,15 @@ A subclass of `App` defines five things:
         def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets, arranged with layout.py
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
-        def draw(self) -> str:                        # 5. put the state into the figure, return the caption
-            powers = 2 ** np.arange(self.count)       #    first compute (this may raise),
-            figures.doubling.draw(self.figure, powers)  #  then draw (one batch_update inside)
+        def draw(self) -> str:                        # 5. put the state into the figure, return the caption:
+            powers = 2 ** np.arange(self.count)       #    at most two sentences, or (caption, details);
+            figures.doubling.draw(self.figure, powers)  #  compute first (this may raise), then draw (one batch_update)
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
 
-- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing: in code it raises `BadValue`; in a
-  control it shows the error as a message, and the control returns to the current value. So checks that involve several
-  traits can live in `draw`.
+- A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
+  control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
 - `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
@@ -44,15 +43,13 @@ from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core import files
-from alibi_viz.widgets.core.layout import DESCRIBED, FIT, labeled, row
+from alibi_viz.widgets.core.layout import DESCRIBED, FIT, Details, labeled, row
 from alibi_viz.widgets.core.live_figure import LiveFigure
 from alibi_viz.widgets.core.page import CONTROLS, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 from alibi_viz.widgets.core.why import Why
 
 __all__ = ["App"]
-
-MAX_TABS = 8  # buttons of `App.tabs`
 
 
 class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -62,8 +59,10 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
+    details = Unicode(help="more about it, folded below the caption").tag(sync=False)
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
+    max_tabs = 8  # buttons of `tabs`
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
 
     def __init__(self, **state: Any) -> None:
@@ -72,7 +71,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**state)
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self._message, self._caption = HTML(), HTML()
+        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), Details()
         controls = row(*self.controls()).add_class(CONTROLS)
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
@@ -80,10 +79,9 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        above, below = [HTML(theme.STYLE), controls, self._message], [self._caption, HTML(self.why.as_html())]
-        self.children = [*above, self.figure, *below, page]
-        self.add_class("alibi-app")
-        self.observe(self._on_change, names=self._names())
+        words = [self._caption, self._details, HTML(self.why.as_html())]
+        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, *words, page]
+        self.add_class("alibi-app").observe(self._on_change, names=self._names())
 
     # A subclass defines these.
 
@@ -95,8 +93,8 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """The controls, in reading order. They wrap where the page is narrow."""
         raise NotImplementedError
 
-    def draw(self) -> str:
-        """Put the state into `self.figure`, in place, and return the caption."""
+    def draw(self) -> str | tuple[str, str]:
+        """Put the state into `self.figure`, in place, and return the caption, or the caption and its details."""
         raise NotImplementedError
 
     # Every app offers these.
@@ -107,8 +105,10 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _redraw(self) -> None:
         with self._lock:
-            self.caption = self.draw()
-            self._caption.value = f'<div class="alibi-caption" aria-live="polite">{html.escape(self.caption)}</div>'
+            drawn = self.draw()
+            self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
+            self._caption.value = html.escape(self.caption)
+            self._details.show(self.details)
             self._drawn = self._state()
 
     def fit(self, width: int) -> None:
@@ -138,11 +138,11 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure to `.html` (with its caption, works offline, about 5 MB) or `.png` (needs Chromium).
+        """Write the figure to `.html` (with its words, works offline, about 5 MB) or `.png` (needs Chromium).
 
         Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
         """
-        return files.save(self.snapshot(), Path(path), type(self).__name__, self.caption)
+        return files.save(self.snapshot(), Path(path), type(self).__name__, f"{self.caption} {self.details}".strip())
 
     # Controls.
 
@@ -183,7 +183,7 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         `tip` is the tooltip of the menu, and `tips` returns that of a button.
         """
         options = self.traits()[name].offered(self)
-        if len(options) > MAX_TABS:
+        if len(options) > self.max_tabs:
             tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
         else:
             style = {"button_width": FIT["width"]}

@@ -1,14 +1,23 @@
 """How the controls of an app are arranged."""
 
+import html
 from collections.abc import Callable
 from typing import Any
 
-from ipywidgets import Button, HBox, Label, Layout, ToggleButton, VBox, Widget
+from ipywidgets import HTML, Button, HBox, Label, Layout, ToggleButton, VBox, Widget
 
-__all__ = ["DESCRIBED", "FIT", "button", "column", "labeled", "row", "unfold_button"]
+__all__ = ["DESCRIBED", "FIT", "Details", "button", "column", "labeled", "row", "unfold_button"]
 
 DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+
+
+class Details(HTML):  # type: ignore[misc]  # ipywidgets has no types
+    """Plain text behind the word "Details", hidden while it is empty."""
+
+    def show(self, text: str) -> None:
+        self.value = f'<details class="alibi-details"><summary>Details</summary>{html.escape(text)}</details>'
+        self.layout.display = None if text else "none"
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:

@@ -1,4 +1,4 @@
-"""Report the width of the app to the kernel, name its controls for screen readers, and follow its link."""
+"""Report the width of the app to the kernel, name its parts for screen readers, and follow its link."""
 
 import anywidget
 from traitlets import Int
@@ -62,6 +62,7 @@ class Page(anywidget.AnyWidget):
           const app = el.closest(".alibi-app"), controls = app?.querySelector(CONTROLS);
           if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
           sizes.observe(app);
+          app.querySelector(".alibi-caption").ariaLive = "polite";  // here, since its HTML changes with every caption
           app.addEventListener("click", scrollToSection);
           nameControls(controls);
           naming = new MutationObserver(() => nameControls(controls));

@@ -1,6 +1,7 @@
-"""The caption of LengthLab: the progress of a race, the findings of its question, and their reliability."""
+"""The caption of LengthLab: the outcome of a race in two sentences, and in the details what it rests on."""
 
 import html
+import re
 from collections.abc import Mapping
 
 import pandas as pd
@@ -8,15 +9,14 @@ import pandas as pd
 from alibi_viz import lab
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.questions import join, outcome
-from alibi_viz.lab.questions.outcomes import rises
-from alibi_viz.lab.results import TRAINING_LOSS, seed_curves
+from alibi_viz.lab.questions.outcomes import quoted, rises
+from alibi_viz.lab.results import seed_curves
 from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.core.why import Why
-from alibi_viz.widgets.race.published import published_seeds
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import alibi_range
 
-__all__ = ["LANES_STYLE", "WHY", "caption", "lanes", "published_sentence"]
+__all__ = ["LANES_STYLE", "WHY", "caption", "lanes"]
 
 WHY = Why(
     "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line means "
@@ -25,6 +25,13 @@ WHY = Why(
     "How length is tested",
 )
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
+SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
+VERBS = {
+    "holds": ("is still as good as at {}", "are still as good as at {}"),
+    "degrades": ("degrades", "degrade"),
+    "fails": ("fails", "fail"),
+    "mixed": ("differs between seeds", "differ between seeds"),
+}
 
 LANES_STYLE = """<style>
 .alibi-lanes { display: grid; grid-template-columns: max-content minmax(80px, 1fr) repeat(3, max-content);
@@ -36,59 +43,31 @@ LANES_STYLE = """<style>
 </style>"""
 
 
-def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame) -> str:
-    """What `results`, the rows of one question, show, in a few sentences."""
-    settings = report.settings
-    sentences = [_status(report)]
+def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
+    """What `results`, the rows of one question, show: in at most two sentences, and the details.
+
+    `note` comes first, unless it is empty.
+    """
+    head, shown = note or _status(report), 2
     if report.state == "ready":
-        sentences.append(question.summary)
+        findings = [question.summary]
     elif report.failed:
-        sentences.append("Training did not finish, so the methods cannot be compared.")
+        findings = ["Training did not finish, so the methods cannot be compared."]
     elif report.unmeasured(question) and report.state == "running":
-        sentences.append("The models will be measured when the race is over.")
+        findings = ["The models will be measured when the race is over."]
     elif report.unmeasured(question):
-        sentences.append("The models are being measured." if report.measuring else "Not every model was measured.")
+        findings = ["The models are being measured." if report.measuring else "Not every model was measured."]
     else:
-        if question is settings.main and settings.task == "text":
-            sentences.append(_compare_guesses(report, results))
-        sentences += question.findings(results, settings.length)
-        if question is settings.main and report.board.last_checkpoint():
-            sentences += [_explain_marks(alibi_range(settings.methods)), _still_improving(report)]
-        sentences += [_describe_samples(question, results), _describe_evidence(report)]
-    return " ".join(sentence for sentence in sentences if sentence)
-
-
-def _describe_samples(question: lab.Question, results: pd.DataFrame) -> str:
-    """How many bytes a point is the mean of; with other bytes, the same model has another loss."""
-    if question.unit != "bits per byte" or results.empty:
-        return ""
-    low, high = results["count"].min(), results["count"].max()
-    return f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes."
-
-
-def _explain_marks(marks: Mapping[str, float]) -> str:
-    """The range of ALiBi's flattest head, so that readers don't mistake a flat curve for an unlimited memory."""
-    if not marks:
-        return ""
-    near, far = marks.values()
-    return (
-        f"In alibi's flattest head, a key {near:,.0f} tokens back (1/m) gets 37% of the weight of the current one if "
-        f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. So a flat curve shows that nothing fails, "
-        "not that the model uses the whole text."
-    )
-
-
-def published_sentence(question: lab.Question, methods: tuple[str, ...], length: int) -> str:
-    """What the dotted lines are."""
-    rows = published_seeds(question, methods, length)
-    if rows.empty:
-        return "There are no published seeds for this question."
-    results, trained = lab.published_results(), int(rows["length"].mode()[0])
-    losses = results[(results["question"] == TRAINING_LOSS) & (results["task"] == question.task)]
-    steps = losses.loc[losses["label"].isin(rows["label"]), "x"].max()
-    rescaled = trained != length and (rows["x"] != results["x"][rows.index]).any()
-    drawn = f", drawn at the same multiples of {length}" if rescaled else ""
-    return f"Dotted lines: published seeds, trained elsewhere for {steps} steps on windows of {trained}{drawn}."
+        findings = SENTENCE_END.split(" ".join(question.findings(results, report.settings.length)))
+        if question is report.settings.main and report.settings.task == "text":
+            guesses = _judge_guesses(report, results)
+            head, findings = head or guesses, [_outcome(results), guesses if head else "", *findings]
+            shown = 2 if head else 1
+    sentences = [sentence for sentence in (head, *findings) if sentence]
+    details = [*sentences[shown:], *_describe_evidence(report, question, results)]
+    if report.state in ("ready", "running"):  # the same during a race: an open <details> closes when its text changes
+        details = [_describe_start(report)]
+    return " ".join(sentences[:shown]), " ".join(details)
 
 
 def lanes(report: RaceReport) -> str:
@@ -97,76 +76,111 @@ def lanes(report: RaceReport) -> str:
 
 
 def _status(report: RaceReport) -> str:
-    """What is being done, or was done."""
+    """What is to be done, being done, or was ended early; empty for a race that has finished."""
     board, settings = report.board, report.settings
-    done = min(map(board.step, board.methods), default=0)
     tested = f"last tested after step {board.last_checkpoint()}" if board.last_checkpoint() else "not tested yet"
     match report.state:
         case "ready" if not settings.methods:
             return "No method is chosen: select at least one."
         case "ready":
-            tests = f"{settings.lengths[0]:,} to {settings.lengths[-1]:,}"
-            where = f"at distances of {tests}" if settings.task in lab.TASKS else f"on windows of {tests} bytes"
+            where = "at distances" if settings.task in lab.TASKS else "on windows"
             return (
-                f"Press Train: {join(settings.methods)} start from the same weights, train on the same "
-                f"{settings.source_name} for {settings.steps:,} steps, and are tested {where} as they learn."
+                f"Press Train: {join(settings.methods)} train on the same {settings.source_name}, and are tested "
+                f"{where} of up to {settings.lengths[-1]:,}."
             )
-        case "running":
-            seed = f" of seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
-            return f"Training on {settings.source_name}: step {done:,} of {settings.steps:,}{seed}, {tested}."
+        case "running":  # without the step, which screen readers would announce
+            seed = f", seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
+            return f"Training on {settings.source_name}{seed}, {tested}."
         case "finished":
-            return f"Trained {settings.steps:,} steps on {settings.source_name}, {_seeds(report)}."
-    ended = "Stopped" if report.state == "stopped" else "Ended by an error"
-    if report.complete:
-        where = f"step {done:,} of seed {len(report.boards)} of {settings.seeds}"
-        shown = f"{_seeds(report)}, trained {settings.steps:,} steps on {settings.source_name}"
-        return f"{ended} after {where}. Shown: {shown}."
-    return f"{ended} after step {done:,} of {settings.steps:,} on {settings.source_name}; {tested}."
+            return ""
+    step = f"step {min(map(board.step, board.methods), default=0):,}"
+    where = f"{step} of seed {len(report.boards)}" if report.complete else step
+    total = settings.seeds if report.complete else f"{settings.steps:,}"
+    return f"{'Stopped' if report.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {tested}."
 
 
-def _seeds(report: RaceReport) -> str:
-    """The counted seeds by their numbers."""
-    seeds = [str(report.settings.seed + index) for index in report.counted]
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {join(seeds)}"
+def _describe_start(report: RaceReport) -> str:
+    """What the methods of a race share."""
+    seeds = f" for each of {report.settings.seeds} seeds" if report.settings.seeds > 1 else ""
+    return f"All methods start from the same weights and train for {report.settings.steps:,} steps{seeds}."
 
 
-def _describe_evidence(report: RaceReport) -> str:
-    """How many seeds the findings rest on."""
-    if report.state != "finished":
-        return ""
-    if len(report.complete) < 2:
-        return "This is a single seed: train several to see how much results vary."
-    seeds = len(report.complete)
-    bars = f", bars its {LEVEL:.0%} interval" if seeds >= SEEDS else ""
-    return f"Thin lines are the {seeds} seeds, thick lines their mean{bars}."
+def _judge_guesses(report: RaceReport, results: pd.DataFrame) -> str:
+    """Which guesses were right; empty before the race is over, because what has learned little can't fail."""
+    judged: dict[str, list[str]] = {"right": [], "wrong": []}
+    for method, each in rises(seed_curves(results)).items():
+        guess, actual = report.guesses.get(method), outcome(each)
+        if guess and report.complete and actual != "mixed":
+            judged["right" if guess == actual else "wrong"].append(f"{method} ({guess})")
+    clauses = [f"{verdict} about {join(methods)}" for verdict, methods in judged.items() if methods]
+    return f"You guessed {join(clauses)}." if clauses else ""
 
 
-def _still_improving(report: RaceReport) -> str:
+def _outcome(results: pd.DataFrame) -> str:
+    """How each method does on longer windows, in one sentence; empty if no method is defined there."""
+    changes, (length, longest) = rises(seed_curves(results)), (results["x"].min(), results["x"].max())
+    clauses, unit = [], " bits per byte"
+    for kind, verbs in VERBS.items():
+        numbers = {}
+        for method in (method for method, each in changes.items() if outcome(each) == kind):
+            numbers[quoted(method)] = f"({sum(changes[method]) / len(changes[method]):+z.2f}{unit})"
+            unit = ""
+        verb = verbs[len(numbers) > 1].format(f"{length:,}")
+        if len(numbers) == 1:
+            clauses += [f"{method} {verb} {number}" for method, number in numbers.items()]
+        elif numbers:
+            clauses.append(f"{join([f'{method} {number}' for method, number in numbers.items()])} {verb}")
+    clauses = [*clauses[:1], *([join(clauses[1:])] if clauses[1:] else [])]
+    return f"Up to {longest:,} bytes, {', while '.join(clauses)}." if clauses else ""
+
+
+def _describe_evidence(report: RaceReport, question: lab.Question, results: pd.DataFrame) -> list[str]:
+    """What the findings rest on: the training, the samples and the seeds."""
+    settings, seeds = report.settings, [str(report.settings.seed + index) for index in report.complete]
+    if not seeds:
+        return [_describe_start(report)]
+    sentences = [
+        f"Trained {settings.steps:,} steps on {settings.source_name}, {'seeds' if len(seeds) > 1 else 'seed'} "
+        f"{join(seeds)}."
+    ]
+    if question is settings.main:
+        sentences += [*_explain_marks(alibi_range(settings.methods)), *_still_improving(report)]
+    if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss
+        low, high = results["count"].min(), results["count"].max()
+        sentences.append(f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes.")
+    for texts, _ in [*report.written.values()][:1]:
+        sentences.append(f"Words of three or more letters are counted in {len(texts)} texts per model.")
+    if len(seeds) == 1:
+        return [*sentences, "This is a single seed: train several to see how much results vary."]
+    bars = f", bars its {LEVEL:.0%} interval" if len(seeds) >= SEEDS else ""
+    return [*sentences, f"Thin lines are the {len(seeds)} seeds, thick lines their mean{bars}."]
+
+
+def _explain_marks(marks: Mapping[str, float]) -> list[str]:
+    """The range of ALiBi's flattest head, so that readers don't mistake a flat curve for an unlimited memory."""
+    if not marks:
+        return []
+    near, far = marks.values()
+    return [
+        f"In alibi's flattest head, a key {near:,.0f} tokens back (1/m) gets 37% of the weight of the current one if "
+        f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. So a flat curve shows that nothing fails, "
+        "not that the model uses the whole text."
+    ]
+
+
+def _still_improving(report: RaceReport) -> list[str]:
     """Whether the loss on the test bytes was still falling at the end; the loss on single batches is too noisy."""
     settings, checkpoints = report.settings, report.board.checkpoints
     earlier = [step for step in next(iter(checkpoints.values())) if step < settings.steps]
     if report.state != "finished" or not earlier or not settings.main.lowest_is_best:
-        return ""
+        return []
     before, last, length = max(earlier), settings.steps, settings.length
     fall = max(tests[before][length] - tests[last][length] for tests in checkpoints.values())
     if fall < FALLING:
-        return ""
-    return (
+        return []
+    return [
         f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by up to {fall:.2f}."
-    )
-
-
-def _compare_guesses(report: RaceReport, results: pd.DataFrame) -> str:
-    """Guesses made before the race, and whether they were right."""
-    parts = []
-    for method, each in rises(seed_curves(results)).items():
-        if guess := report.guesses.get(method):
-            actual = outcome(each)
-            verdict = (
-                "right" if guess == actual else "the seeds disagree" if actual == "mixed" else f"wrong, it {actual}"
-            )
-            parts.append(f"{method} {guess} ({verdict}: {sum(each) / len(each):+z.2f} bits per byte)")
-    return f"You guessed: {'; '.join(parts)}." if parts and report.complete else ""
+    ]
 
 
 def _lane(report: RaceReport, method: str) -> str:

@@ -21,7 +21,10 @@ TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after i
 
 
 class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`."""
+    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`.
+
+    Simple mode shows the guesses, Train and Stop only.
+    """
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -31,20 +34,22 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._stop.add_class("s-stop").on_click(lambda _: app.stop())
         self._guesses = GuessRows(app)
         self._reset = reset_button(app)
-        more = unfold_button("More settings", "Further methods, seeds, the text, and saving models", self._unfold)
+        tip = "Further methods, seeds, the text, and saving models"
+        self._more = unfold_button("More settings", tip, self._unfold)
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
         self._own = row()
         self._own_boxes: dict[str, Checkbox] = {}
-        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length)
+        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length, self._guesses.box)
         self._settings = self._more_settings()
-        self._settings.layout.display = "none"
         self._locked = [common, self._settings]
-        buttons = row(self._train, self._stop, self._guesses.box, more, self._reset)
+        self._advanced = [common, self._more, self._reset]
+        buttons = row(self._train, self._stop, self._more, self._reset)
         layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
-        super().__init__([common, buttons, self._guesses, self._settings], layout=layout)
+        super().__init__([common, self._guesses, buttons, self._settings], layout=layout)
 
         self._offer_own()
         app.observe(self._offer_own, names="methods")
+        app.observe(self._unfold, names="simple")
 
     def lock(self, running: bool) -> None:
         """During a race the settings are disabled, so that they show what is being trained."""
@@ -84,8 +89,15 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._own.layout.display = None if self._own_boxes else "none"
         _disable(self._own, self._train.disabled)
 
-    def _unfold(self, unfolded: bool) -> None:
-        self._settings.layout.display = None if unfolded else "none"
+    def hide_in_simple_mode(self, *widgets: Widget) -> None:
+        """Hide other parts of the app in simple mode."""
+        self._advanced += widgets
+        self._unfold()
+
+    def _unfold(self, _: object = None) -> None:
+        for widget in self._advanced:
+            widget.layout.display = "none" if self._app.simple else None
+        self._settings.layout.display = None if self._more.value and not self._app.simple else "none"
 
     def _use_text(self) -> bool:
         """Give the app the chosen text. If it is unusable, show why, leave it in its field, and return False."""
@@ -94,7 +106,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _on_train(self, _: Button) -> None:
         time.sleep(TYPING_DELAY)
         if missing := self._guesses.missing():
-            self._app.say(f'Make your guess first, for {join(missing)}, or untick "guess first".')
+            self._app.say(f"Make your guess first, for {join(missing)}.")
         elif self._use_text():  # again, because a text that was refused is still in its field
             self._app.attempt(self._app.train)
 

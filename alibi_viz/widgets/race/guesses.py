@@ -61,8 +61,8 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._question.value = (
             '<div style="line-height: 1.5; max-width: 60em">'
             f"What happens on windows of up to {longest:,} bytes, {longest // length} times the training length? A "
-            f"model <b>holds</b> if its loss rises by at most {HOLDS} bits per byte. It <b>fails</b> if the loss rises "
-            f"by {FAILS} or more. In between, it <b>degrades</b>.</div>"
+            f"model <b>holds</b> if its loss rises by at most {HOLDS} bits per byte, and <b>fails</b> from {FAILS} on."
+            "</div>"
         )
         self.layout.display = None if self._are_shown() else "none"
         self.children = [self._question, *(self._rows[method] for method in self._app.methods)]

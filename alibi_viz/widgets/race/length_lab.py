@@ -17,7 +17,7 @@ from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background
-from alibi_viz.widgets.core.layout import column, row
+from alibi_viz.widgets.core.layout import column
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.controls import RaceControls
@@ -49,26 +49,26 @@ class LengthLab(App):
             text. With None instead, the Train button asks for a guess first.
         question: the tab, the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
             "needle", need a race of their own on that task; the others share a race on the text.
-        published: also draw the published results, a dotted line for each seed.
+        simple: show only what a first race needs: the guesses, Train and Stop, the curves, and what the models write.
 
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
     >>> app.train().result()
     >>> list(app.means["alibi"]), len(app.losses["none"]), app.models["alibi"].config.position
-    ([32, 64, 128, 256, 512], 10, 'alibi')
+    ([64, 128, 256, 512, 1024], 10, 'alibi')
     """
 
     why = captions.WHY
     methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
-    length = Count(32, 8, 128)
-    steps = Count(300, 10, 2000)
+    length = Count(64, 8, 128)
+    steps = Count(600, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
     seeds = Count(1, 1, 5)
     learning_rate = Number(8e-3, 1e-6, 1000)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
     question = Choice("longer windows", "questions")
-    published = Flag(False)
+    simple = Flag(False)
     redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, **state: Any) -> None:
@@ -78,7 +78,9 @@ class LengthLab(App):
         self._background: Background[None] | None = None
         self._closed = False
         super().__init__(**state)
-        self.children = [*self.children[:-2], self._written, *self.children[-2:]]
+        *above, details, why, page = self.children
+        self.children = [*above, self._written, details, why, page]
+        self._controls.hide_in_simple_mode(self._tabs, why)
         self.observe(lambda _: self._measure(), names="question")
 
     @property
@@ -179,22 +181,21 @@ class LengthLab(App):
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
         self._written = HTML().add_class("s-written")
-        tip = "Also draw the published results, a dotted line for each seed"
-        published = self.checkbox("published", "published seeds", "s-published", tip)
-        tabs = self.tabs("question", "What is measured", lambda name: self.questions[name].summary)
-        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, row(tabs, published))]
+        self._tabs = self.tabs("question", "What is measured", lambda name: self.questions[name].summary)
+        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, self._tabs)]
 
-    def draw(self) -> str:
+    def draw(self) -> tuple[str, str]:
         question, report = self._question, self._report or self._planned()
         settings = report.settings
         results = report.results(question)
-        panel = report.panel(question, results, published=self.published)
+        panel = report.panel(question, results, marked=not self.simple)
         losses = report.board.losses if question is settings.main else None
         unit = "answer" if settings.task in lab.TASKS else "byte"
         picture.draw(self.figure, settings.slots, panel, losses=losses, steps=settings.steps, unit=unit)
-        self._written.value = written_html(dict(report.written), settings)  # a copy: the race adds to it
+        texts = written_html(dict(report.written), settings)  # a copy: the race adds to it
+        self._written.value, self._written.layout.display = texts, None if texts else "none"
         self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
-        return " ".join([captions.caption(report, question, results), *self._notes(report)])
+        return captions.caption(report, question, results, self._note(report))
 
     @property
     def _question(self) -> lab.Question:
@@ -248,12 +249,10 @@ class LengthLab(App):
         if not error and not self._background.stopped:
             self._measure()  # another question may have been opened meanwhile
 
-    def _notes(self, report: RaceReport) -> Iterable[str]:
-        """Notes on published seeds, other races and changed settings."""
-        settings = report.settings
-        if self.published:
-            yield captions.published_sentence(self._question, settings.methods, settings.length)
+    def _note(self, report: RaceReport) -> str:
+        """A note on another race or changed settings; empty for none."""
         if self.running and self._active is not report:
-            yield "The race that is running is for another question."
-        elif report.boards and not self.running and settings != self._planned().settings:
-            yield "The settings have changed since this race: train again to apply them."
+            return "The race that is running is for another question."
+        if report.boards and not self.running and report.settings != self._planned().settings:
+            return "The settings have changed since this race: train again to apply them."
+        return ""

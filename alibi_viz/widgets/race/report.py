@@ -18,7 +18,6 @@ from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, results_table, seed
 from alibi_viz.lab.tasks import task_samples
 from alibi_viz.models import POSITIONS
 from alibi_viz.panel import Panel, Points
-from alibi_viz.widgets.race.published import published_seeds
 from alibi_viz.widgets.race.settings import RaceSettings, alibi_range
 from alibi_viz.widgets.race.traits import read_source
 from alibi_viz.widgets.race.written import Written, write
@@ -150,16 +149,15 @@ class RaceReport:
             return None
         return results_table(self._rows(question, latest))
 
-    def panel(self, question: Question, results: pd.DataFrame, *, published: bool) -> Panel:
-        """The panel of a question."""
-        settings, length = self.settings, self.settings.length
+    def panel(self, question: Question, results: pd.DataFrame, *, marked: bool) -> Panel:
+        """The panel of a question; `marked` is whether to show how far back ALiBi attends."""
+        settings = self.settings
         return question.panel(
             results,
-            length,
+            settings.length,
             labels=settings.methods,
             unfinished=self.unfinished(question),
-            published=published_seeds(question, settings.methods, length) if published else None,
-            marks=alibi_range(settings.methods),
+            marks=alibi_range(settings.methods) if marked else None,
             last=question.last_x(settings.steps),
         )
 

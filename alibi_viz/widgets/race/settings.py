@@ -10,6 +10,7 @@ from alibi_viz.lab import TASKS, Question, evaluation_distances, evaluation_leng
 from alibi_viz.lab.questions import alibi_marks, main_question
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.slopes import alibi_slopes
+from alibi_viz.widgets.race.traits import built_in_name
 
 __all__ = ["COMMON_METHODS", "RaceSettings", "alibi_range"]
 
@@ -56,11 +57,11 @@ class RaceSettings:
 
     @property
     def source_name(self) -> str:
-        """What the models train on, in words. The text is not read for this."""
+        """What the models train on, in words. A text of your own is not read for this."""
         if self.task in TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
-        text = self.text.name if isinstance(self.text, Path) else "your text"
-        return f"windows of {self.length} bytes of {'Python language reference' if self.text is None else text}"
+        text = self.text.name if isinstance(self.text, Path) else "your text" if self.text else built_in_name()
+        return f"windows of {self.length} bytes of {text}"
 
     @property
     def slots(self) -> list[str]:

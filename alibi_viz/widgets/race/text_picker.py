@@ -6,11 +6,9 @@ from pathlib import Path
 from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 
 from alibi_viz.widgets.core.layout import FIT, labeled
-from alibi_viz.widgets.race.traits import check_path
+from alibi_viz.widgets.race.traits import built_in_name, check_path
 
 __all__ = ["TextPicker"]
-
-_OPTIONS = [("Python language reference (built in)", "built in"), ("your own", "own"), ("a file", "file")]
 
 
 class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -25,7 +23,8 @@ class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._changed, self._updating = changed, False
-        self.kind = Dropdown(options=_OPTIONS, tooltip="The text that the models are trained on", layout=FIT)
+        options = [(f"{built_in_name()} (built in)", "built in"), ("your own", "own"), ("a file", "file")]
+        self.kind = Dropdown(options=options, tooltip="The text that the models are trained on", layout=FIT)
         hint = "Paste a text here: a few thousand bytes, in any language"
         layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
         self.own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from alibi_viz.lab import Text, load_text
 from alibi_viz.models import POSITIONS, method_name
 from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
-__all__ = ["OUTCOMES", "Guesses", "Methods", "TextSource", "check_path", "read_source"]
+__all__ = ["OUTCOMES", "Guesses", "Methods", "TextSource", "built_in_name", "check_path", "read_source"]
 
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.questions classifies
 
@@ -54,6 +55,12 @@ def read_source(value: Any) -> Text:
     """Load a text. Raises BadValue if it cannot be used, or its file is missing or unreadable."""
     with raising_bad_value():
         return load_text(value)
+
+
+@cache
+def built_in_name() -> str:
+    """The name of the built-in text, which is read once."""
+    return load_text().name
 
 
 def check_path(name: str | Path) -> Path:

@@ -184,10 +184,21 @@ def test_width_reported_by_the_page_resizes_the_figure():
     assert (app.page_width, app.figure.layout.width) == (512, 512)
 
 
-def test_caption_is_escaped():
-    shown = Doubling(name="<img src=x onerror=alert(1)>")._caption.value
-    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
-    assert "<img" not in shown
+class DoublingInDetail(Doubling):
+    """Its caption has details."""
+
+    def draw(self) -> tuple[str, str]:
+        return super().draw(), f"The details of {self.name}" if self.big else ""
+
+
+def test_caption_and_details_are_escaped_and_details_are_folded():
+    app = DoublingInDetail(name="<img src=x onerror=alert(1)>", big=True)
+    for widget in (app._caption, app._details):
+        assert "&lt;img src=x onerror=alert(1)&gt;" in widget.value
+        assert "<img" not in widget.value
+    assert app._details.value.startswith('<details class="alibi-details"><summary>')
+    app.big = False
+    assert (app.details, app._details.layout.display) == ("", "none")
 
 
 def test_repr_shows_the_state_and_is_the_text_output():

@@ -108,9 +108,9 @@ def test_any_unicode_or_markup_is_trained_on_and_escaped(text: str, tmp_path: Pa
     path.write_text(text)
     app = small(text=path)
     app.train().result(DEADLINE)
-    assert "of <b>name.txt, seed 0" in app.caption
-    assert "<b>" not in app._caption.value
-    assert "&lt;b&gt;name.txt" in app._caption.value
+    assert "of <b>name.txt, seed 0" in app.details
+    assert "<b>" not in app._details.value
+    assert "&lt;b&gt;name.txt" in app._details.value
 
 
 def test_a_nan_loss_ends_the_race_and_keeps_the_curves() -> None:

@@ -1,4 +1,4 @@
-"""LengthLab's questions, seeds and published seeds: every number on the screen is a result of the lab."""
+"""LengthLab's questions and seeds: every number on the screen is a result of the lab."""
 
 import math
 import time
@@ -30,23 +30,13 @@ def test_every_seed_is_trained_and_drawn_and_the_thick_line_is_their_mean(traine
         assert drawn.y[:cut].tolist() == list(each[0].values())
         assert drawn.y[cut + 1 :].tolist() == list(each[1].values())
         assert trained.losses[method] == alone[1].losses[method]
-    assert trained.caption.startswith(
-        "Trained 10 steps on windows of 8 bytes of Python language reference, seeds 0 and 1."
-    )
-    assert "Thin lines are the 2 seeds, thick lines their mean." in trained.caption
-
-
-def test_the_caption_suggests_more_seeds_after_one() -> None:
-    app = small()
-    app.train().result(DEADLINE)
-    assert "This is a single seed: train several to see how much results vary." in app.caption
-    assert trace(app, "seeds", "alibi").visible is False
+    assert "Thin lines are the 2 seeds, thick lines their mean." in trained.details
 
 
 def test_a_method_is_called_best_only_if_it_is_best_in_every_seed(trained: LengthLab) -> None:
     each = [{m: board.scores(m)[8] for m in ("alibi", "learned", "none")} for board in trained._report.boards]
     best = [m for m in each[0] if all(bits[m] <= min(bits.values()) + TIE for bits in each)]
-    (sentence,) = [part for part in trained.caption.split(". ") if part.startswith("At the training length ")]
+    (sentence,) = [part for part in trained.details.split(". ") if part.startswith("At the training length ")]
     if not best:
         assert "no method is best in every seed" in sentence
     elif len(best) == 3:
@@ -65,8 +55,8 @@ def test_a_stopped_seed_leaves_the_complete_ones() -> None:
     until(lambda: not app.running, "the end")
     report, done = app._report, len(app._report.complete)
     assert 1 <= done < 5
-    assert f"of seed {len(report.boards)} of 5. Shown: seed" in app.caption
-    assert "trained 300 steps on windows of 8 bytes" in app.caption
+    assert f"of seed {len(report.boards)} of 5" in app.caption
+    assert "Trained 300 steps on windows of 8 bytes" in app.details
     boards = report.boards[:done]
     assert app.means["alibi"] == pytest.approx(mean_curve([board.scores("alibi") for board in boards]))
     assert app.models is boards[-1].models
@@ -148,7 +138,7 @@ def test_losses_by_position_are_those_of_the_lab(trained: LengthLab) -> None:
     assert measured[1] == pytest.approx(float(bits[0]), abs=1e-4)
     assert measured[2] == pytest.approx(float(bits[1]), abs=1e-4)
     assert min(measured.values()) >= float(bits.min()) - 1e-4
-    assert "learned is not defined in windows this long" in trained.caption
+    assert "learned is not defined in windows this long" in trained.caption + trained.details
     assert "Bits per byte in one long window: alibi" in trained.caption
 
 
@@ -203,7 +193,7 @@ def test_a_task_has_a_race_of_its_own() -> None:
     assert list(app.means["alibi"]) == lab.evaluation_distances(task, 8)
     assert points(app, "mean", "alibi") == app.means["alibi"]
     assert app.figure.layout.shapes[4].y0 == 1 / 16
-    assert "Guessing is right 6.2% of the time." in app.caption
+    assert "Guessing is right 6.2% of the time." in app.details
     assert app.figure.layout.yaxis.title.text == "bits per answer"
     assert set(app.results["question"]) == {"needle", "training loss"}
     app.question = "longer windows"
@@ -214,7 +204,7 @@ def test_a_task_has_a_race_of_its_own() -> None:
 def test_every_task_can_be_raced(name: str) -> None:
     app = small(methods=["none"], question=name)
     app.train().result(DEADLINE)
-    assert app.caption.startswith(f"Trained 10 steps on {name} examples of up to 8 tokens, seed 0.")
+    assert f"Trained 10 steps on {name} examples of up to 8 tokens, seed 0." in app.details
     assert points(app, "mean", "none") == app.means["none"] == app._report.board.scores("none")
     assert list(app.means["none"]) == lab.evaluation_distances(lab.TASKS[name], 8)
 
@@ -246,7 +236,7 @@ def test_the_caption_says_that_a_race_for_another_question_is_running() -> None:
             "races",
             "question must be one of longer windows, gap, by position, same targets, ",
         ),
-        ("published", 1, "published must be True or False, got 1"),
+        ("simple", 1, "simple must be True or False, got 1"),
     ],
 )
 def test_a_bad_value_is_named_and_changes_nothing(trained: LengthLab, name: str, value: object, text: str) -> None:

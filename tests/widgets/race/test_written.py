@@ -1,4 +1,4 @@
-"""What the models of a race write, below the figure: escaped, with the training length marked."""
+"""What the models of a race write, below the figure: escaped, with the training length and the mentions marked."""
 
 import html
 import math
@@ -11,6 +11,12 @@ from alibi_viz.widgets.race.written import Written, written_html
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small, until
 
 SETTINGS = RaceSettings("text", ("alibi", "learned"), length=32, steps=300, seed=0, seeds=1, learning_rate=8e-3)
+
+
+def page(*parts: str, known_words: float = math.nan) -> str:
+    """What is shown of a text by alibi, without the style."""
+    text = lab.Continuation(*parts)
+    return written_html({"alibi": Written([text] * 8, known_words)}, SETTINGS).split("</style>")[1]
 
 
 def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
@@ -26,7 +32,6 @@ def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
     assert app.written["alibi"].known_words == pytest.approx(
         lab.known_words([each.beyond for each in app.written["alibi"].texts], text), nan_ok=True
     )
-    assert "alibi</div>" in panel.value
     assert "learned (not defined beyond 8)</div>" in panel.value
     app.question = "needle"
     assert panel.value == "", "these models were not trained on text"
@@ -41,15 +46,39 @@ def test_a_stopped_race_shows_no_texts() -> None:
     assert (app.written, control(app, "s-written").value) == ({}, "")
 
 
-def test_a_text_is_escaped_and_marked_beyond_the_training_length() -> None:
-    text = lab.Continuation("<b>one", "two &", "three\n\x00\x1b\u202e</pre>")
-    page = written_html({"alibi": Written([text] * 8, 0.554), "learned": Written([text] * 8, math.nan)}, SETTINGS)
-    assert '<span class="prompt">&lt;b&gt;one</span>two &amp;<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in page
-    assert "There, 55% of the words of alibi occur in the training text." in page, "learned has no words to count"
-    assert "in 8 texts per model; the first is shown" in page
+def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
+    shown = page("<b>one", "two &", "three\n\x00\x1b\u202e</pre>", known_words=0.554)
+    assert '<span class="prompt">&lt;b&gt;one</span><span class="within">two &amp;</span>' in shown
+    assert '<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in shown
+    assert "alibi: 55% of its words occur in the training text</div>" in shown
+    assert "Names" not in shown, "a text without mentions needs no legend"
 
 
-def test_without_any_words_no_share_is_shown() -> None:
-    page = written_html({"alibi": Written([lab.Continuation("a", "b", "")], math.nan)}, SETTINGS)
-    assert "alibi (not defined beyond 32)" in page
-    assert "%" not in page.split("</style>")[1]
+def test_text_without_words_has_no_share() -> None:
+    assert ">alibi</div>" in page("1", "2", "345")
+
+
+def test_mentions_from_the_opening_are_bold_and_new_ones_underlined() -> None:
+    shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell. ")
+    assert '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
+    assert 'in the <b>mi</b></span><span class="beyond"><b>ll</b>. <u>Mia</u>, a <b>fox</b>, hid a bell.' in shown, (
+        "the opening has no thing, so the bell is not another one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("beyond", "sentence"),
+    [
+        ("\u2019s den. He slept.", "Leo is not named again."),
+        (" ran. Leo ran.", "Leo is named up to byte 18 of 23."),
+        (" and Mia. Leo and Ida ran to Mia.", "Leo is named up to byte 22 of 42; Mia and Ida are new."),
+        (" and Mia.", "Leo is not named again; Mia is new."),
+        ("", ""),
+    ],
+)
+def test_names_of_a_text_are_told_below_it(beyond: str, sentence: str) -> None:
+    assert page("I saw", " Leo", beyond).endswith(f"</pre><p>{sentence}</p></details>")
+
+
+def test_text_whose_opening_has_no_name_gets_no_sentence_about_names() -> None:
+    assert page("I saw", " him", " and Leo.").endswith("</pre><p></p></details>")
