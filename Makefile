@@ -59,7 +59,7 @@ reproduce: $(VENV)/.installed ## train the published comparison again and judge 
 report: $(VENV)/.installed ## write the page about the published results, in Markdown and HTML
 	$(PY) -m alibi_viz.lab report --out alibi_viz/lab/published
 
-models: $(VENV)/.installed ## train the models that ship with the package again (a minute)
+models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz.lab models --out models
 	rm -rf alibi_viz/lab/published/models && mv models alibi_viz/lab/published/models
 

@@ -10,7 +10,6 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-import torch
 
 from alibi_viz.arguments import load_function
 from alibi_viz.lab.checkpoints import load_run, save_run
@@ -114,7 +113,6 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 def _models(options: argparse.Namespace) -> None:
     """Train the models that ship with the package again, into new folders."""
-    torch.set_num_threads(1)  # the numbers depend on it
     train_published_models(options.out)
 
 

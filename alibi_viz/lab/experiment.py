@@ -46,7 +46,7 @@ from alibi_viz.lab.training import (
 )
 from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
 
-__all__ = ["Run", "final_answers", "measure", "new_model", "training_steps"]
+__all__ = ["Run", "final_answers", "limited_threads", "measure", "new_model", "training_steps"]
 
 CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
 
@@ -159,7 +159,7 @@ def measure(run: Run) -> Record:
     record: Record = {"run": run.settings(), "text": text, "error": None}
     steps: list[Step] = []
     answers: list[list[Any]] = []
-    with _threads(run.threads):
+    with limited_threads(run.threads):
         model = new_model(run, source)
         try:
             for step in training_steps(model, source, run):
@@ -245,10 +245,11 @@ def _training_curve(steps: list[Step], run: Run, unit: str) -> list[list[Any]]:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+def limited_threads(count: int) -> Iterator[None]:
+    """Use that many threads of torch inside a `with` block: the numbers depend on it, a little."""
+    before = torch.get_numlimited_threads()
+    torch.set_numlimited_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_numlimited_threads(before)

@@ -13,6 +13,7 @@ from alibi_viz import lab
 from alibi_viz.figures import race as picture
 from alibi_viz.figures.panel import MAX_METHODS
 from alibi_viz.lab.questions import QUESTIONS
+from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS
 from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.widgets.core.app import App
@@ -60,11 +61,11 @@ class LengthLab(App):
 
     why = captions.WHY
     methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
-    length = Count(64, 8, 128)
-    steps = Count(600, 10, 2000)
+    length = Count(LENGTH, 8, 128)
+    steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
     seeds = Count(1, 1, 5)
-    learning_rate = Number(8e-3, 1e-6, 1000)
+    learning_rate = Number(LEARNING_RATE, 1e-6, 1000)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
     question = Choice("longer windows", "questions")
