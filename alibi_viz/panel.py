@@ -14,7 +14,6 @@ class Curves:
 
     mean: Points  # over the seeds; drawn thick with markers
     seeds: Sequence[Points] = ()  # one curve per seed, drawn thin
-    published: Sequence[Points] = ()  # one curve per seed trained elsewhere, drawn thin and dotted
     intervals: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ends around the mean, drawn as bars
     notes: Mapping[int, str] = field(default_factory=dict)  # further lines in the hover text of the mean
 

@@ -1,8 +1,7 @@
 """Draw an `alibi_viz.panel.Panel`: the curves of at most seven methods, with annotated axes.
 
-    mean       thick, with markers, and with bars where it has an interval
-    seeds      thin, one line each, because a mean alone hides how much seeds differ
-    published  thin and dotted: seeds that were trained elsewhere
+    mean   thick, with markers, and with bars where it has an interval
+    seeds  thin, one line each, because a mean alone hides how much seeds differ
 
 A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color, dash and marker of
 its slot, and traces without data are hidden. The panel's traces, shapes and annotations come first in the figure; a
@@ -24,7 +23,7 @@ __all__ = ["KINDS", "MAX_METHODS", "STYLES", "Style", "add_title", "assign_slots
 Style = tuple[str, str, str]  # color, dash and marker symbol
 STYLES: Sequence[Style] = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
-KINDS = ("mean", "seeds", "published")
+KINDS = ("mean", "seeds")
 FULL_WIDTH, HIDDEN = (0.005, 1.0), (0.0, 0.001)  # disjoint domains: plotly draws no shapes where plots overlap
 MARKS = 2
 _SHADE = "rgba(128, 128, 128, 0.10)"
@@ -72,7 +71,7 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str]) -> list[str]:
 def blank(height: int, styles: Sequence[Style] = STYLES) -> go.Figure:
     """A figure with an empty panel on the axes x2 and y2, one slot per style. The axes x and y are free and hidden.
 
-    Its first traces are the means of all slots, then the seeds and the published seeds.
+    Its first traces are the means of all slots, then the seeds.
     """
     figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": _TOP, "b": 70})
     for kind in KINDS:
@@ -143,14 +142,13 @@ def _trace(kind: str, color: str, dash: str, symbol: str) -> dict[str, object]:
     styles: dict[str, dict[str, object]] = {
         "mean": {"mode": "lines+markers", "line": line, "marker": marker, "error_y": {"thickness": 1.5, "width": 5}},
         "seeds": {"mode": "lines", "line": {"color": color, "width": 1}, "opacity": 0.6},
-        "published": {"mode": "lines", "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.8},
     }
     return {"cliponaxis": False, "visible": False, **styles[kind]}
 
 
 def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None, panel: Panel) -> None:
     """The traces of one slot, one of each kind."""
-    mean, *others = traces
+    mean, seeds = traces
     if curves is None:
         for trace in traces:
             trace.visible = False
@@ -164,11 +162,9 @@ def _draw_curves(traces: Sequence[go.Scatter], name: str, curves: Curves | None,
     notes = [f"<br>{curves.notes.get(int(x), '')}" for x in xs] if curves.notes else []
     hover = panel.hover.replace("<extra>", "%{customdata}<extra>") if notes else panel.hover
     mean.update(x=xs, y=values, error_y=bars, visible=True, hovertemplate=hover, customdata=notes or None, **legend)
-    kinds = ((curves.seeds, "one seed"), (curves.published, "published"))
-    for trace, (lines, kind) in zip(others, kinds, strict=True):
-        xs, values = _finite(lines)
-        hover = panel.hover.replace("<br>", f", {kind}<br>", 1)
-        trace.update(x=xs, y=values, visible=len(xs) > 0, hovertemplate=hover, name=name, legendgroup=name)
+    xs, values = _finite(curves.seeds)
+    hover = panel.hover.replace("<br>", ", one seed<br>", 1)
+    seeds.update(x=xs, y=values, visible=len(xs) > 0, hovertemplate=hover, name=name, legendgroup=name)
 
 
 def _draw_lines(figure: go.Figure, panel: Panel, ends: tuple[float, float]) -> None:
@@ -237,7 +233,7 @@ def _value_at(points: Points, x: float) -> float:
 
 def _all_points(panel: Panel) -> list[Points]:
     """Every curve that is drawn, with the ends of its intervals."""
-    curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds, *c.published)]
+    curves = [points for c in panel.curves.values() for points in (c.mean, *c.seeds)]
     ends = [{x: pair[end] for x, pair in c.intervals.items()} for c in panel.curves.values() for end in (0, 1)]
     return curves + ends
 

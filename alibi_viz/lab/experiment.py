@@ -31,7 +31,7 @@ from alibi_viz.lab.questions import QUESTIONS, Answer, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.tasks import Task
-from alibi_viz.lab.text import Text
+from alibi_viz.lab.text import Text, check_testable
 from alibi_viz.lab.training import (
     BATCH_SIZE,
     LEARNING_RATE,
@@ -128,12 +128,8 @@ class Run:
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""
         source = SOURCES[self.task](self.path)
-        needed = self.length * self.longest + self.length + 1
-        if isinstance(source, Text) and len(source.validation) < needed:
-            raise ValueError(
-                f"{source.name} is too short for tests up to {self.longest} times {self.length}: its validation part "
-                f"has {len(source.validation):,} bytes, at least {needed:,} are needed"
-            )
+        if isinstance(source, Text) and self.longest:
+            check_testable(source, self.length * self.longest + self.length)
         return source
 
 
@@ -247,9 +243,9 @@ def _training_curve(steps: list[Step], run: Run, unit: str) -> list[list[Any]]:
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
     """Use that many threads of torch inside a `with` block: the numbers depend on it, a little."""
-    before = torch.get_numlimited_threads()
-    torch.set_numlimited_threads(count)
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_numlimited_threads(before)
+        torch.set_num_threads(before)

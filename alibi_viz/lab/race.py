@@ -13,7 +13,7 @@ import torch
 from alibi_viz.arguments import check_instance, check_integer, check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import diverged, length_losses
 from alibi_viz.lab.tasks import Task, accuracy, task_samples
-from alibi_viz.lab.text import Text
+from alibi_viz.lab.text import Text, check_testable
 from alibi_viz.lab.training import (
     BATCH_SIZE,
     LEARNING_RATE,
@@ -121,11 +121,8 @@ def race(
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
     lengths = positive_integers("lengths", lengths)
-    if isinstance(source, Text) and max(lengths) >= len(source.validation):
-        raise ValueError(
-            f"{source.name} is too short to test at length {max(lengths)}: its validation part has "
-            f"{len(source.validation):,} bytes, at least {max(lengths) + 1} are needed"
-        )
+    if isinstance(source, Text):
+        check_testable(source, max(lengths))
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
     device = choose_device()
     models, copies = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))

@@ -15,7 +15,7 @@ from torch import Tensor
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.tales import Fact, write_tales
 
-__all__ = ["MAX_BYTES", "Text", "load_text", "python_text", "tales_text"]
+__all__ = ["MAX_BYTES", "Text", "check_testable", "load_text", "python_text", "read_text", "tales_text"]
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
@@ -177,6 +177,20 @@ def python_text() -> Text:
     name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
     return Text(name, *_split(data))
+
+
+def check_testable(text: Text, longest: int) -> None:
+    """Raise ValueError unless models trained on the text can be tested on windows of `longest` bytes."""
+    if longest >= len(text.validation):
+        raise ValueError(
+            f"{text.name} is too short to test at length {longest:,}: its validation part has "
+            f"{len(text.validation):,} bytes, at least {longest + 1:,} are needed"
+        )
+    if text.repeats == 1:
+        raise ValueError(
+            f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also stand in its "
+            "training part, so a test would only show what a model knows by heart"
+        )
 
 
 def _read(path: Path) -> bytes:

@@ -25,18 +25,17 @@ def drawn(panel: Panel):
     return figure
 
 
-def test_mean_seeds_and_published_have_a_trace_each() -> None:
-    curves = Curves({32: 2.0, 64: 3.0}, [{32: 1.0, 64: 2.0}, {32: 3.0, 64: 4.0}], [{32: 9.0}])
+def test_mean_and_seeds_have_a_trace_each() -> None:
+    curves = Curves({32: 2.0, 64: 3.0}, [{32: 1.0, 64: 2.0}, {32: 3.0, 64: 9.0}])
     figure = drawn(panel_of("longer windows", {"alibi": curves}, 32, [32, 64]))
     mean, seeds = figure.data[MEAN][0], figure.data[SEEDS][0]
     assert mean.y.tolist() == [2.0, 3.0]
     assert seeds.x[:2].tolist() == seeds.x[3:].tolist() == [32, 64]
-    assert seeds.y[:2].tolist() + seeds.y[3:].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert seeds.y[:2].tolist() + seeds.y[3:].tolist() == [1.0, 2.0, 3.0, 9.0]
     assert np.isnan(seeds.y[2]), "otherwise a line would connect two seeds"
-    assert figure.data[PUBLISHED][0].y.tolist() == [9.0]
-    assert figure.layout.yaxis2.range[1] >= 9, "the axis includes published seeds"
+    assert figure.layout.yaxis2.range[1] >= 9, "the axis includes single seeds"
     assert all(trace.visible is False for trace in figure.data[MEAN][1:])
-    assert not any(trace.showlegend for trace in figure.data[SEEDS] + figure.data[PUBLISHED])
+    assert not any(trace.showlegend for trace in figure.data[SEEDS])
 
 
 def test_notes_are_a_line_of_the_hover_text_of_the_mean() -> None:
@@ -67,13 +66,13 @@ def test_marks_are_drawn_at_their_x_if_it_is_inside_the_axis() -> None:
     assert figure.layout.annotations[2].visible is False
 
 
-@pytest.mark.parametrize("kind", ["mean", "seeds", "published"])
+@pytest.mark.parametrize("kind", ["mean", "seeds"])
 @pytest.mark.parametrize("losses", [[5.5], [2.3], [2.3, 3.0, 5.8], [2.2, 2.9, 3.6, 4.3, 5.0, 5.7]])
 def test_the_label_of_a_mark_avoids_curves(losses: list[float], kind: str) -> None:
     curves = {}
     for name, loss in zip("abcdef", losses, strict=False):
         points = {64: loss, 128: loss}
-        given = {"mean": points, "seeds": [points], "published": [points]}
+        given = {"mean": points, "seeds": [points]}
         curves[name] = Curves(**{"mean": {}, kind: given[kind]})
     figure = drawn(panel_of("longer windows", curves, 64, [64, 128, 256], {"alibi 1/m": 128}))
     label, (low, high) = figure.layout.annotations[1], figure.layout.yaxis2.range
@@ -86,7 +85,7 @@ def test_the_label_of_a_mark_avoids_curves(losses: list[float], kind: str) -> No
 
 
 def test_the_label_of_a_mark_avoids_lines_between_points() -> None:
-    curves = {"alibi": Curves({}, published=[{64: 2.0, 256: 2.6}])}
+    curves = {"alibi": Curves({}, seeds=[{64: 2.0, 256: 2.6}])}
     figure = drawn(panel_of("longer windows", curves, 64, [64, 128, 256], {"alibi 1/m": 128}))
     label, (low, high) = figure.layout.annotations[1], figure.layout.yaxis2.range
     assert abs(label.y - (2.3 - low) / (high - low)) > 0.1

@@ -36,7 +36,7 @@ def test_each_method_has_a_curve_in_both_plots() -> None:
 
 def test_empty_slots_are_not_drawn() -> None:
     visible = [trace.visible for trace in figure().data]
-    assert visible == [True, True, *[False] * 19, True, True, *[False] * 5]
+    assert visible == [True, True, *[False] * 12, True, True, *[False] * 5]
 
 
 def test_the_legend_says_where_a_method_stops_being_defined() -> None:
@@ -87,7 +87,7 @@ def test_redrawing_reuses_the_traces() -> None:
     for losses in ({"alibi": [8.0]}, {"none": [7.0, 6.0]}):
         race.draw(sheet, SLOTS, length_panel({name: {} for name in losses}), losses=losses, steps=9)
     assert [id(trace) for trace in sheet.data] == before
-    assert [number for number, trace in enumerate(sheet.data) if trace.visible] == [2, 23]
+    assert [number for number, trace in enumerate(sheet.data) if trace.visible] == [2, 16]
     assert list(sheet.data[LOSSES][2].y) == [7.0, 6.0]
 
 

@@ -28,7 +28,7 @@ def root(distance, head, num_heads):
         (["alibi"], {"seeds": 1.5}, "seeds must be an integer of at least 1, got 1.5"),
         (["alibi"], {"workers": 0}, "workers must be an integer of at least 1, got 0"),
         (["alibi"], {"length": 0}, "length must be an integer of at least 1, got 0"),
-        (["alibi"], {"longest": 4096}, "is too short for tests up to 4096 times 16"),
+        (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],
 )
 def test_bad_arguments_raise_before_anything_is_written(
@@ -42,7 +42,7 @@ def test_bad_arguments_raise_before_anything_is_written(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"too short", r"mine\.txt is too short for tests"),
+        (b"too short", r"mine\.txt is too short to test"),
         ("Käse und Brot. ".encode("latin-1") * 999, r"mine\.txt is not UTF-8 text: byte 0xe4"),
         (b"", r"mine\.txt is empty"),
     ],

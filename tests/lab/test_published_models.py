@@ -1,41 +1,47 @@
-"""The models that ship with the package are runs of the published comparison."""
+"""The models that ship with the package."""
 
 import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.comparison import Part
+from alibi_viz.lab.continuations import continuations, known_words
 
 
 @pytest.mark.parametrize("name", lab.PUBLISHED_MODELS)
-def test_a_shipped_model_is_the_published_run(name: str) -> None:
-    saved = lab.published_model(name)
-    results = lab.published_results().query("label == @name and seed == 0 and question == 'longer windows'")
-    bits = results[results["evaluated"] == "as trained"].set_index("x")["value"]
-    own = saved.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
-    assert own.to_dict() == pytest.approx(bits.to_dict(), abs=1e-4)
-    measured = lab.loss_by_length(saved.model, lab.load_text(), [64, 256, 1024])
-    for length, loss in measured.items():
-        assert loss == pytest.approx(bits[length], abs=1e-3), length
+def test_a_shipped_model_has_the_losses_that_are_saved_with_it(name: str) -> None:
+    saved, text = lab.published_model(name), lab.load_text()
+    bits = saved.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
+    length = saved.settings["length"]
+    for x, loss in lab.loss_by_length(saved.model, text, [length, 4 * length]).items():
+        assert loss == pytest.approx(bits[x], abs=1e-3), x
+
+
+def test_only_alibi_writes_words_beyond_its_training_length() -> None:
+    text = lab.load_text()
+    known = {}
+    for name in lab.PUBLISHED_MODELS:
+        saved = lab.published_model(name)
+        texts = continuations(saved.model, text, saved.settings["length"])
+        known[name] = known_words([each.beyond for each in texts], text)
+    assert known["alibi"] >= 0.95
+    assert known["alibi-large"] >= 0.99
+    assert known["sinusoidal"] <= 0.05
+    assert known["rotary"] < 0.9
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="name must be one of alibi, rotary, sinusoidal, got 'elsewhere'"):
+    with pytest.raises(ValueError, match="name must be one of alibi, rotary, sinusoidal, alibi-large, got 'elsewhere'"):
         lab.published_model("elsewhere")
 
 
 def test_training_them_again_uses_the_settings_of_the_runs(tmp_path, monkeypatch) -> None:
-    """Not for 600 steps here: five are enough to see that the settings reach the training."""
-    short = Part("main", "", (lab.Run("rotary", length=64, steps=5, longest=2),))
-    monkeypatch.setattr("alibi_viz.lab.published.PARTS", {"main": short})
-    monkeypatch.setattr("alibi_viz.lab.published.published_rates", lambda: {("text", "rotary"): 4e-3})
+    """With five steps: enough to see that the settings reach the training."""
+    monkeypatch.setattr("alibi_viz.lab.published.RUNS", (lab.Run("rotary", steps=5, longest=2),))
     from alibi_viz.lab.__main__ import main  # noqa: PLC0415 - after the patch, as a user would call it
 
-    threads = torch.get_num_threads()
     assert main(["models", "--out", str(tmp_path)]) == 0
-    torch.set_num_threads(threads)
     saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
-    list(lab.train(again, lab.load_text(), length=64, steps=5, learning_rate=4e-3, device="cpu"))
+    list(lab.train(again, lab.load_text(), steps=5, device="cpu"))
     assert saved.settings["steps"] == 5
     assert saved.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
     assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)

@@ -4,8 +4,8 @@
     make screenshots ONLY=01_slopes  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
-cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
-the reader for a guess: then its picture must not give the result away.
+cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first. If it asks for
+guesses, we guess that every method fails.
 
 The README may link notebooks/images/LESSON.png, the first app of a lesson, and LESSON-live.png, the same app half-way
 through training.
@@ -30,7 +30,6 @@ from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
 WIDTH, HEIGHT = 1400, 1600  # an app and its caption fit on the screen, beside JupyterLab's file browser
-COLORS = 128  # of a picture: a third of the size of a PNG with all colors, and hardly distinguishable from it
 
 
 def renew(paths: list[Path]) -> None:
@@ -57,7 +56,9 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> tup
     with run(name, code, browser, server) as notebook:
         shots = {}
         app = notebook.app(-1)
-        if app.locator(".s-train").count() and not app.locator(".s-guesses button:visible").count():
+        if app.locator(".s-train").count():
+            for button in app.locator(".s-guesses button:visible", has_text="fails").all():
+                button.click()
             shots["-live"] = train(notebook)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
@@ -96,10 +97,9 @@ def train(notebook: NotebookPage) -> bytes:
 
 
 def png(element: Locator) -> bytes:
-    """A screenshot of an element as a small PNG. Its background is white, so it can be read on a dark page as well."""
-    picture = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+    """A screenshot of an element. Its background is white, so it can be read on a dark page as well."""
     file = io.BytesIO()
-    picture.quantize(COLORS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    Image.open(io.BytesIO(element.screenshot())).convert("RGB").save(file, "PNG", optimize=True)
     return file.getvalue()
 
 

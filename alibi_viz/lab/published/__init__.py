@@ -28,7 +28,6 @@ __all__ = [
 
 PUBLISHED = Path(__file__).parent
 SEARCH = "search"  # the file with the records of the search for learning rates
-PUBLISHED_MODELS = ("alibi", "rotary", "sinusoidal", "alibi-large")
 LARGE_TEXT = 5_000_000  # bytes of tales to train on
 LARGE_RUN = Run(
     "alibi",
@@ -39,6 +38,8 @@ LARGE_RUN = Run(
     model={"num_layers": 4, "d_model": 128},
     label="alibi-large",
 )
+RUNS = (Run("alibi"), Run("rotary"), Run("sinusoidal"), LARGE_RUN)
+PUBLISHED_MODELS = tuple(run.label for run in RUNS)
 
 
 def published_results() -> pd.DataFrame:
@@ -96,13 +97,12 @@ def published_model(name: str) -> SavedRun:
     return load_run(PUBLISHED / "models" / name)
 
 
-def train_published_models(folder: str | Path, names: Iterable[str] = PUBLISHED_MODELS) -> None:
-    """Train published models again, a quarter of an hour for all, and save each in a new folder inside `folder`."""
+def train_published_models(folder: str | Path) -> None:
+    """Train the published models again, in a quarter of an hour, and save each in a new folder inside `folder`."""
     folder = create_folder(folder)
-    runs = [run for run in (*map(Run, ("alibi", "rotary", "sinusoidal")), LARGE_RUN) if run.label in {*names}]
-    for run in runs:
+    for run in RUNS:
         check_new(folder / run.label)
-    for run in runs:
+    for run in RUNS:
         text = tales_text(LARGE_TEXT) if run is LARGE_RUN else load_text()
         model = new_model(run, text)
         with limited_threads(run.threads):

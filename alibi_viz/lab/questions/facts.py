@@ -56,7 +56,7 @@ class Facts(Question):
     def axes(self, length: int, xs: Sequence[int]) -> Panel:
         edges = [edge for edge in EDGES if not xs or edge <= 2 * max(xs)]
         ticks = {edge: with_multiple(edge, edge / length) if edge >= length else f"{edge}" for edge in edges}
-        return replace(super().axes(length, xs), ticks=ticks, low=0.0, high=3.0, chance=0.0)
+        return replace(super().axes(length, xs), ticks=ticks, low=0.0, high=3.0)
 
     def findings(self, results: pd.DataFrame, length: int) -> list[str]:
         if results.empty:

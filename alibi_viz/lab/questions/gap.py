@@ -24,9 +24,6 @@ class Gap(Question):
         if 4 * length in losses:
             yield Answer(step, losses[4 * length] - losses[length], count)
 
-    def rescale(self, x: int, old: int, new: int) -> int:
-        return x  # a step
-
     def last_x(self, steps: int) -> int | None:
         return steps
 

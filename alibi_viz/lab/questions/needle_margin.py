@@ -8,7 +8,6 @@ import pandas as pd
 from alibi_viz.lab.needle import has_slopes, needle_margins
 from alibi_viz.lab.questions.outcomes import join, quoted
 from alibi_viz.lab.questions.question import Answer, Question, with_multiple
-from alibi_viz.lab.questions.retrieval import rescale_distance
 from alibi_viz.lab.race import evaluation_distances
 from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import TASKS, Task
@@ -46,9 +45,6 @@ class NeedleMargin(Question):
         for distance in evaluation_distances(NEEDLE, length, longest):
             table = needle_margins(model, [distance], samples=SAMPLES)
             yield Answer(distance, float((table["found"] - table["needed"]).max()), SAMPLES)
-
-    def rescale(self, x: int, old: int, new: int) -> int:
-        return rescale_distance(NEEDLE, x, old, new)
 
     def axes(self, length: int, xs: Sequence[int]) -> Panel:
         xs = xs or evaluation_distances(NEEDLE, length)

@@ -73,10 +73,6 @@ class Question:
         """Answers at a checkpoint of training on text: `losses` is {window length: bits per byte}, on `count` bytes."""
         yield from ()
 
-    def rescale(self, x: int, old: int, new: int) -> int:
-        """Convert a position x on the axis from training length `old` to training length `new`."""
-        return x * new // old
-
     def last_x(self, steps: int) -> int | None:
         """The end of the axis for `steps` training steps; None if it does not depend on them."""
         return None
@@ -114,7 +110,6 @@ class Question:
         *,
         labels: Sequence[str] | None = None,
         unfinished: pd.DataFrame | None = None,
-        published: pd.DataFrame | None = None,
         marks: Mapping[str, float] | None = None,
         last: int | None = None,
     ) -> Panel:
@@ -125,12 +120,11 @@ class Question:
             length: the training length.
             labels: which labels to show; those of the results by default. A label without rows is listed in the legend.
             unfinished: rows of seeds that are still training, drawn thin and left out of the mean.
-            published: rows of runs trained elsewhere, drawn dotted; already rescaled.
             marks: {label: x} of vertical lines.
             last: the largest x to come, while results are incomplete.
         """
-        tables = [results.head(0) if rows is None else rows for rows in (results, unfinished, published)]
-        finished, unfinished_curves, published_curves = map(seed_curves, tables)
+        tables = [results.head(0) if rows is None else rows for rows in (results, unfinished)]
+        finished, unfinished_curves = map(seed_curves, tables)
         curves = {}
         for label in finished if labels is None else labels:
             seeds = list(finished.get(label, {}).values())
@@ -138,7 +132,6 @@ class Question:
             curves[label] = Curves(
                 mean_curve(seeds or all_seeds),
                 all_seeds if len(all_seeds) > 1 else [],
-                list(published_curves.get(label, {}).values()),
                 self._intervals(seeds),
                 notes=self.notes(results[results["label"] == label]),
             )

@@ -15,7 +15,7 @@ from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 from alibi_viz.panel import Panel, Points
 
-__all__ = ["Retrieval", "rescale_distance"]
+__all__ = ["Retrieval"]
 
 SAMPLES = 512  # examples at each distance; copy asks for several symbols in each
 
@@ -40,9 +40,6 @@ class Retrieval(Question):
         assert isinstance(source, Task)
         for distance in evaluation_distances(source, length, longest):
             yield Answer(distance, accuracy(model, source, distance, samples=SAMPLES), SAMPLES)
-
-    def rescale(self, x: int, old: int, new: int) -> int:
-        return rescale_distance(TASKS[self.task], x, old, new)
 
     def axes(self, length: int, xs: Sequence[int]) -> Panel:
         task = TASKS[self.task]
@@ -88,11 +85,6 @@ class Retrieval(Question):
             f"At that distance {samples} examples were tested{' per seed' if several else ''}. {chance}",
             *([f"Correct there, with 95% intervals over the examples: {join(shares)}."] if shares else []),
         ]
-
-
-def rescale_distance(task: Task, x: int, old: int, new: int) -> int:
-    """The distance that fits into the same multiple of training length `new` as `x` does of `old`."""
-    return task.max_distance(task.min_length(x) * new // old)
 
 
 def _pooled(rows: pd.DataFrame) -> dict[int, tuple[float, int]]:

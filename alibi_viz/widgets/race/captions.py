@@ -25,6 +25,7 @@ WHY = Why(
     "How length is tested",
 )
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
+REPEATED = 0.1  # share of the validation part: from here on, repeats are told
 SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 VERBS = {
     "holds": ("is still as good as at {}", "are still as good as at {}"),
@@ -143,6 +144,8 @@ def _describe_evidence(report: RaceReport, question: lab.Question, results: pd.D
         f"Trained {settings.steps:,} steps on {settings.source_name}, {'seeds' if len(seeds) > 1 else 'seed'} "
         f"{join(seeds)}."
     ]
+    if isinstance(report.source, lab.Text) and report.source.repeats >= REPEATED:
+        sentences.append(f"{report.source.repeats:.0%} of its validation part also stands in its training part.")
     if question is settings.main:
         sentences += [*_explain_marks(alibi_range(settings.methods)), *_still_improving(report)]
     if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss

@@ -60,20 +60,6 @@ def test_without_results_the_panel_has_axes_and_nothing_is_claimed(question):
     assert "alibi" not in " ".join(question.findings(empty, 32))
 
 
-@each_question
-def test_a_rescaled_position_fits_the_axis_of_the_other_length(question):
-    """64 to 32: the training length maps to the training length."""
-    rows = lab.published_results().query("question == @question.name")
-    for x in rows["x"].unique():
-        rescaled = question.rescale(int(x), 64, 32)
-        assert rescaled == x if question.axes(64, [100]).length is None else rescaled <= x
-    if question.task == "text" and question.name not in ("gap", "slopes"):
-        assert question.rescale(64, 64, 32) == 32
-    elif question.task in lab.TASKS:
-        task = lab.TASKS[question.task]
-        assert question.rescale(task.max_distance(64), 64, 32) == task.max_distance(32)
-
-
 def test_names_are_unique_and_an_unknown_one_is_refused():
     names = [question.name for question in QUESTIONS]
     assert len(set(names)) == len(names)

@@ -7,11 +7,12 @@ from typing import Any
 from ipywidgets import Widget
 
 from alibi_viz.figures.panel import KINDS, MAX_METHODS
+from alibi_viz.lab.tales import write_tales
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.race.settings import COMMON_METHODS
 
-ENGLISH = "The quick brown fox jumps over the lazy dog, again and again. " * 200
+ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
 DEADLINE = 60  # seconds to wait for something that takes about one
 
 

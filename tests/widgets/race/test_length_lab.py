@@ -80,7 +80,7 @@ def test_the_figure_shows_the_results() -> None:
     assert list(loss_trace(app, "alibi").y) == app.losses["alibi"]
     assert points(app, "mean", "alibi") == app.means["alibi"]
     visible = [True, False, False, False, True, False, False]
-    assert [trace.visible for trace in app.figure.data] == visible + [False] * 14 + visible
+    assert [trace.visible for trace in app.figure.data] == visible + [False] * 7 + visible
 
 
 def test_details_of_a_finished_race_say_what_its_outcome_rests_on() -> None:
