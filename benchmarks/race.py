@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
+from alibi_viz.lab.training import BATCH_SIZE, STEPS
 from benchmarks.row import Row
 from benchmarks.ui_latency import drag
 from tests.browser import chromium, jupyter
@@ -27,8 +28,8 @@ HALF_A_BIT = """() => {
 APP = "from alibi_viz import widgets\napp = widgets.LengthLab()\napp"
 OTHER_APP = "widgets.BiasExplorer(num_heads=8, length=64)"
 TURNS = 4  # of the slider, five steps each
-CASES = [(1, 600)] * 2 + [(3, 100)]  # seeds and steps; the first are those of the default race
-CHECKPOINTS, BATCH = 10, 32
+CASES = [(1, STEPS)] * 2 + [(3, 100)]  # seeds and steps; the first are those of the default race
+CHECKPOINTS = 10
 COMPARE = f"""
 import json, time
 
@@ -71,7 +72,7 @@ rounds = []
 for seeds, app.steps in {CASES}:
     app.seeds = seeds
     rounds.append([seeds, *map(seconds, (sequential, plain, in_app))])
-tokens = len(app.methods) * {CASES[0][1]} * {BATCH} * app.length
+tokens = len(app.methods) * {CASES[0][1]} * {BATCH_SIZE} * app.length
 with open("rounds.json", "w") as file:
     json.dump([tokens, rounds], file)
 """

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import LanguageModel, alibi_slopes, lab
-from alibi_viz.lab.training import batches
+from alibi_viz.lab.training import BATCH_SIZE, batches
 from alibi_viz.widgets import SlopeSurgery
 from benchmarks.row import Row
 from benchmarks.timing import relative_times, seconds
 
 STEPS = 4  # of each training loop per turn
-BATCH = 32
+BATCH = BATCH_SIZE
 
 
 class PlainAttention(nn.Module):
@@ -141,4 +141,4 @@ def surgery_time() -> Row:
 
 
 def main() -> list[Row]:
-    return [*training_speed(32), *training_speed(256), evaluation_time(), surgery_time(), sweep_speed()]
+    return [*training_speed(64), *training_speed(256), evaluation_time(), surgery_time(), sweep_speed()]

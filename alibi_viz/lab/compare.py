@@ -8,8 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from alibi_viz.arguments import as_list, check_file_name, check_known, check_positive_integers
-from alibi_viz.lab.claims import NOT_TESTABLE, judge
-from alibi_viz.lab.comparison import COMPARISON_LENGTH
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run, new_model
 from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
@@ -90,14 +88,9 @@ class Comparison:
 
         A difference whose interval contains zero is undecided, and so are all with fewer than three seeds. Differences
         are paired by seed, so one may be decided although the intervals of the two means overlap. Each interval is
-        about one difference: of many differences that are zero, one in twenty is called lower or higher by chance. With
-        the length and the number of steps of the published comparison, published claims about these methods are judged
-        too.
+        about one difference: of many differences that are zero, one in twenty is called lower or higher by chance.
         """
-        sentences = [*self.failures, *differences_in_words(self.differences)]
-        if (self.run.length, self.run.steps) == (COMPARISON_LENGTH, Run.steps):
-            sentences += [str(verdict) for verdict in judge(self.table) if verdict.verdict != NOT_TESTABLE]
-        return sentences
+        return [*self.failures, *differences_in_words(self.differences)]
 
     @property
     def caption(self) -> str:

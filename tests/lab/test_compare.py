@@ -62,16 +62,6 @@ def test_verdicts_follow_the_differences(comparison: Comparison) -> None:
         for verdict, x in zip(rows["verdict"], rows["x"], strict=True):
             clause = next(clause for clause in re.split("[:;]", line) if f"{x} (" in clause)
             assert clause.split()[0] == verdict
-    assert not any("Press" in line for line in lines), "claims are about longer training"
-
-
-def test_claims_are_judged_with_the_settings_of_the_published_comparison() -> None:
-    table = lab.published_results().query("label == 'alibi' or label == 'rotary'")
-    published = Comparison(table, ("alibi", "rotary"), lab.Run("alibi"), "the built-in text")
-    assert any(line.startswith("reproduced: alibi holds") for line in published.verdicts)
-    assert not any("not testable" in line for line in published.verdicts)
-    other = Comparison(table, ("alibi", "rotary"), lab.Run("alibi", steps=300), "the built-in text")
-    assert not any(line.startswith("reproduced") for line in other.verdicts)
 
 
 def test_published_results_can_be_compared_with_their_variants() -> None:

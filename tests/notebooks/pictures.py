@@ -7,8 +7,7 @@ With a kernel a reader sees the app, without one the picture. For each output th
 cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first. If it asks for
 guesses, we guess that every method fails.
 
-The README may link notebooks/images/LESSON.png, the first app of a lesson, and LESSON-live.png, the same app half-way
-through training.
+The README may link notebooks/images/LESSON.png, the first app of a lesson.
 """
 
 import base64
@@ -39,32 +38,25 @@ def renew(paths: list[Path]) -> None:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                shots, caption = capture(f"{path.stem}-{number}", code, browser, server)
-                output.data["image/png"] = base64.b64encode(shots[""]).decode()
+                shot, caption = capture(f"{path.stem}-{number}", code, browser, server)
+                output.data["image/png"] = base64.b64encode(shot).decode()
                 output.metadata["image/png"] = {"alt": f"Screenshot of the app. Its caption: {caption}"}
-                for suffix, png in shots.items():
-                    if number == 0 and path.stem + suffix in linked:
-                        (FOLDER / "images" / f"{path.stem}{suffix}.png").write_bytes(png)
+                if number == 0 and path.stem in linked:
+                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(shot)
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[dict[str, bytes], str]:
-    """Run the code in JupyterLab, and return PNGs of the app it shows last, and its caption.
-
-    The PNGs are "", and "-live" half-way through training.
-    """
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
+    """Run the code in JupyterLab, and return a PNG of the app it shows last, and its caption."""
     with run(name, code, browser, server) as notebook:
-        shots = {}
         app = notebook.app(-1)
         if app.locator(".s-train").count():
-            for button in app.locator(".s-guesses button:visible", has_text="fails").all():
-                button.click()
-            shots["-live"] = train(notebook)
+            train(app)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-        shots[""], caption = png(notebook.settle(-1)), notebook.caption(-1)
-    print(f"{name}: {len(shots['']) / 1000:.0f} kB", flush=True)
-    return shots, caption
+        shot, caption = png(notebook.settle(-1)), notebook.caption(-1)
+    print(f"{name}: {len(shot) / 1000:.0f} kB", flush=True)
+    return shot, caption
 
 
 @contextmanager
@@ -80,20 +72,13 @@ def run(name: str, code: list[str], browser: Browser, server: Server) -> Iterato
     server.clean_kernels()
 
 
-def train(notebook: NotebookPage) -> bytes:
-    """Press Train, capture the app when a progress bar has passed its middle, and wait until all are full."""
-    app = notebook.app(-1)
+def train(app: Locator) -> None:
+    """Guess that every method fails where the app asks, press Train, and wait for the end of the race."""
+    for button in app.locator(".s-guesses button:visible", has_text="fails").all():
+        button.click()
     app.locator(".s-train").click()
     app.locator(".s-stop:enabled").wait_for(timeout=300_000)  # the kernel has begun
-    notebook.page.wait_for_function(
-        """app => [...app.querySelectorAll('.progress-bar')]
-            .some(bar => bar.offsetWidth > 0.5 * bar.parentElement.offsetWidth)""",
-        arg=app.element_handle(),
-        timeout=300_000,
-    )
-    live = png(app)
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)
-    return live
 
 
 def png(element: Locator) -> bytes:
