@@ -24,7 +24,7 @@ from alibi_viz.widgets.race.written import Written, write
 
 __all__ = ["CHECKPOINT_TARGETS", "RaceReport"]
 
-TEXT_STEPS, TASK_STEPS = 30, 60  # between two checkpoints; evaluating a task takes longer
+TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
 CHECKPOINT_TARGETS = 2048  # bytes predicted: with more, evaluation would take longer than training
 
 
