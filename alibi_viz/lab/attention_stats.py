@@ -58,8 +58,8 @@ def attention_stats(
     windows are longer than the spacing, or the model's positions are not defined at `length`.
 
     >>> stats = lab.attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
-    >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/4, attends nearby
-    (torch.Size([2, 4]), True)
+    >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/2, attends nearby
+    (torch.Size([2, 8]), True)
     """
     check_instance("model", model, LanguageModel)
     spacing = length if spacing is None else spacing

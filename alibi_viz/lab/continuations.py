@@ -35,7 +35,7 @@ class Continuation(NamedTuple):
 
 
 def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 0) -> list[Continuation]:
-    """Eight continuations of the first `length // 2` bytes of the validation text, sampled at temperature 0.5.
+    """Eight continuations of the first `length // 2` bytes of the validation text, sampled at temperature 0.4.
 
     They end after `8 * length` bytes, but at the latest after 256 bytes or twice the length, whichever is more.
 
@@ -50,7 +50,7 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
 
     >>> texts = lab.continuations(lab.published_model("alibi").model, lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
-    (8, 'These equivalences assume that "')
+    (8, 'This is the story of Emma, a pro')
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)

@@ -127,7 +127,7 @@ def multiply_slopes(model: LanguageModel, factors: float | Sequence[float]) -> L
     Raises ValueError for a method without a bias, and for factors that are negative, not finite, or not one per head.
 
     >>> lab.multiply_slopes(lab.make_model("alibi"), 2.0).transformer.position.bias(1, 3)[0]
-    tensor([[-1.0000, -0.5000,  0.0000]])
+    tensor([[-2., -1.,  0.]])
     """
     check_instance("model", model, LanguageModel)
     per_head = factors_per_head(factors, model.config.num_heads)
@@ -143,7 +143,7 @@ def drop_bias(model: LanguageModel, head: int | None = None) -> LanguageModel:
 
     >>> lab.drop_bias(lab.make_model("alibi"), head=0).transformer.position.bias(1, 3)[:2, 0]
     tensor([[ 0.0000,  0.0000,  0.0000],
-            [-0.1250, -0.0625,  0.0000]])
+            [-0.5000, -0.2500,  0.0000]])
     """
     check_instance("model", model, LanguageModel)
     num_heads = model.config.num_heads
@@ -167,7 +167,7 @@ def impose_window(model: LanguageModel, window: int, sinks: int = 0) -> Language
     >>> lab.impose_window(lab.make_model("rotary"), 2).transformer.position.bias(1, 4)
     tensor([[[-inf, -inf, 0., 0.]]])
     >>> lab.impose_window(lab.make_model("alibi"), 2, sinks=1).transformer.position.bias(1, 5)[0]
-    tensor([[-0.5000,    -inf,    -inf, -0.2500,  0.0000]])
+    tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
     """
     check_instance("model", model, LanguageModel)
     check_positive_integers(window=window)
@@ -203,7 +203,7 @@ def interpolate_slopes(model: LanguageModel, trained_length: int | None = None) 
 
     >>> interpolated = lab.interpolate_slopes(lab.make_model("alibi"), trained_length=2)
     >>> interpolated.transformer.position.bias(1, 4)[0]
-    tensor([[-0.3750, -0.2500, -0.1250,  0.0000]])
+    tensor([[-0.7500, -0.5000, -0.2500,  0.0000]])
     """
     check_instance("model", model, LanguageModel)
     if model.config.position != "alibi":

@@ -113,8 +113,8 @@ class ByteModel(ModelSource):
     >>> from alibi_viz.lab.model_sources import ByteModel
     >>> source = ByteModel(lab.make_model("alibi"))
     >>> source.contents, source.num_heads
-    (('layer 1', 'layer 2'), 4)
-    >>> source.read("to be", "layer 2", num_heads=4, longest=48).tokens
+    (('layer 1', 'layer 2'), 8)
+    >>> source.read("to be", "layer 2", num_heads=8, longest=48).tokens
     ['t', 'o', '␣', 'b', 'e']
     """
 

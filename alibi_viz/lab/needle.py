@@ -58,7 +58,7 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     Raises ValueError for a model without slopes or changed by an intervention, for no distances, and for a number
     below 1.
 
-    >>> model = lab.make_model("alibi", vocabulary=lab.TASKS["needle"].vocabulary)
+    >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
     >>> table = lab.needle_margins(model, [63])
     >>> table[table["layer"] == 1][["head", "slope", "needed"]].round(3)
        head  slope  needed

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.notebook_page import SECOND, NotebookPage
+from tests.widgets.race.small_race import ENGLISH
 
 LONG = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
 
@@ -72,6 +73,9 @@ def test_bad_input_is_shown_in_the_app_and_corrected_there(page: NotebookPage) -
     expect(app.locator(".alibi-error")).to_contain_text("your text is too short")
     app.locator(".s-own-text textarea").fill("<b>shalom</b> שלום 🐢 " * 200)
     app.locator(".s-train").click()
+    expect(app.locator(".alibi-error")).to_contain_text("your text has nothing but repeats")
+    app.locator(".s-own-text textarea").fill("<b>shalom</b> שלום 🐢 ".join(ENGLISH.split()[:500]))
+    app.locator(".s-train").click()
     page.wait_for_caption("Training on windows of 8 bytes of your text", timeout=30)
     expect(app.locator(".alibi-error")).to_have_count(0)
     app.locator(".s-stop").click()
@@ -111,6 +115,7 @@ def test_guesses_are_compared_and_every_question_can_be_opened(notebook: Noteboo
         ("gap", "the loss on windows of 32 minus that on windows of 8, at the last checkpoint"),
         ("by position", "Bits per byte in one long window"),
         ("same targets", "The same bytes each time"),
+        ("facts", "Having been told a fact around 23 and around 91 bytes before saves"),
         ("needle", "The model must recall one value hidden in noise"),
         ("copy", "The model must repeat a sequence of symbols"),
         ("longer windows", "about alibi (holds)"),

@@ -23,7 +23,7 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     expect(written.locator("pre")).to_have_count(2)
     for text in written.locator("pre").all():
         expect(text.locator(".prompt")).not_to_be_empty()
-        assert len(text.locator(".beyond").text_content() or "") > 200
+        assert len(text.locator(".beyond").text_content() or "") > 170
     written.locator("summary").click()
     expect(written.locator("pre").first).not_to_be_visible()
     assert notebook.errors() == []

@@ -15,7 +15,7 @@ from tests.lab.comparison_settings import TINY
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A short text, because every test of a model takes time."""
     path = tmp_path_factory.mktemp("text") / "my text.txt"
-    path.write_bytes(lab.load_text().data.numpy().tobytes()[:30_000])
+    path.write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
     return path
 
 

@@ -74,17 +74,17 @@ def test_a_long_text_is_truncated_and_its_length_reported() -> None:
 @pytest.mark.parametrize("source", [Words(), ByteModel(lab.make_model())])
 def test_unknown_content_or_empty_text_raises(source: Words | ByteModel) -> None:
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
-        source.read("a", "layer 9", num_heads=4, longest=48)
+        source.read("a", "layer 9", num_heads=8, longest=48)
     with pytest.raises(ValueError, match=r"text must have at least one (word|byte), got ''"):
-        source.read("", source.contents[0], num_heads=4, longest=48)
+        source.read("", source.contents[0], num_heads=8, longest=48)
 
 
 def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
     model = lab.make_model("alibi", num_layers=2)
     text = "ein Käse"
-    reading = ByteModel(model).read(text, "layer 2", num_heads=4, longest=48)
+    reading = ByteModel(model).read(text, "layer 2", num_heads=8, longest=48)
     assert reading.tokens == ["e", "i", "n", "␣", "K", "c3", "a4", "s", "e"]
-    assert torch.equal(reading.slopes, alibi_slopes(4))
+    assert torch.equal(reading.slopes, alibi_slopes(8))
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights
     calls: list[tuple[torch.Tensor, torch.Tensor]] = []
     attention = model.transformer.blocks[1].attention
@@ -97,7 +97,7 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
 
 def test_reading_disables_dropout_and_restores_training_mode() -> None:
     model = lab.make_model("alibi", dropout=0.5).train()
-    first, second = (ByteModel(model).read("abc", "layer 2", num_heads=4, longest=48).query for _ in range(2))
+    first, second = (ByteModel(model).read("abc", "layer 2", num_heads=8, longest=48).query for _ in range(2))
     assert torch.equal(first, second), "dropout was on"
     assert model.training
     assert model.transformer.blocks[0].training
@@ -109,15 +109,15 @@ def test_a_model_without_alibi_raises() -> None:
 
 
 def test_another_number_of_heads_than_the_model_has_raises() -> None:
-    with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
-        ByteModel(lab.make_model()).read("a", "layer 1", num_heads=8, longest=48)
+    with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
+        ByteModel(lab.make_model()).read("a", "layer 1", num_heads=4, longest=48)
 
 
 def test_a_diverged_model_raises() -> None:
     model = lab.make_model()
     torch.nn.init.constant_(model.transformer.blocks[0].attention.qkv.weight, math.nan)
     with pytest.raises(ValueError, match="must be finite"):
-        ByteModel(model).read("a", "layer 1", num_heads=4, longest=48)
+        ByteModel(model).read("a", "layer 1", num_heads=8, longest=48)
 
 
 def test_random_content_is_standard_normal_and_stays_when_the_text_grows() -> None:

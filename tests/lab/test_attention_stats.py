@@ -24,19 +24,19 @@ def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
     model = equal_content("none")
     stats = lab.attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
-    assert stats.entropy.shape == (2, 4)
-    torch.testing.assert_close(stats.entropy, torch.full((2, 4), 6.0))  # log2(64)
-    torch.testing.assert_close(stats.distance, torch.full((2, 4), 31.5))
-    torch.testing.assert_close(stats.beyond, torch.full((2, 4), 48 / 64))
-    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 4), 6.0))
-    torch.testing.assert_close(stats.sinks, torch.full((2, 4), 4 / 64))
+    assert stats.entropy.shape == (2, 8)
+    torch.testing.assert_close(stats.entropy, torch.full((2, 8), 6.0))  # log2(64)
+    torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
+    torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))
+    torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
 
 
 def test_without_positions_the_denominator_at_equal_content_is_the_number_of_keys():
     model, text = equal_content("none"), lab.load_text()
     stats = lab.attention_stats(model, text, 50, trained=16, windows=2, queries=20)
     expected = sum(math.log2(keys) for keys in range(31, 51)) / 20
-    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 4), expected))
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), expected))
 
 
 def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series():
@@ -96,9 +96,9 @@ def test_a_number_that_is_not_a_positive_integer_raises(name, value):
 
 def test_heads_with_flatter_slopes_attend_further_back():
     model, text = lab.make_model("alibi"), lab.load_text()
-    list(lab.train(model, text, steps=40))
+    list(lab.train(model, text, length=32, steps=40))
     stats = lab.attention_stats(model, text, 256, trained=32)
-    assert bool((stats.distance[:, 3] > stats.distance[:, 0]).all())
+    assert bool((stats.distance[:, 7] > stats.distance[:, 0]).all())
     assert bool((stats.beyond[:, 0] < 0.01).all())
     with pytest.raises(ValueError, match="8 windows of 100000 bytes need 800,000"):
         lab.attention_stats(model, text, 100_000, trained=32)

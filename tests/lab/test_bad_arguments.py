@@ -159,12 +159,12 @@ SAVED = lab.published_model("alibi")
         (lambda: lab.measure("alibi"), "run must be an instance of Run, got str"),
         (lambda: lab.sweep([{"position": "none"}]), "each of runs must be an instance of Run, got dict"),
         (lambda: lab.sweep([lab.Run("none")], 4), "executor must be an instance of Executor, got int"),
-        (lambda: lab.Text("mine", "to be"), r"data must be a uint8 tensor \[bytes\], .*, got str"),
+        (lambda: lab.Text("mine", "to be", TEXT.validation), r"train must be a uint8 tensor \[bytes\], .*, got str"),
         (
-            lambda: lab.Text("mine", torch.arange(9)),
-            r"data must be a uint8 tensor \[bytes\], .*, got torch.int64 \[9\]",
+            lambda: lab.Text("mine", TEXT.train, torch.arange(9)),
+            r"validation must be a uint8 tensor \[bytes\], .*, got torch.int64 \[9\]",
         ),
-        (lambda: lab.Text("mine", torch.zeros(2, 3, dtype=torch.uint8)), r"got torch.uint8 \[2, 3\]"),
+        (lambda: lab.Text("mine", torch.zeros(2, 3, dtype=torch.uint8), TEXT.validation), r"got torch.uint8 \[2, 3\]"),
         (lambda: token_ids("bloom", "to be"), "tokenizer must be .*, got str"),
     ],
 )

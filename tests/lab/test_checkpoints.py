@@ -22,7 +22,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("position", POSITIONS)
 def test_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path, position):
     model = lab.make_model(position, seed=7, max_length=32)
-    for _ in lab.train(model, lab.load_text(), steps=2):
+    for _ in lab.train(model, lab.load_text(), length=32, steps=2):
         pass
     saved = lab.load_run(lab.save_run(tmp_path / "run", model, settings={"seed": 7}))
     assert saved.model.config == model.config

@@ -83,9 +83,9 @@ def test_laws_that_fail_raise_before_any_training(text: Path, tmp_path: Path) ->
     def logarithm(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return distance.float().log()
 
-    with pytest.raises(ValueError, match="law 'table', head 1 of 4: IndexError: index 160 is out of bounds"):
+    with pytest.raises(ValueError, match="law 'table', head 1 of 8: IndexError: index 160 is out of bounds"):
         lab.compare(["alibi", table], text=text, out=tmp_path / "out", **{**TINY, "longest": 16})
-    with pytest.raises(ValueError, match="law 'logarithm', head 1 of 4: the bias at distance 0 is -inf"):
+    with pytest.raises(ValueError, match="law 'logarithm', head 1 of 8: the bias at distance 0 is -inf"):
         lab.compare(["alibi", logarithm], text=text, out=tmp_path / "out", **TINY)
     assert not (tmp_path / "out").exists()
 

@@ -27,7 +27,7 @@ IMAGES = {
 @pytest.fixture
 def command(tmp_path: Path) -> list[str]:
     """The arguments of a tiny comparison of ALiBi and a law of one's own, into tmp_path / "out"."""
-    (tmp_path / "mine.txt").write_bytes(lab.load_text().data.numpy().tobytes()[:30_000])
+    (tmp_path / "mine.txt").write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
     law = tmp_path / f"law_of_{tmp_path.name}.py"  # Python keeps a module by its name
     law.write_text(LAW)
     methods = ["--method", "alibi", "--method", f"{law}:root_law"]

@@ -34,16 +34,6 @@ def test_equal_seeds_give_equal_texts_and_others_differ(text):
     assert beyond(model, text, 0) == beyond(model, text, 0) != beyond(model, text, 1)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_beyond_the_training_length_alibi_still_writes_words_and_sinusoidal_does_not(text, seed):
-    alibi, sinusoidal = (
-        lab.known_words(beyond(lab.published_model(method).model, text, seed), text)
-        for method in ("alibi", "sinusoidal")
-    )
-    assert alibi > 0.5
-    assert sinusoidal < 0.3
-
-
 def test_a_model_without_positions_beyond_its_training_length_stops_there(text):
     model = lab.make_model("learned", max_length=16)
     for written in lab.continuations(model, text, 16):

@@ -22,7 +22,7 @@ def test_a_text_too_short_for_the_tests_raises_before_training(tmp_path, monkeyp
 
 def test_a_run_reads_its_text_once(tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
-    path.write_text("to be or not to be, that is the question. " * 300)
+    path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
     read, reads = text._read, []
     monkeypatch.setattr(text, "_read", lambda path: reads.append(path) or read(path))
     lab.measure(lab.Run("none", length=16, steps=4, longest=2, path=str(path)))

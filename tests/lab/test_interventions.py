@@ -30,11 +30,11 @@ def logits(model):
 def test_multiplied_slopes_equal_a_model_with_those_slopes():
     model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
     torch.testing.assert_close(logits(multiply_slopes(model, 2)), logits(steep))
-    torch.testing.assert_close(logits(multiply_slopes(model, [2.0] * 4)), logits(steep))
+    torch.testing.assert_close(logits(multiply_slopes(model, [2.0] * 8)), logits(steep))
     torch.testing.assert_close(logits(multiply_slopes(multiply_slopes(model, 4), 0.5)), logits(steep))
 
 
-@pytest.mark.parametrize("factors", [np.float32(2), torch.tensor(2.0), np.full(4, 2)], ids=str)
+@pytest.mark.parametrize("factors", [np.float32(2), torch.tensor(2.0), np.full(8, 2)], ids=str)
 def test_factors_can_be_numbers_of_numpy_and_torch(factors):
     model = lab.make_model("alibi")
     assert torch.equal(logits(multiply_slopes(model, factors)), logits(multiply_slopes(model, 2)))
@@ -50,14 +50,14 @@ def test_dropping_the_bias_of_one_head_leaves_the_others():
     visible = before.isfinite()
     assert torch.equal(before.isfinite(), after.isfinite())
     assert bool((after[2][visible[2]] == 0).all())
-    others = [0, 1, 3]
+    others = [0, 1, *range(3, 8)]
     assert torch.equal(before[others], after[others])
 
 
 @pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.is_additive])
 def test_a_window_masks_keys_further_back(position):
     torch.manual_seed(0)
-    model = lab.make_model(position, max_length=40)
+    model = lab.make_model(position, max_length=40, num_heads=4)
     windowed, original = impose_window(model, 5).transformer.position, model.transformer.position
     query, key, value = torch.randn(3, 2, 4, 8, 16)
     x = torch.randn(2, 8, 64)
@@ -112,10 +112,10 @@ def test_rotary_rule_has_no_effect_within_the_training_length():
         (lambda: multiply_slopes(lab.make_model("rotary"), 2), "position method 'rotary' has no bias"),
         (lambda: drop_bias(lab.make_model("cope")), "position method 'cope' has no bias"),
         (lambda: drop_bias(lab.make_model("stick-breaking")), "position method 'stick-breaking' has no bias"),
-        (lambda: multiply_slopes(lab.make_model("alibi"), [1.0, 2.0]), "one for each of 4 heads"),
+        (lambda: multiply_slopes(lab.make_model("alibi"), [1.0, 2.0]), "one for each of 8 heads"),
         (lambda: multiply_slopes(lab.make_model("alibi"), -1.0), "a number of at least 0"),
         (lambda: multiply_slopes(lab.make_model("alibi"), math.nan), "a number of at least 0"),
-        (lambda: drop_bias(lab.make_model("alibi"), 4), "head must be between 0 and 3, got 4"),
+        (lambda: drop_bias(lab.make_model("alibi"), 8), "head must be between 0 and 7, got 8"),
         (lambda: impose_window(lab.make_model("alibi"), 0), "window must be an integer of at least 1, got 0"),
         (lambda: change_rotary_rule(lab.make_model("alibi"), "pi"), "only rotary positions have a rule"),
         (lambda: change_rotary_rule(lab.make_model("rotary"), "linear"), "must be one of plain, pi, ntk, yarn"),

@@ -136,8 +136,9 @@ def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as
 
 
 def test_a_validation_part_that_starts_inside_a_character_starts_with_the_next_one() -> None:
-    text = Text("your text", torch.tensor(list(("x" + "äöü" * 40).encode()), dtype=torch.uint8))
-    part = bytes(text.validation.tolist())
+    data = ("x" + "äöü" * 40).encode()
+    train, validation = (torch.tensor(list(part), dtype=torch.uint8) for part in (data[:216], data[216:]))
+    text, part = Text("your text", train, validation), data[216:]
     assert part[0] & 0xC0 == 0x80
     model = small_model("bloom")
     value = curve(model, ByteTokenizer(), text, [20], targets=4)[20]

@@ -17,8 +17,12 @@ def text(request):
     return KINDS[request.param]()
 
 
+def parts(text):
+    return text.train, text.validation
+
+
 def test_every_recorded_passage_comes_back_one_alphabet_higher(text):
-    for data, recurrences in zip(text.parts, text.recurrences, strict=True):
+    for data, recurrences in zip(parts(text), text.recurrences, strict=True):
         assert len(recurrences) > 200
         for position, distance, length in recurrences:
             first = data[position - distance : position - distance + length]
@@ -27,7 +31,7 @@ def test_every_recorded_passage_comes_back_one_alphabet_higher(text):
 
 
 def test_symbols_occur_in_recorded_passages_only_and_at_one_place_each(text):
-    for data, recurrences in zip(text.parts, text.recurrences, strict=True):
+    for data, recurrences in zip(parts(text), text.recurrences, strict=True):
         assert int((data >= FIRST_SYMBOL).sum()) == 2 * PLACES * len(recurrences)
         starts = torch.tensor([position for position, _, _ in recurrences])
         passages = data[starts[:, None] + torch.arange(PLACES)].int() - FIRST_SYMBOL - AGAIN
@@ -37,7 +41,7 @@ def test_symbols_occur_in_recorded_passages_only_and_at_one_place_each(text):
 
 def test_parts_share_no_passage_beyond_chance_and_no_background():
     text = lab.passages_text(lab.load_text())
-    kept = [part[part < FIRST_SYMBOL] for part in text.parts]
+    kept = [part[part < FIRST_SYMBOL] for part in parts(text)]
     for mine, theirs in zip(kept, (lab.load_text().train, lab.load_text().validation), strict=True):
         ordinary = theirs[theirs < FIRST_SYMBOL]
         assert len(mine) > 0.95 * len(ordinary)
@@ -46,9 +50,9 @@ def test_parts_share_no_passage_beyond_chance_and_no_background():
         )
     passages = [
         {bytes(part[start : start + PLACES].tolist()) for start, _, _ in recurrences}
-        for part, recurrences in zip(text.parts, text.recurrences, strict=True)
+        for part, recurrences in zip(parts(text), text.recurrences, strict=True)
     ]
-    expected = len(text.recurrences[0]) * len(text.recurrences[1]) / CHOICES**PLACES  # 0.11 pairs
+    expected = len(text.recurrences[0]) * len(text.recurrences[1]) / CHOICES**PLACES  # 0.35 pairs
     assert len(passages[0] & passages[1]) <= 2 + 3 * expected
 
 
@@ -56,7 +60,6 @@ def test_equal_seeds_give_equal_bytes_and_other_seeds_give_others():
     text = lab.passages_text()
     assert lab.passages_text().fingerprint == text.fingerprint == lab.passages_text(seed=0).fingerprint
     assert lab.passages_text(seed=1).fingerprint != text.fingerprint
-    assert torch.equal(text.data, torch.cat((text.train, text.validation)))
 
 
 def test_every_octave_of_distances_has_recurrences(text):

@@ -25,8 +25,8 @@ def test_only_alibi_writes_words_beyond_its_training_length() -> None:
         known[name] = known_words([each.beyond for each in texts], text)
     assert known["alibi"] >= 0.95
     assert known["alibi-large"] >= 0.99
-    assert known["sinusoidal"] <= 0.05
-    assert known["rotary"] < 0.9
+    assert known["sinusoidal"] < 0.15
+    assert known["rotary"] < 0.95
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

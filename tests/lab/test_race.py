@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
+from alibi_viz.lab.training import LENGTH
 from alibi_viz.lab.turns import on_one_thread
 from alibi_viz.models import Position
 
@@ -21,7 +22,7 @@ def losses_of(method, laps):
 
 
 def test_alibi_holds_beyond_its_training_length_and_the_others_fail(text):
-    laps = lab.race(["alibi", "sinusoidal", "rotary"], text, steps=150, checkpoints=1)
+    laps = lab.race(["alibi", "sinusoidal", "rotary"], text, length=32, steps=150, checkpoints=1)
     scores = {lap.method: lap.scores for lap in laps}  # the last lap of each method has all lengths
     assert max(scores["alibi"].values()) < scores["alibi"][32] + 0.1
     assert scores["sinusoidal"][128] > scores["alibi"][128] + 0.5
@@ -39,7 +40,7 @@ def test_models_take_steps_in_turn_and_are_evaluated_at_checkpoints(text):
 
 
 def test_scores_equal_loss_by_length(text):
-    *_, last = lab.race(["rotary"], text, steps=3, checkpoints=1, targets=1024)
+    *_, last = lab.race(["rotary"], text, length=32, steps=3, checkpoints=1, targets=1024)
     assert last.scores == lab.loss_by_length(last.model, text, lab.evaluation_lengths(32), targets=1024)
 
 
@@ -55,7 +56,7 @@ def threads(request):
 def trained_alone(method, source, **settings):
     """An untrained model, and its training by `lab.train` with one thread of torch."""
     sizes = {"dropout": settings.pop("dropout", 0.0), "vocabulary": source.vocabulary}
-    model = lab.make_model(method, max_length=settings.get("length", 32), **sizes)
+    model = lab.make_model(method, max_length=settings.get("length", LENGTH), **sizes)
     return model, on_one_thread(lab.train(model, source, **settings))
 
 
@@ -67,9 +68,9 @@ def same_weights(one, other):
 @pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}])
 def test_race_trains_each_model_as_if_it_were_alone(text, threads, sizes):
     methods = ["rotary", "alibi", "kerple-log"]  # the last has learned parameters
-    laps = list(lab.race(methods, text, steps=6, checkpoints=3, targets=512, **sizes))
+    laps = list(lab.race(methods, text, length=32, steps=6, checkpoints=3, targets=512, **sizes))
     for method in methods:
-        alone, training = trained_alone(method, text, steps=6, **sizes)
+        alone, training = trained_alone(method, text, length=32, steps=6, **sizes)
         last = [lap for lap in laps if lap.method == method][-1]
         assert losses_of(method, laps) == [step.loss for step in training]
         assert same_weights(last.model, alone)
@@ -135,7 +136,7 @@ def test_unknown_method_raises(text):
 
 
 def test_text_too_short_for_the_longest_length_raises_at_the_call():
-    with pytest.raises(ValueError, match=r"too short to test at length 512: its validation part has 100 bytes"):
+    with pytest.raises(ValueError, match=r"too short to test at length 1,024: its validation part has 100 bytes"):
         lab.race(["alibi"], lab.load_text("y" * 1000))
 
 
@@ -160,7 +161,8 @@ class NanBeyond32(Position):
 
 @pytest.mark.usefixtures("forget_own_methods")
 def test_divergence_in_an_evaluation_names_the_method_and_the_length(text, threads):
-    laps, seen = lab.race(["none", NanBeyond32], text, steps=4, checkpoints=2, lengths=[32, 64], targets=128), []
+    settings = {"length": 32, "steps": 4, "checkpoints": 2, "lengths": [32, 64], "targets": 128}
+    laps, seen = lab.race(["none", NanBeyond32], text, **settings), []
     with pytest.raises(lab.TrainingDiverged, match=r"^NanBeyond32: after step 2 of 4 the loss at length 64 is nan"):
         for lap in laps:
             seen.append((lap.method, lap.step.index, list(lap.scores or {})))
@@ -181,7 +183,7 @@ def test_error_of_your_own_method_is_raised(text, threads):
                 raise KeyError("after three steps")
             return tokens
 
-    laps = lab.race(["none", Tired], text, steps=10, checkpoints=1, lengths=[32], targets=32)
+    laps = lab.race(["none", Tired], text, steps=10, batch_size=32, checkpoints=1, lengths=[32], targets=32)
     with pytest.raises(KeyError, match="after three steps"):
         list(laps)
     assert next(laps, None) is None
@@ -190,7 +192,7 @@ def test_error_of_your_own_method_is_raised(text, threads):
 def test_learned_positions_beyond_their_table_are_not_divergence(text):
     *_, last = lab.race(["learned"], text, length=16, steps=2, checkpoints=1)
     assert math.isnan(last.scores[32])
-    *_, last = lab.race(["learned"], lab.TASKS["copy"], steps=2, checkpoints=1)
+    *_, last = lab.race(["learned"], lab.TASKS["copy"], length=32, steps=2, checkpoints=1)
     assert math.isfinite(last.scores[16])
     assert math.isnan(last.scores[32]), "32 symbols to copy are 64 tokens, the table has 32"
 

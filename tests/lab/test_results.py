@@ -90,8 +90,8 @@ def test_a_record_is_the_same_table_after_saving_and_reading(tmp_path):
     (record,) = lab.sweep([lab.Run("none", length=16, steps=4, longest=2)], path=tmp_path, progress=False)
     results = lab.read_results(tmp_path)
     pd.testing.assert_frame_equal(results, record_table([record], tmp_path.name))
-    attention = {"attention beyond L", "softmax denominator", "attention sinks"}
-    assert set(results["question"]) == {"training loss", "longer windows", "same targets", "by position", *attention}
+    losses, attention = {"longer windows", "same targets", "by position"}, {"attention beyond L", "softmax denominator"}
+    assert set(results["question"]) == {"training loss", "facts", "attention sinks", *losses, *attention}
     assert set(results["evaluated"]) == {"as trained", "window", "window and sinks"}
     assert list(values(results, "longer windows")) == [16, 32]
     assert results["text"].unique().tolist() == [lab.load_text().fingerprint]

@@ -53,11 +53,11 @@ def test_two_sweeps_that_share_a_folder_keep_each_run_once(tmp_path):
 
 def test_a_changed_text_at_the_same_path_raises(tmp_path):
     text, path = tmp_path / "text.txt", tmp_path / "results"
-    text.write_text("to be or not to be, that is the question. " * 600)
+    text.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(600)))
     run = lab.Run("alibi", length=16, steps=2, longest=2, path=str(text))
     (first,) = lab.sweep([run], path=path, progress=False)
     assert list(lab.sweep([run], path=path, progress=False)) == [first]
-    text.write_text("something else, and more of it than there was. " * 600)
+    text.write_text("".join(f"something else, and more of it than {number}. " for number in range(600)))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
         lab.sweep([run], path=path)
 

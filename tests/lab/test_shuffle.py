@@ -88,7 +88,7 @@ def test_first_layer_of_a_model_only_moves_and_the_second_changes() -> None:
     source = ByteModel(lab.make_model("alibi"))
     texts = TEXT, shuffle_words(TEXT, 1)
     for layer, moves_only in (("layer 1", True), ("layer 2", False)):
-        original, shuffled = (source.read(text, layer, 4, 48) for text in texts)
+        original, shuffled = (source.read(text, layer, 8, 48) for text in texts)
         changes = compare_orders(shuffled, original, None, 0, range(10), causal=False)
         assert changes is not None
         assert (changes.content < 1e-5) == moves_only

@@ -22,7 +22,7 @@ def losses(model, text, **settings):
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_method_learns(text, position):
-    each = losses(lab.make_model(position, max_length=32), text, steps=40)
+    each = losses(lab.make_model(position, max_length=32), text, length=32, steps=40)
     assert each[0] > 7  # about log2(256) bits before the first step
     assert sum(each[-5:]) / 5 < each[0] - 2
 
@@ -44,7 +44,7 @@ def test_first_loss_is_the_cross_entropy_in_bits(text):
     model = lab.make_model()
     window = next(batches(text.train, 32, 32, seed=5))
     expected = cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten()).item() / math.log(2)
-    assert next(lab.train(model, text, seed=5)).loss == pytest.approx(expected, rel=1e-6)
+    assert next(lab.train(model, text, length=32, batch_size=32, seed=5)).loss == pytest.approx(expected, rel=1e-6)
 
 
 def test_models_of_one_seed_start_from_the_same_weights():
@@ -104,7 +104,7 @@ def test_bad_settings_raise_at_the_call(text, setting, message):
 
 
 def test_text_shorter_than_a_window_raises_and_names_the_needed_size():
-    with pytest.raises(ValueError, match="its training part has 9 bytes, at least 33 are needed"):
+    with pytest.raises(ValueError, match="its training part has 9 bytes, at least 65 are needed"):
         lab.train(lab.make_model(), lab.load_text("too short!"))
 
 

@@ -48,9 +48,9 @@ def test_table_has_a_row_per_layer_and_head_of_a_model() -> None:
     model = lab.make_model("alibi")
     table = lab.window_table(model, TEXT, longest=300)
     assert list(table.columns) == ["content", "head", "slope", "bound", "needed", "left_out"]
-    assert table["content"].tolist() == ["layer 1"] * 4 + ["layer 2"] * 4
-    assert table["head"].tolist() == [1, 2, 3, 4] * 2
-    assert table["slope"].tolist() == [2**-2, 2**-4, 2**-6, 2**-8] * 2
+    assert table["content"].tolist() == ["layer 1"] * 8 + ["layer 2"] * 8
+    assert table["head"].tolist() == [*range(1, 9)] * 2
+    assert table["slope"].tolist() == [2**-head for head in range(1, 9)] * 2
     assert table["bound"].max() == 299
     pd.testing.assert_frame_equal(table, lab.window_table(ByteModel(model), TEXT, longest=300))
 

@@ -49,7 +49,7 @@ class SlopeSurgery(App):
             on its validation part, those of transformers as in `lab.length_curve`.
 
     Traits:
-        subject: the model, "alibi", "rotary" or "sinusoidal" (they come with the package) or "yours".
+        subject: "yours", or a model that comes with the package: "alibi", "rotary", "sinusoidal" or "alibi-large".
         factor: multiplies the slopes, 1/16 to 16.
         dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
         window: how many keys a query sees, including itself; None for all.

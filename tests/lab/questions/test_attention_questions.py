@@ -41,7 +41,7 @@ def test_at_equal_content_without_positions_the_answers_are_those_of_uniform_att
 def test_alibis_answers_at_equal_content_are_those_of_its_slopes():
     def mean_over_heads(statistic):
         return mean_over_queries(
-            lambda keys: sum(statistic([math.exp(-m * d) for d in range(keys)]) for m in alibi_slopes(4).tolist()) / 4
+            lambda keys: sum(statistic([math.exp(-m * d) for d in range(keys)]) for m in alibi_slopes(8).tolist()) / 8
         )
 
     model = equal_content("alibi")
@@ -119,9 +119,9 @@ def test_learned_slopes_are_answers_by_head_and_fixed_ones_are_not():
     model = lab.make_model("alibi", learned_slopes=True)
     list(lab.train(model, TEXT, length=16, steps=5))
     answers = list(question.measure(model, TEXT, LENGTH))
-    assert [answer.x for answer in answers] == [1, 2, 3, 4]
+    assert [answer.x for answer in answers] == [*range(1, 9)]
     values = [answer.value for answer in answers]
-    assert values == model.transformer.position.slopes.tolist() != alibi_slopes(4).tolist()
+    assert values == model.transformer.position.slopes.tolist() != alibi_slopes(8).tolist()
     rows = table(question, {"learned": [dict(zip(range(1, 5), [0.3, 0.1, 0.02, 0.01], strict=True))] * 2})
     (text,) = question.findings(rows, 32)
     assert "learned has learned 0.300 (0.300 to 0.300), 0.100" in text
@@ -153,6 +153,6 @@ def test_findings_on_the_needle_margin_name_the_distance_reached_in_every_seed()
 
 def test_a_record_has_the_learned_slopes_and_the_margins():
     run = lab.Run("alibi", length=8, steps=2, longest=2, model={"learned_slopes": True})
-    assert [row[2] for row in lab.measure(run)["answers"] if row[1] == "slopes"] == [1, 2, 3, 4]
+    assert [row[2] for row in lab.measure(run)["answers"] if row[1] == "slopes"] == [*range(1, 9)]
     run = lab.Run("decay", task="needle", length=8, steps=2, longest=2)
     assert [row[2] for row in lab.measure(run)["answers"] if row[1] == "needle margin"] == [7, 15]

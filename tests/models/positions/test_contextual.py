@@ -107,7 +107,7 @@ def test_cope_without_position_vectors_is_plain_attention() -> None:
 def test_cope_has_vectors_for_each_layer_and_all_get_gradients() -> None:
     model = lab.make_model("cope", max_length=8)
     layers = [block.attention.position for block in model.transformer.blocks]  # type: ignore[union-attr]
-    assert [layer.vectors.shape for layer in layers] == [(9, 16), (9, 16)]  # type: ignore[union-attr]
+    assert [layer.vectors.shape for layer in layers] == [(9, 8), (9, 8)]  # type: ignore[union-attr]
     model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
     assert all(bool(layer.vectors.grad.any()) for layer in layers)  # type: ignore[union-attr]
 

@@ -154,7 +154,7 @@ def returning(value: Any) -> Any:
         (returning(lambda d: d.float().log()), "the bias at distance 0 is -inf"),
         (returning(lambda d: torch.zeros(len(d)).masked_fill(d > 40, torch.nan)), "the bias at distance 41 is nan"),
         (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),
-        (lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance, "head 3 of 4: IndexError"),
+        (lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance, "head 3 of 8: IndexError"),
     ],
 )
 def test_bad_laws_are_named_with_the_value(law: Any, message: str) -> None:

@@ -58,7 +58,7 @@ def class_in_a_function(slope: float) -> Any:
         """A constant bias per key."""
 
         def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-            return -slope * torch.arange(key_length - 1.0, -1, -1).expand(4, query_length, -1)
+            return -slope * torch.arange(key_length - 1.0, -1, -1).expand(8, query_length, -1)
 
     return Steep
 
@@ -70,7 +70,7 @@ def class_with_an_attribute(value: float) -> Any:
         slope = value
 
         def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-            return -self.slope * torch.arange(key_length - 1.0, -1, -1).expand(4, query_length, -1)
+            return -self.slope * torch.arange(key_length - 1.0, -1, -1).expand(8, query_length, -1)
 
     return Steep
 

@@ -202,14 +202,14 @@ def click(app: AttentionExplorer, panel: int, y: int) -> None:
 def test_trained_model_reads_the_bytes_of_the_text() -> None:
     model = lab.make_model("alibi")
     app = AttentionExplorer(model, text="to be")
-    assert (app.num_heads, app.head, app.content) == (4, 1, "layer 1")
+    assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
     assert "s-heads" not in str([widget._dom_classes for widget in controls(app) if hasattr(widget, "_dom_classes")])
     before = cells(app, CONTENT)
     app.content = "layer 2"
     assert not np.allclose(np.nan_to_num(cells(app, CONTENT)), np.nan_to_num(before))
     assert "layer 2 of 2" in app.caption
-    with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
-        app.num_heads = 8
+    with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
+        app.num_heads = 4
     with pytest.raises(ValueError, match="position 'alibi', got 'none'"):
         AttentionExplorer(lab.make_model("none"))
 

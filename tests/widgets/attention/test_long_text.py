@@ -124,7 +124,7 @@ def test_text_is_read_once_for_all_queries_heads_and_layers() -> None:
 def test_part_of_a_long_text_equals_what_the_model_computes() -> None:
     model = lab.make_model("alibi")
     app = AttentionExplorer(model, text=TEXT[:300], content="layer 2", head=3, query=250)
-    reading = ByteModel(model).read(TEXT[:300], "layer 2", 4, 300)
+    reading = ByteModel(model).read(TEXT[:300], "layer 2", 8, 300)
     weights = attention_trace(reading.query, reading.key, reading.slopes).weights[0, 2].detach()
     np.testing.assert_allclose(np.nan_to_num(cells(app, WEIGHTS)), weights[226:274, 226:274], atol=2e-5)
     sums = weights[250].reshape(60, 5).sum(-1)

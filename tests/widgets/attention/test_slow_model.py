@@ -78,7 +78,7 @@ def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(
     assert control(app, "s-progress").value == "The model reads 18 tokens …"
     assert message(app) == ""
     app.query, app.head = 5, 2  # other controls answer meanwhile
-    assert "Head 2 of 4" in app.caption and "Query 5" in app.caption
+    assert "Head 2 of 8" in app.caption and "Query 5" in app.caption
     source.released.release(2)
     wait(lambda: app.content == "layer 3" and "layer 3 of 4" in app.caption)
     assert (app.query, app.head, control(app, "s-content").value) == (5, 2, 2)

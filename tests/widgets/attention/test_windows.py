@@ -30,10 +30,10 @@ def test_built_in_text_of_4096_bytes_is_the_default() -> None:
     model = lab.published_model("alibi").model
     app = WindowExplorer(model)
     assert len(app.text.encode()) == 4096
-    assert (app.num_heads, app.content) == (4, "layer 1")
+    assert (app.num_heads, app.content) == (8, "layer 1")
     assert drawn(app) == expected(app)
-    assert app.caption.startswith("Head 1, the steepest (slope 1/4), looks ")
-    assert "Heads that look at all 4,096 tokens: 1 of 4. In all, " in app.caption
+    assert app.caption.startswith("Head 1, the steepest (slope 1/2), looks ")
+    assert "Heads that look at all 4,096 tokens: 1 of 8. In all, " in app.caption
     assert "layer 1 of 2 of the model" in app.caption
 
 

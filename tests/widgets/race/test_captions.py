@@ -23,7 +23,7 @@ def test_caption_has_at_most_two_sentences_in_every_state() -> None:
     assert_short(app, "stopped")
     app.steps = 10
     app.train().result(DEADLINE)
-    for question in ("longer windows", "gap", "by position", "same targets", "needle"):
+    for question in ("longer windows", "gap", "by position", "same targets", "facts", "needle"):
         open_tab(app, question)
         assert_short(app, question)
         app.seed = 1 - app.seed

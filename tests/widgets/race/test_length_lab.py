@@ -19,7 +19,7 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, los
 def test_the_repr_shows_the_state_before_and_after_a_race() -> None:
     app = small(seed=3)
     expected = (
-        "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, seeds=1, learning_rate=0.008, text=None, "
+        "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, seeds=1, learning_rate=0.012, text=None, "
         "guesses={}, question='longer windows', simple=False)"
     )
     assert repr(app) == expected
@@ -123,7 +123,7 @@ def test_stop_leaves_a_usable_result(long_race: LengthLab) -> None:
     until(lambda: not long_race.running, "the end")
     done = len(long_race.losses["none"])
     assert f"Stopped after step {done:,} of 2,000" in long_race.caption
-    assert "last tested after step 30" in long_race.caption
+    assert "last tested after step 50" in long_race.caption
     assert list(long_race.means["none"]) == [8, 16, 32, 64, 128]
     assert long_race.models["none"](torch.zeros(1, 20, dtype=torch.long)).shape == (1, 20, 256)
     assert lanes(long_race).count("stopped") == 2

@@ -97,7 +97,7 @@ def test_value_that_is_not_a_method_is_named_and_changes_nothing(value: list[obj
 def test_law_that_fails_is_named_and_the_app_stays_usable() -> None:
     app = small(methods=["alibi", ends_in_nan])
     control(app, "s-train").click()
-    expected = "law 'ends_in_nan', head 1 of 4: the bias at distance 8 is nan, expected a number or -inf"
+    expected = "law 'ends_in_nan', head 1 of 8: the bias at distance 8 is nan, expected a number or -inf"
     assert expected in message(app).replace("&#x27;", "'")
     with pytest.raises(BadValue, match=re.escape(expected)):
         app.train()
@@ -119,7 +119,7 @@ def test_law_that_fails_at_a_tested_length_ends_the_race_with_its_message() -> N
 
     app = small(methods=["alibi", short], length=128)
     app.train()
-    with pytest.raises(ValueError, match=r"law 'short', head 1 of 4: for distances \[\d+\] it must return a tensor"):
+    with pytest.raises(ValueError, match=r"law 'short', head 1 of 8: for distances \[\d+\] it must return a tensor"):
         app._background.result(DEADLINE)
     assert "must return a tensor" in message(app)
     assert not control(app, "s-train").disabled

@@ -44,7 +44,7 @@ def losses(model: Any) -> dict[int, float]:
 def test_app_opens_with_the_model_as_trained(app: SlopeSurgery, trained_bloom: Any) -> None:
     assert app.subject == "yours"
     assert app.before == app.after == pytest.approx(losses(trained_bloom))
-    assert app.caption.startswith("bloom, trained on windows of 32 tokens, tested on 2,048 bytes of Python language")
+    assert app.caption.startswith("bloom, trained on windows of 32 tokens, tested on 2,048 bytes of tales, as it")
     assert "On longer windows it holds: at worst" in app.caption
     assert "tokens" in app.figure.layout.xaxis2.title.text
     ids = encode(trained_bloom, ByteTokenizer(), evaluated_bytes(None)[1])[None, -128:]

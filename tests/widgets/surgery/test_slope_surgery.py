@@ -41,7 +41,8 @@ def test_app_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
 def test_slopes_heads_and_window_are_changed_together(app: SlopeSurgery) -> None:
     model = lab.published_model("alibi").model
     app.factor, app.dropped, app.window = 0.5, "3", 100
-    expected = losses(lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100))
+    factors = [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5]
+    expected = losses(lab.impose_window(lab.multiply_slopes(model, factors), 100))
     assert app.after == pytest.approx(expected)
     assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
     assert (
@@ -49,7 +50,7 @@ def test_slopes_heads_and_window_are_changed_together(app: SlopeSurgery) -> None
     )
     assert app.figure.data[1].y.tolist() == pytest.approx(list(expected.values()))
     reach = lab.attention_stats(
-        lab.impose_window(lab.multiply_slopes(model, [0.5, 0.5, 0.0, 0.5]), 100),
+        lab.impose_window(lab.multiply_slopes(model, factors), 100),
         lab.load_text(),
         512,
         trained=64,
@@ -128,14 +129,14 @@ def test_the_caption_says_where_learned_positions_end() -> None:
         ("factor", 0, "factor must be a number from 0.0625 to 16, got 0"),
         ("factor", float("nan"), "factor must be a number from 0.0625 to 16, got nan"),
         ("factor", True, "factor must be a number"),
-        ("dropped", "5", "dropped must be none, all or a head from 1 to 4, got 5"),
+        ("dropped", "9", "dropped must be none, all or a head from 1 to 8, got 9"),
         ("dropped", 1, "dropped must be one of none, all, 1"),
         ("window", 0, "window must be an integer from 1 to 4096 or None, got 0"),
         ("window", 1.5, "window must be an integer"),
         ("rule", "linear", "rule must be one of plain, pi, ntk, yarn, got 'linear'"),
         ("sinks", -1, "sinks must be an integer from 0 to 64, got -1"),
         ("subject", "yours", "there is no model of yours yet"),
-        ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, yours, got 't5'"),
+        ("subject", "t5", "subject must be one of alibi, rotary, sinusoidal, alibi-large, yours, got 't5'"),
     ],
 )
 def test_a_bad_value_is_named_and_changes_nothing(app: SlopeSurgery, name: str, value: object, message: str) -> None:
@@ -158,7 +159,7 @@ def test_a_saved_run_is_opened_from_its_folder(app: SlopeSurgery, tmp_path: Path
     assert app.subject == "yours"
     assert "kerple-log, trained on windows of 16 bytes" in app.caption
     assert app.before == pytest.approx(lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(16)))
-    assert control(app, "s-subject").index == 3
+    assert control(app, "s-subject").label == "yours (below)"
 
 
 @pytest.mark.parametrize("fault", ["missing", "foreign", "damaged", "other version"])
