@@ -10,7 +10,6 @@ from torch import nn
 
 from alibi_viz import lab
 from alibi_viz.figures import surgery as picture
-from alibi_viz.lab import PUBLISHED_MODELS
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.panel import Curves
@@ -26,6 +25,7 @@ from alibi_viz.widgets.surgery.subject import Evaluation, Pretrained, Subject, T
 __all__ = ["SlopeSurgery"]
 
 YOURS = "yours"
+MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
 MAX_HEADS = 32  # heads whose bias can be dropped one by one
 LENGTHS = ("seq_length", "max_seq_len", "max_position_embeddings")  # the training length in configs of transformers
 WINDOWS = tuple(2**power for power in range(2, 12))
@@ -49,7 +49,7 @@ class SlopeSurgery(App):
             on its validation part, those of transformers as in `lab.length_curve`.
 
     Traits:
-        subject: "yours", or a model that comes with the package: "alibi", "rotary", "sinusoidal" or "alibi-large".
+        subject: "yours", or a model that comes with the package: "alibi", "rotary" or "sinusoidal".
         factor: multiplies the slopes, 1/16 to 16.
         dropped: "none", "all", or the number of the head, from 1, whose bias is dropped in every layer.
         window: how many keys a query sees, including itself; None for all.
@@ -70,7 +70,7 @@ class SlopeSurgery(App):
         "06_surgery",
         "Steeper or flatter slopes",
     )
-    subject = Choice("alibi", (*PUBLISHED_MODELS, YOURS))
+    subject = Choice("alibi", (*MODELS, YOURS))
     factor = Number(1.0, 1 / 16, 16.0)
     dropped = Choice("none", ("none", "all", *map(str, range(1, MAX_HEADS + 1))))
     window = Count(None, 1, 4096, allow_none=True)
