@@ -14,6 +14,7 @@ HARMLESS = re.compile(
     r"|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
+IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'  # the kernel has nothing to run
 STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
 
 
@@ -47,13 +48,12 @@ class NotebookPage:
     def open(self, name: str) -> None:
         """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""
         address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
-        ready = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'
         try:
             self.page.goto(address, timeout=60 * SECOND)
-            self.page.wait_for_selector(ready, timeout=60 * SECOND)
+            self.page.wait_for_selector(IDLE, timeout=60 * SECOND)
         except TooLate:
             self.page.goto(address, timeout=90 * SECOND)
-            self.page.wait_for_selector(ready, timeout=90 * SECOND)
+            self.page.wait_for_selector(IDLE, timeout=90 * SECOND)
 
     def start_all(self) -> None:
         """Clear the stored outputs, so that everything visible afterwards is new, and run all cells."""
@@ -74,13 +74,14 @@ class NotebookPage:
         self.wait_until_run(timeout)
 
     def wait_until_run(self, timeout: float = 120) -> None:
-        """Wait at most `timeout` seconds until every cell has an execution count."""
+        """Wait at most `timeout` seconds until every visible cell has an execution count, and then for hidden ones."""
         self.page.wait_for_function(
             """() => [...document.querySelectorAll('.jp-CodeCell')]
                 .filter(cell => cell.querySelector('.cm-content')?.innerText.trim())
                 .every(cell => /\\[\\d+\\]/.test(cell.querySelector('.jp-InputPrompt')?.innerText))""",
             timeout=timeout * SECOND,
         )
+        self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
 
     @staticmethod
     def _select_kernel(dialog: Locator) -> None:

@@ -7,7 +7,7 @@ from tests.browser.notebook_page import NotebookPage
 
 def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     notebook.open("00_start_here")
-    notebook.run_all()
+    notebook.run_all(timeout=300)
     app = notebook.app()
     written = app.locator(".s-written")
     expect(written.locator("pre")).to_have_count(0)
@@ -17,7 +17,7 @@ def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:
     notebook.choose("s-guess-alibi", "fails")
     notebook.choose("s-guess-sinusoidal", "fails")
     app.locator(".s-train").click()
-    notebook.wait_for_caption("You guessed right about sinusoidal (fails) and wrong about alibi (fails).", timeout=120)
+    notebook.wait_for_caption("You guessed right about sinusoidal (fails) and wrong about alibi (fails).", timeout=300)
     expect(app.locator(".alibi-error")).to_have_count(0)
     expect(written).to_contain_text("of its words occur in the training text")
     expect(written.locator("pre")).to_have_count(2)
