@@ -181,10 +181,10 @@ def python_text() -> Text:
 
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models trained on the text can be tested on windows of `longest` bytes."""
-    if longest >= len(text.validation):
+    if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
         raise ValueError(
             f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {longest + 1:,} are needed"
+            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed"
         )
     if text.repeats == 1:
         raise ValueError(

@@ -15,7 +15,7 @@ def test_a_run_that_diverges_has_its_training_loss_only():
 def test_a_text_too_short_for_the_tests_raises_before_training(tmp_path, monkeypatch):
     monkeypatch.setattr(experiment, "train", lambda *_, **__: pytest.fail("trained for nothing"))
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question. " * 170)
-    message = r"too short to test at length 1,088: its validation part has 7\d\d bytes, at least 1,089 are needed"
+    message = r"too short to test at length 1,088: its validation part has 7\d\d bytes, at least 1,090 are needed"
     with pytest.raises(ValueError, match=message):
         lab.measure(lab.Run("alibi", path=str(tmp_path / "text.txt")))
 

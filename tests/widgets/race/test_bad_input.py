@@ -73,7 +73,7 @@ def test_training_without_a_method_is_refused() -> None:
     ("text", "why"),
     [
         ("tiny", "your text is too short to test at length 128"),
-        ("x" * 1000, "its validation part has 100 bytes, at least 129 are needed"),
+        ("x" * 1000, "its validation part has 100 bytes, at least 130 are needed"),
         ("", "your text is empty"),
         ("to be or not to be, " * 100, "your text has nothing but repeats"),
     ],
