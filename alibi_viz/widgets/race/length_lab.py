@@ -48,7 +48,7 @@ class LengthLab(App):
         text: None for the built-in text, a string, or a `pathlib.Path`.
         guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
             text. With None instead, the Train button asks for a guess first.
-        question: the tab, the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
+        question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
             "needle", need a race of their own on that task; the others share a race on the text.
         simple: show only what a first race needs: the guesses, Train and Stop, the curves, and what the models write.
 
