@@ -45,8 +45,8 @@ PUBLISHED_MODELS = tuple(run.label for run in RUNS)
 def published_results() -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
-    They were made with version 0.1, on the language reference of Python 3.11.7. Models have four heads unless their label
-    says otherwise.
+    They were made with version 0.1, on the language reference of Python 3.11.7. Models have four heads unless their
+    label says otherwise.
 
     >>> results = lab.published_results()
     >>> sorted(results["task"].unique())
