@@ -1,40 +1,40 @@
-"""Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and panels to draw."""
+"""Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and curves to draw."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import as_list, check_file_name, check_known, check_positive_integers
-from alibi_viz.lab.confidence import LEVEL, SEEDS
-from alibi_viz.lab.experiment import Run, new_model
-from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
-from alibi_viz.lab.latex import latex_table
-from alibi_viz.lab.questions import join, main_question
-from alibi_viz.lab.race import evaluation_lengths
-from alibi_viz.lab.results import AS_TRAINED, record_table
-from alibi_viz.lab.results_folder import check_folder
+from alibi_viz.arguments import as_list, check_known, check_positive_integers
+from alibi_viz.lab.evaluation import evaluation_lengths
+from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.questions import main_question
+from alibi_viz.lab.runs import Record, Run, read_records, record_table
+from alibi_viz.lab.say import join, quoted
 from alibi_viz.lab.sweep import executor, in_order, sweep
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import Law, Method
 from alibi_viz.models.positions.own import method_names
-from alibi_viz.panel import Panel
+from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
-__all__ = ["Comparison", "compare"]
+LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
+MAY_DIFFER = {"position", "label", "seed", "custom"}  # settings in which the runs of one comparison differ
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """The results of `compare`.
 
-        comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text="mine.txt", out="results")
-        comparison.summary                               # a table of means and intervals
-        comparison.verdicts                              # a list of sentences: what is decided over the seeds
-        figures.panel_figure(comparison.panel()).show()  # with intervals, and every seed
-        comparison.save("results")                       # CSV, Parquet, LaTeX and the verdicts
+        comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text=Path("mine.txt"), out="results")
+        comparison.summary                                                  # a table of means and intervals
+        comparison.verdicts                                                 # sentences: what is decided over the seeds
+        figures.curve_figure(comparison.rows(), comparison.axes).show()     # with intervals, and every seed
+        comparison.save("results")                                          # CSV, Parquet, LaTeX and the verdicts
 
     A curve is named after its method, such as "rotary", or after the method and how the trained model was changed
     before it was evaluated, such as "rotary, yarn".
@@ -59,28 +59,64 @@ class Comparison:
         return self.table["seed"].nunique()
 
     @property
-    def variants(self) -> dict[str, list[str]]:
-        """How the models of each method were changed before they were evaluated: {method: ["window", ...]}."""
-        rows = self._rows()
-        evaluated = {method: rows["evaluated"][rows["label"] == method].unique() for method in self.methods}
-        return {method: [name for name in names if name != AS_TRAINED] for method, names in evaluated.items()}
+    def curves(self) -> dict[str, list[str]]:
+        """The names of the curves of changed models: {method: ["rotary, window", ...]}."""
+        rows = self.rows(None)
+        changed = rows[rows["variant"] != AS_TRAINED]
+        return {method: changed["label"][changed["method"] == method].unique().tolist() for method in self.methods}
+
+    def rows(self, curves: Iterable[str] | None = ()) -> pd.DataFrame:
+        """The losses by length, labeled by curve: those of the methods as trained, of the named curves, or all for None.
+
+        Raises ValueError for an unknown name.
+        """
+        rows = self.table[self.table["question"] == main_question("text").name]
+        changed = rows["variant"] != AS_TRAINED
+        rows = rows.assign(label=rows["label"].where(~changed, rows["label"] + ", " + rows["variant"]))
+        if curves is None:
+            return rows
+        names = as_list("curves", curves, "names") or list(self.methods)
+        check_known("curves", names, dict.fromkeys([*self.methods, *rows["label"]]))
+        return rows[rows["label"].isin(names)]
+
+    @property
+    def axes(self) -> Axes:
+        """The axes of a figure with these `rows`."""
+        axes = main_question("text").axes(self.run.length, sorted(self.rows(None)["x"].unique()))
+        bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
+        what = f"mean of {self.seeds} seeds{bars}, each seed (thin)" if self.seeds > 1 else "one seed"
+        return replace(axes, title=f"{axes.title}: {what}", low=math.inf, high=-math.inf)
 
     @property
     def summary(self) -> pd.DataFrame:
         """Bits per byte by curve and window length: mean over seeds, half of the 95% t interval, number of seeds."""
-        return over_seeds(self._rows())
+        return over_seeds(self.rows(None))
 
     @property
     def differences(self) -> pd.DataFrame:
         """The difference between every two methods, and between every changed model and its method as trained.
 
-        See `intervals.differences`. Changed models are compared beyond the training length; up to it they are equal.
+        Differences are paired by seed. Columns: "first", "second", "x", "mean" (of first minus second), "half_width",
+        "seeds" and "verdict": "lower" or "higher" if the interval is on one side of zero, and "undecided" if it
+        contains zero or there are fewer than three seeds. Changed models are compared beyond the training length; up to
+        it they are equal. A pair is left out where one of the two is not defined.
         """
-        rows = self._rows()
-        changed = [(_curve(method, name), method) for method, names in self.variants.items() for name in names]
-        beyond = rows[rows["x"] > self.run.length]
-        tables = [differences(rows, combinations(self.methods, 2)), differences(beyond, changed)]
-        return pd.concat(tables, ignore_index=True)
+        rows = self.rows(None)
+        values = rows.set_index(["seed", "x", "label"])["value"].unstack("label", sort=False)
+        pairs = [(first, second, 0) for first, second in combinations(self.methods, 2)]
+        changed = self.curves.items()
+        pairs += [(curve, method, self.run.length) for method, curves in changed for curve in curves]
+        tables = []
+        for first, second, beyond in pairs:
+            if {first, second} <= set(values.columns):
+                difference = (values[first] - values[second]).rename("value").dropna().reset_index()
+                table = over_seeds(difference[difference["x"] > beyond], ["x"]).reset_index()
+                tables.append(table.assign(first=first, second=second))
+        columns = ["first", "second", "x", "mean", "half_width", "seeds"]
+        result = pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
+        decided = (result["mean"].abs() > result["half_width"]) & (result["seeds"] >= SEEDS)
+        side = np.where(result["mean"] < 0, LOWER, HIGHER)
+        return result.assign(verdict=np.where(decided, side, UNDECIDED))
 
     @property
     def verdicts(self) -> list[str]:
@@ -90,11 +126,29 @@ class Comparison:
         are paired by seed, so one may be decided although the intervals of the two means overlap. Each interval is
         about one difference: of many differences that are zero, one in twenty is called lower or higher by chance.
         """
-        return [*self.failures, *differences_in_words(self.differences)]
+        table = self.differences
+        sentences = list(self.failures)
+        for (first, second), rows in table.groupby(["first", "second"], sort=False):
+            clauses: dict[str, list[str]] = {}
+            for row in rows.itertuples():
+                interval = "" if math.isnan(row.half_width) else f" ± {row.half_width:.3f}"
+                clauses.setdefault(row.verdict, []).append(f"{row.x:,} ({row.mean:+z.3f}{interval})")
+            words = [f"{kind} at {join(clauses[kind])}" for kind in (LOWER, HIGHER, UNDECIDED) if kind in clauses]
+            sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(words)}.")
+        tested = int((table["seeds"] >= SEEDS).sum())
+        if tested:
+            decided = int((table["verdict"] != UNDECIDED).sum())
+            sentences.append(
+                f"{decided} of {len(table)} differences {'is' if decided == 1 else 'are'} decided; by chance alone it "
+                f"would be {(1 - LEVEL) * tested:.1f}, if no two curves truly differed."
+            )
+        elif len(table):
+            sentences.append(f"With fewer than {SEEDS} seeds, every difference is undecided.")
+        return sentences
 
     @property
     def caption(self) -> str:
-        """What the table and the panels show, and how the intervals are made."""
+        """What the table and the figure show, and how the intervals are made."""
         over = f"mean over {self.seeds} seeds ± half of the {LEVEL:.0%} t interval over seeds"
         return (
             f"Bits per byte on windows of several lengths, always on the same target bytes, after {self.run.steps:,} "
@@ -103,26 +157,15 @@ class Comparison:
         )
 
     def latex(self) -> str:
-        """The summary as a LaTeX table for the package booktabs."""
-        rows = []
-        for method, names in self.variants.items():
-            rows += [(method, method), *((_curve(method, name), f" {name}") for name in names)]
-        return latex_table(self.summary, rows, self.run.length, self.caption)
-
-    def panel(self, curves: Sequence[str] | None = None) -> Panel:
-        """The loss by window length, for `figures.panel_figure`: mean, every seed, and the 95% t interval over seeds.
-
-        `curves` are names of curves, by default the methods as trained. Raises ValueError for an unknown name.
-        """
-        rows, names = self._rows(), as_list("curves", self.methods if curves is None else curves, "names")
-        check_known("curves", names, dict.fromkeys([*self.methods, *rows["curve"]]))
-        rows = rows[rows["curve"].isin(names)].assign(label=rows["curve"])
-        panel = main_question("text").panel(rows, self.run.length, labels=names)
-        bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
-        title = f"{panel.title}: mean of {self.seeds} seeds{bars}, each seed (thin)"
-        low, high = rows["value"].agg(["min", "max"]) if len(rows) else (panel.low, panel.high)
-        title = title if self.seeds > 1 else f"{panel.title}: one seed"
-        return replace(panel, title=title, low=low, high=high)
+        r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
+        summary = self.summary
+        half_width = summary["half_width"].map(" ± {:.3f}".format).where(summary["half_width"].notna(), "")
+        cells = (summary["mean"].map("{:.3f}".format).where(summary["mean"].notna(), "--") + half_width).unstack("x")
+        order = [curve for method, curves in self.curves.items() for curve in (method, *curves)]
+        cells = cells.reindex(order).fillna("--").rename_axis(index=None, columns="bits per byte at")
+        style = cells.style.format(escape="latex").format_index(escape="latex")
+        caption = self.caption.replace("%", r"\%").replace("_", r"\_").replace("±", r"$\pm$")
+        return str(style.to_latex(hrules=True, caption=caption, label="tab:comparison", position_float="centering"))
 
     def save(self, folder: str | Path) -> None:
         """Write results.csv, results.tex, verdicts.txt and results.parquet into a folder.
@@ -140,11 +183,6 @@ class Comparison:
             message = "results.parquet is not written, because it needs pyarrow: pip install 'alibi-viz[parquet]'"
             raise ImportError(message) from None
 
-    def _rows(self) -> pd.DataFrame:
-        """The answers to the main question, with a column "curve"."""
-        rows = self.table[self.table["question"] == main_question("text").name]
-        return rows.assign(curve=list(map(_curve, rows["label"], rows["evaluated"])))
-
     def __repr__(self) -> str:
         runs = len(self.methods) * self.seeds
         counted = f"{runs} run{'s' if runs != 1 else ''}"
@@ -155,7 +193,7 @@ def compare(
     methods: Iterable[Method],
     *,
     seeds: int = 3,
-    text: str | Path | None = None,
+    text: Path | None = None,
     out: str | Path | None = None,
     length: int = Run.length,
     steps: int = Run.steps,
@@ -168,12 +206,12 @@ def compare(
 
     Models are evaluated as trained and, where the method allows it, with attention limited to a window of the training
     length, without and with sinks; rotary also with PI, NTK and YaRN, and ALiBi with its slopes interpolated (see
-    `lab.interventions`). For one seed, all methods start from the same weights and read the same batches.
+    `lab.modify`). For one seed, all methods start from the same weights and read the same batches.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.
         seeds: how many, from 0.
-        text: a text file in UTF-8; by default the built-in text.
+        text: the `Path` of a text file in UTF-8; by default the built-in text.
         out: a results folder, as in `sweep`: finished runs are saved there at once, and a later call with the same
             settings only does the missing ones, also for more methods or seeds.
         length, steps: of training.
@@ -183,7 +221,7 @@ def compare(
         progress: show a progress bar on standard error.
 
     Raises, before any training:
-        TypeError: methods that are not a list, or a text that is not the name of a file.
+        TypeError: methods that are not a list, or a text that is not a `Path`.
         ValueError: no method, two methods of one name, an unknown method, a function that fails at the lengths of the
             tests, an invalid number, a text that is too short or not UTF-8, or a folder whose runs have other settings,
             or lack evaluations that this version makes.
@@ -201,8 +239,8 @@ def compare(
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two methods are called {twice[0]!r}; rename one of them")
     check_positive_integers(seeds=seeds, workers=workers)
-    if text is not None:
-        check_file_name("text", text)
+    if not isinstance(text, Path | None):
+        raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
     runs = [
         Run(name, length=length, steps=steps, longest=longest, path=text, seed=seed)
         for seed in range(seeds)
@@ -212,7 +250,7 @@ def compare(
     for run in runs[: len(names)]:
         _check_method(run, source)
     if out is not None and Path(out).is_dir():
-        check_folder(runs, Path(out))
+        _check_folder(runs, Path(out), source)
     with executor(workers, scheduler) as pool:
         records = in_order(sweep(runs, pool, path=out, progress=progress), runs)
     failures = tuple(
@@ -226,12 +264,41 @@ def compare(
 
 def _check_method(run: Run, source: Text | Task) -> None:
     """Raise ValueError if your own method makes no model, or is a function that fails at the longest test."""
-    if run.own is None:
+    if run.custom is None:
         return
-    position = new_model(run, source).transformer.position
+    position = run.new_model(source).transformer.position
     if isinstance(position, Law):
         position.bias(1, max([run.length, *evaluation_lengths(run.length, run.longest)]))
 
 
-def _curve(method: str, evaluated: str) -> str:
-    return method if evaluated == AS_TRAINED else f"{method}, {evaluated}"
+def _check_folder(runs: list[Run], folder: Path, source: Text | Task) -> None:
+    """Raise ValueError if the runs in a folder don't belong to the same comparison as `runs`.
+
+    They may have other methods and seeds, but not other settings, another function of the same name, or fewer
+    evaluations than this version makes.
+    """
+    by_position = {run.position: run for run in runs}
+    for record in read_records(folder):
+        saved = record["run"]
+        run = by_position.get(saved["position"], runs[0])
+        settings = run.settings()
+        names = [*(settings.keys() - MAY_DIFFER), *(["custom"] if saved["position"] == run.position else [])]
+        for name in sorted(names):
+            if saved.get(name) != settings.get(name):
+                raise ValueError(_describe_difference(folder, name, saved, settings))
+        if saved["position"] == run.position and not record["error"]:
+            expected = evaluation_variants(run.new_model(source), run.length)
+            if missing := expected.keys() - {answer[0] for answer in record["answers"]}:
+                raise ValueError(
+                    f"runs in {str(folder)!r} were made without the evaluation {', '.join(sorted(missing))}: use "
+                    "another results folder"
+                )
+
+
+def _describe_difference(folder: Path, name: str, saved: Record, settings: Record) -> str:
+    if name == "custom":
+        return (
+            f"{settings['position']!r} has changed since runs in {str(folder)!r} were made: use another results folder"
+        )
+    difference = f"{name}={saved.get(name)!r}, not {settings[name]!r}"
+    return f"{str(folder)!r} has runs with {difference}: use another results folder"

@@ -10,28 +10,31 @@ Every length predicts the same bytes of the validation part of a text, so losses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.arguments import as_list, check_instance, check_positive_integers, positive_integers
-from alibi_viz.lab.freed_memory import keep_freed_memory
+from alibi_viz.arguments import as_list, check_instance, check_integer, check_positive_integers, positive_integers
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = [
-    "diverged",
-    "length_losses",
-    "loss_by_context",
-    "loss_by_length",
-    "loss_by_position",
-    "token_losses",
-    "window_losses",
-]
-
 TARGETS = 8192  # bytes predicted at each length; a constant, so that a model has the same loss everywhere
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
+
+
+def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
+    """The training length L, 2L, 4L, ..., up to `longest` times L; no lengths if `longest` is 0.
+
+    Raises TypeError or ValueError unless `length` is an integer of at least 1, and `longest` of at least 0.
+
+    >>> lab.evaluation_lengths(32)
+    [32, 64, 128, 256, 512]
+    """
+    check_positive_integers(length=length)
+    check_integer("longest", longest, 0)
+    return [length * 2**power for power in range(longest.bit_length())]
 
 
 def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
@@ -145,7 +148,7 @@ def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
 @contextmanager
 def evaluating(model: LanguageModel) -> Iterator[torch.device]:
     """Disable dropout and gradients inside a `with` block, and yield the device of the model."""
-    keep_freed_memory()
+    reuse_freed_memory()
     was_training = model.training
     model.eval()
     try:
@@ -180,3 +183,17 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
             for batch in windows.long().to(device).split(max(1, MAX_BATCH_TOKENS // context))
         ]
     return torch.cat(losses).cpu() / math.log(2)
+
+
+@cache
+def reuse_freed_memory() -> None:
+    """Let the C library reuse freed memory, instead of returning it to the operating system and asking for it again.
+
+    Each page of 4 kB that is asked for again costs a page fault, and every step of a small model needs the same memory
+    again. Without this, evaluating two small models at the same time takes about a quarter longer.
+
+    When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on (M_MMAP_THRESHOLD in the manual
+    page mallopt(3)). The block here is never written to, so it takes no memory. Under another C library this does
+    nothing.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
-from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
+from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating, evaluation_lengths
 from alibi_viz.models import Alibi, LanguageModel, Position
-
-__all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "examples_at_once", "task_samples"]
 
 SHARED_BATCH_TOKENS = 65_536  # of examples that share one bias, whose cost doesn't grow with their number
 NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy
@@ -68,6 +66,15 @@ class Task:
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, chance {self.chance:.1%})"
+
+
+def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
+    """The largest distances of a task in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
+
+    >>> lab.evaluation_distances(lab.TASKS["needle"], 32)
+    [31, 63, 127, 255, 511, 1023]
+    """
+    return [task.max_distance(size) for size in evaluation_lengths(length, longest)]
 
 
 def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 256, seed: int = 0) -> float:

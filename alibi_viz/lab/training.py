@@ -1,11 +1,10 @@
-"""Train small models. Training is a generator that yields one record per step; to stop it, stop iterating."""
+"""Train small models. Training is a generator that yields one row per step; to stop it, stop iterating."""
 
 import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,22 +18,11 @@ from alibi_viz.arguments import (
     check_positive_integers,
     check_seed,
 )
-from alibi_viz.lab.freed_memory import keep_freed_memory
+from alibi_viz.lab.evaluation import reuse_freed_memory
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
-
-__all__ = [
-    "DEFAULT_MODEL",
-    "Step",
-    "TrainingDiverged",
-    "batches",
-    "check_device",
-    "choose_device",
-    "make_model",
-    "model_config",
-    "train",
-]
+from alibi_viz.table import TRAINING_LOSS, Row
 
 # The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
 DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 8, "dropout": 0.0}
@@ -44,16 +32,6 @@ LENGTH, STEPS, BATCH_SIZE, LEARNING_RATE = 64, 800, 16, 1.2e-2
 
 class TrainingDiverged(ArithmeticError):
     """The loss became NaN or infinite. The steps yielded before are valid."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of training. The loss is in bits per byte, or for a task in bits per answer."""
-
-    index: int  # from 1 to `steps`
-    steps: int  # the total number of steps
-    loss: float  # on the batch of this step, before the update
-    tokens_per_second: float  # training speed in this step; for a text, a token is a byte
 
 
 def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | float | str | bool) -> LanguageModel:
@@ -114,8 +92,12 @@ def train(
     learning_rate: float = LEARNING_RATE,
     seed: int = 0,
     device: str = "auto",
-) -> Iterator[Step]:
-    """Train a model to predict the next byte of a text, or the answers of a task, yielding a `Step` after each step.
+) -> Iterator[Row]:
+    """Train a model to predict the next byte of a text, or the answers of a task, yielding a row after each step.
+
+    A row has the "step" (also as "x"), the "value" of the loss on the batch of this step before the update, in bits per
+    byte or per answer (see "unit"), the "count" of examples in the batch, the "question" ("training loss"), and
+    "tokens_per_second"; for a text, a token is a byte.
 
     The optimizer is AdamW with weight decay 0.1. The learning rate rises linearly over the first twentieth of the
     steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1. Equal seeds, thread counts and torch
@@ -134,8 +116,8 @@ def train(
     Raises TypeError or ValueError at the call for an argument of another type, a number out of range, a text that is
     too short for one window, or a device that isn't there, and TrainingDiverged when the loss becomes NaN or infinite.
 
-    >>> steps = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
-    >>> steps[-1].index, steps[-1].loss < steps[0].loss
+    >>> rows = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
+    >>> rows[-1]["step"], rows[-1]["value"] < rows[0]["value"]
     (20, True)
     """
     check_instance("model", model, LanguageModel)
@@ -153,10 +135,11 @@ def train(
             f"{source.name} is too short to train on windows of {length}: its training part has "
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
-    keep_freed_memory()
+    reuse_freed_memory()
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    return _training_steps(model, pairs, optimizer, steps, seed)
+    unit = "bits per answer" if isinstance(source, Task) else "bits per byte"
+    return _training_rows(model, pairs, optimizer, steps, seed, unit)
 
 
 def check_device(device: object) -> None:
@@ -184,13 +167,14 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
         yield data[starts + torch.arange(length + 1)].long()
 
 
-def _training_steps(
+def _training_rows(
     model: LanguageModel,
     pairs: Iterator[tuple[Tensor, Tensor]],
     optimizer: torch.optim.Optimizer,
     steps: int,
     seed: int,
-) -> Iterator[Step]:
+    unit: str,
+) -> Iterator[Row]:
     """Train on pairs of inputs and targets, each [batch, length]."""
     device, learning_rate = next(model.parameters()).device, optimizer.defaults["lr"]
     is_random = model.config.dropout > 0 or model.transformer.position.is_random
@@ -213,7 +197,8 @@ def _training_steps(
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        yield Step(index, steps, bits, inputs.numel() / (time.perf_counter() - started))
+        row = {"question": TRAINING_LOSS, "step": index, "x": index, "value": bits, "unit": unit, "count": len(inputs)}
+        yield row | {"tokens_per_second": inputs.numel() / (time.perf_counter() - started)}
 
 
 _RANDOM_STATE = threading.Lock()
@@ -238,3 +223,18 @@ def _schedule(index: int, steps: int) -> float:
         return index / warm_up
     progress = (index - warm_up) / max(1, steps - warm_up)
     return 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Use that many threads of torch inside a `with` block.
+
+    The numbers depend on it, a little. On busy cores one thread is much faster for models this small, because several
+    threads would wait for the slowest in each step.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,116 @@
+"""The table of results, a row per measured value: the lab fills it in; captions, figures and files read it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+AS_TRAINED = "as trained"
+TRAINING_LOSS = "training loss"
+COLUMNS = {
+    "origin": "str",  # "live" (a race in this session), "published" (shipped), or the name of a results file
+    "task": "str",  # what was trained on: "text" or a task such as "needle"
+    "method": "str",  # position method
+    "label": "str",  # name in tables and legends; the method unless a run has special settings
+    "variant": "str",  # "as trained", or how the model was changed before evaluation, such as "window"
+    "seed": "int64",  # of the starting weights and the batches
+    "length": "int64",  # training length L
+    "step": "int64",  # of training, after which it was measured
+    "question": "str",  # what was measured, see `lab.QUESTIONS`; or "training loss"
+    "x": "int64",  # position on the question's axis: a length, distance, position or step
+    "value": "float64",  # the measurement; NaN where a method is not defined
+    "unit": "str",  # of the value, such as "bits per byte"
+    "count": "int64",  # how many targets or samples the value is a mean over
+    "text": "str",  # fingerprint of the text, "" for a task
+}
+LEVEL = 0.95  # of all intervals
+SEEDS = 3  # nothing is decided with fewer
+Row = dict[str, Any]
+
+
+def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A table with the columns of `COLUMNS`, also when there are no rows."""
+    return pd.DataFrame(list(rows), columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def over_seeds(
+    rows: pd.DataFrame, by: Sequence[str] = ("label", "x"), limits: tuple[float, float] = (-math.inf, math.inf)
+) -> pd.DataFrame:
+    """Mean and 95% interval of the values over seeds, as a table with one row per group, in the order of the rows.
+
+    The interval is that of Student's t distribution: if a comparison were repeated with other seeds, on the same text,
+    the mean over many seeds would lie in such an interval 95 times out of 100. A percentile bootstrap assumes nothing
+    about how seeds are distributed, but promises too much with so few: of five normal samples, its 95% interval
+    contains the mean only 84% of the time.
+
+    Args:
+        rows: with a column "value" and those of `by`.
+        by: the columns that name a group.
+        limits: the smallest and the largest possible value; intervals end there.
+
+    Returns the columns "mean", "half_width", "low", "high" (NaN for fewer than two seeds) and "seeds" (how many have a
+    value), indexed by the columns of `by`.
+
+    >>> import pandas
+    >>> from alibi_viz.table import over_seeds
+    >>> rows = pandas.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
+    >>> over_seeds(rows).round(3).to_dict("records")
+    [{'mean': 2.1, 'half_width': 0.248, 'low': 1.852, 'high': 2.348, 'seeds': 3}]
+    """
+    table = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
+    half_width = stdtrit(table["count"] - 1, (1 + LEVEL) / 2) * table["std"] / table["count"] ** 0.5
+    low, high = (table["mean"] - half_width).clip(lower=limits[0]), (table["mean"] + half_width).clip(upper=limits[1])
+    columns = {"mean": table["mean"], "half_width": half_width, "low": low, "high": high, "seeds": table["count"]}
+    return pd.DataFrame(columns)
+
+
+def share_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95% interval of a share of `count` independent answers (Wilson 1927), sensible at 0% and 100% too.
+
+    It is about the answers, not about seeds: how far the measured share may be from that of the same model on endlessly
+    many answers.
+
+    >>> from alibi_viz.table import share_interval
+    >>> [round(end, 3) for end in share_interval(1.0, 32)]
+    [0.893, 1.0]
+    """
+    from scipy.stats import binomtest  # noqa: PLC0415 - takes a second to import
+
+    low, high = binomtest(round(share * count), count).proportion_ci(LEVEL, "wilson")
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a figure of curves, as plain data.
+
+    Attributes:
+        title, x_title, y_title: of the figure and its axes.
+        point, value: a point in words, for its hover text, such as "windows of {x} bytes" and "{y:.2f} bits".
+        ticks: {position on the horizontal axis: label}; the outermost are the ends of a logarithmic axis.
+        low, high: the vertical axis includes at least these.
+        step: the vertical axis ends at multiples of this.
+        length: the training length, drawn as a dotted line with everything beyond it shaded.
+        marks: {label: position} of up to two more vertical lines.
+        chance: the value of guessing at random, drawn as a horizontal line.
+        log: logarithmic horizontal axis; a linear one starts at 0.
+        limits: the smallest and the largest possible value; intervals end there.
+    """
+
+    title: str
+    x_title: str
+    y_title: str
+    point: str
+    value: str
+    ticks: Mapping[int, str]
+    low: float
+    high: float
+    step: float = 0.5
+    length: int | None = None
+    marks: Mapping[str, float] = field(default_factory=dict)
+    chance: float | None = None
+    log: bool = True
+    limits: tuple[float, float] = (-math.inf, math.inf)
