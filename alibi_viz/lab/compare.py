@@ -66,7 +66,7 @@ class Comparison:
         return {method: changed["label"][changed["method"] == method].unique().tolist() for method in self.methods}
 
     def rows(self, curves: Iterable[str] | None = ()) -> pd.DataFrame:
-        """The losses by length, labeled by curve: those of the methods as trained, of the named curves, or all for None.
+        """The losses by length, labeled by curve: those of the methods as trained, of named curves, or all for None.
 
         Raises ValueError for an unknown name.
         """

@@ -20,8 +20,8 @@ from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.pretrained import describe_change
 from alibi_viz.lab.questions import SLIDING_WINDOWS
-from alibi_viz.table import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text, read_text
+from alibi_viz.table import AS_TRAINED, results_table
 
 __all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve", "token_ids"]
 
@@ -104,7 +104,8 @@ def length_curve(
         "label": _label(model) if label is None else label,
         "seed": 0,
         "length": trained,
-        "variant": AS_TRAINED, "step": 0,  # so that tables are compared by label; the lab's own changes have a name here
+        "variant": AS_TRAINED,
+        "step": 0,  # so that tables are compared by label; the lab's own changes have a name here
         "question": SLIDING_WINDOWS.name,
         "unit": "bits per byte",
         "count": len(data) - cut,

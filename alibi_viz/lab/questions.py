@@ -20,7 +20,7 @@ from alibi_viz.lab.measures import Measured
 from alibi_viz.lab.passages import PassagesText
 from alibi_viz.lab.tasks import TASKS, Task, evaluation_distances
 from alibi_viz.models import LanguageModel
-from alibi_viz.table import AS_TRAINED, Axes
+from alibi_viz.table import AS_TRAINED, Axes, share_interval
 
 Measure = Callable[[LanguageModel, Any, int, int], Measured]  # of model, text or task, training length, longest
 Ticks = Callable[[int, Sequence[int]], Mapping[int, str]]  # of training length and the positions that have values
@@ -73,11 +73,6 @@ class Question:
     while_training: bool = False
     in_race: bool = True
 
-    @property
-    def is_share(self) -> bool:
-        """Whether the values are shares, from 0 to 1."""
-        return self.limits == (0.0, 1.0)
-
     def axes(self, length: int, xs: Sequence[int] = (), marks: Mapping[str, float] | None = None) -> Axes:
         """The axes of its figure, for values at `xs`; `marks` are {label: x} of vertical lines."""
         ticks, settings = self.ticks(length, xs), {"low": 2.0, "high": 3.0, "y_title": self.unit, **self.axes_settings}
@@ -89,6 +84,19 @@ class Question:
         words = {"title": title, "x_title": self.x_title, "point": self.point, "value": self.value}
         tokens = {"ticks": ticks, "length": trained, "marks": (marks or {}) if trained else {}, "limits": self.limits}
         return Axes(**words, **tokens, **settings)
+
+    def notes(self, rows: pd.DataFrame) -> dict[str, dict[int, str]]:
+        """Notes on the means of shares of answers, for their hover texts: {label: {x: note}}."""
+        if self.unit != "share of answers":
+            return {}
+        return {
+            str(label): {
+                x: f"95% interval {low:.1%} to {high:.1%}, {count:,} examples"
+                for x, (share, count) in say.pooled_shares(own).items()
+                for low, high in [share_interval(share, count)]
+            }
+            for label, own in rows.groupby("label")
+        }
 
 
 def _step_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:

@@ -141,7 +141,7 @@ def race(
 
 
 def _test(
-    model: LanguageModel, source: Text | Task, length: int, lengths: Sequence[int], targets: int, step: int
+    model: LanguageModel, source: Text | Task, length: int, lengths: Sequence[int], *, targets: int, step: int
 ) -> Iterator[Row]:
     """The rows of a checkpoint, length by length, so that a race can be stopped between two."""
     question = main_question(source.name if isinstance(source, Task) else "text")

@@ -33,7 +33,7 @@ from alibi_viz.arguments import (
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.interventions import evaluation_variants
 from alibi_viz.lab.passages import passages_text
-from alibi_viz.lab.questions import QUESTIONS, main_question
+from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, check_testable, load_text
 from alibi_viz.lab.training import (
@@ -200,7 +200,7 @@ def _gap(model: LanguageModel, text: Any, run: Run, step: int) -> list[Any]:
     targets = max(TARGETS, *lengths)
     losses = list(loss_by_length(model, text, lengths, targets=targets).values())
     count = count_shared_targets(text, lengths, targets)
-    return _answer(AS_TRAINED, "gap", step, losses[-1] - losses[0], "bits per byte", count)
+    return _answer(AS_TRAINED, find_question("gap"), step, losses[-1] - losses[0], count)
 
 
 def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[list[Any]]:
@@ -218,13 +218,13 @@ def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[l
                 length = source.min_length(x) if isinstance(source, Task) else x
                 if question is main and math.isnan(value) and model.is_defined_at(length):
                     raise TrainingDiverged("the trained model gives no number: its training has diverged")
-                answers.append(_answer(variant, question.name, x, value, question.unit, count))
+                answers.append(_answer(variant, question, x, value, count))
     return answers
 
 
-def _answer(variant: str, question: str, x: int, value: float, unit: str, count: int) -> list[Any]:
+def _answer(variant: str, question: Question, x: int, value: float, count: int) -> list[Any]:
     """A row of a record; JSON has no NaN, so a value that is not defined is None."""
-    return [variant, question, x, None if math.isnan(value) else round(value, 5), unit, count]
+    return [variant, question.name, x, None if math.isnan(value) else round(value, 5), question.unit, count]
 
 
 def _training_curve(rows: list[Row], run: Run) -> list[list[Any]]:

@@ -237,7 +237,7 @@ def facts(rows: pd.DataFrame, length: int) -> list[str]:
     near, far = rows["x"].min(), rows["x"].max()
     means = over_seeds(rows)["mean"]
     labels = rows["label"].unique()
-    saved = [f"{quoted(label)} {means[label, near]:.1f} and {means[label, far]:.1f} bits" for label in labels]
+    saved = [f"{quoted(label)} {means[label, near]:z.1f} and {means[label, far]:z.1f} bits" for label in labels]
     return [
         f"Having been told a fact around {near} and around {far:,} bytes before saves {join(saved)}.",
         "A model that needs as many bits when the tale has told something else has forgotten the fact.",

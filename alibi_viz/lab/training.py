@@ -139,7 +139,7 @@ def train(
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     unit = "bits per answer" if isinstance(source, Task) else "bits per byte"
-    return _training_rows(model, pairs, optimizer, steps, seed, unit)
+    return _training_rows(model, pairs, optimizer, steps=steps, seed=seed, unit=unit)
 
 
 def check_device(device: object) -> None:
@@ -171,6 +171,7 @@ def _training_rows(
     model: LanguageModel,
     pairs: Iterator[tuple[Tensor, Tensor]],
     optimizer: torch.optim.Optimizer,
+    *,
     steps: int,
     seed: int,
     unit: str,

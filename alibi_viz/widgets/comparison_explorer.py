@@ -7,24 +7,21 @@ import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz import lab
-from alibi_viz.figures import panel as picture
-from alibi_viz.lab.confidence import LEVEL, SEEDS
+from alibi_viz.figures import curves as picture
 from alibi_viz.lab.interventions import VARIANTS
-from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
-from alibi_viz.lab.questions.outcomes import quoted
-from alibi_viz.lab.results import AS_TRAINED
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
+from alibi_viz.lab.say import join, quoted
+from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.layout import column, row, unfold_button
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.core.why import Why
-from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
-
-__all__ = ["ComparisonExplorer"]
+from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-PUBLISHED = "published"
+PUBLISHED, PUBLISHED_HEADS = "published", 4
 IN_VIEW = 9  # checkboxes; those of further labels are shown on demand
 
 
@@ -42,16 +39,16 @@ class ComparisonExplorer(App):
     Traits:
         question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
         methods: at most seven labels of the table. Those without an answer are left out.
-        evaluated: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
+        variant: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
             "slopes interpolated" (for ALiBi). Questions that are not asked of changed models are shown as trained.
 
     Raises ValueError if the table answers no question.
 
     >>> from alibi_viz.widgets import ComparisonExplorer
-    >>> app = ComparisonExplorer(methods=["rotary", "alibi"], evaluated="window")
+    >>> app = ComparisonExplorer(methods=["rotary", "alibi"], variant="window")
     >>> app
-    ComparisonExplorer(question='longer windows', methods=('alibi', 'rotary'), evaluated='window')
+    ComparisonExplorer(question='longer windows', methods=('alibi', 'rotary'), variant='window')
     >>> app.results["label"].unique().tolist()
     ['alibi', 'rotary']
     """
@@ -64,7 +61,7 @@ class ComparisonExplorer(App):
     )
     question = Choice("longer windows", "questions")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
-    evaluated = Choice(AS_TRAINED, "evaluations")
+    variant = Choice(AS_TRAINED, "variants")
     redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
@@ -79,7 +76,7 @@ class ComparisonExplorer(App):
         self._table = table[table["question"].isin(list(self.questions))]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
-        self.evaluations = list(dict.fromkeys([AS_TRAINED, *self._table["evaluated"]]))
+        self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
         state.setdefault("question", next(iter(self.questions)))
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
         state.setdefault("methods", tuple(chosen))
@@ -89,7 +86,7 @@ class ComparisonExplorer(App):
     def results(self) -> pd.DataFrame:
         """The rows that are shown."""
         table = self._table
-        shown = (table["question"] == self.question) & (table["evaluated"] == self._change())
+        shown = (table["question"] == self.question) & (table["variant"] == self._change())
         return table[shown & table["label"].isin(self.methods)]
 
     # Methods that `App` requires.
@@ -98,26 +95,28 @@ class ComparisonExplorer(App):
         return picture.blank(430)
 
     def controls(self) -> list[Widget]:
-        tip = "How the trained models were changed before they were evaluated"
-        self._evaluated = self.menu("evaluated", "evaluated", "s-evaluated", tip)
+        tip = "How the trained models were changed before they were variant"
+        self._variant = self.menu("variant", "variant", "s-variant", tip)
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         self._boxes = dict(zip(self.labels, boxes, strict=True))
         self._more = unfold_button(
             "More methods", "Show every method that has results for this question", lambda _: self._show_boxes()
         )
         methods = row(*self._boxes.values(), self._more, reset_button(self))
-        return [column(row(self.tabs("question", "What was measured", self._summary), self._evaluated), methods)]
+        return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
 
     def draw(self) -> str:
         question, results = self.questions[self.question], self.results
         self._show_boxes()
-        self._evaluated.disabled = len(question.evaluations) == 1
+        self._variant.disabled = len(question.variants) == 1
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
         published = set(self._table["origin"]) == {PUBLISHED}  # other tables don't give the number of heads
-        panel = question.panel(results, length, labels=shown, marks=alibi_range(shown) if published else {})
-        picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), panel)
-        return " ".join([*self._notes(question, results), *question.findings(results, length)])
+        marks = alibi_marks(PUBLISHED_HEADS) if published and "alibi" in shown else {}
+        axes = question.axes(length, sorted(results["x"].unique()), marks)
+        slots = picture.assign_slots(shown, COMMON_METHODS)
+        picture.draw(self.figure, slots, axes, results, notes=question.notes(results))
+        return " ".join([*self._notes(question, results), *question.say(results, length)])
 
     def _summary(self, question: str) -> str:
         return self.questions[question].summary
@@ -133,9 +132,9 @@ class ComparisonExplorer(App):
 
     def _change(self) -> str:
         """How the models shown were changed, where that applies to the question."""
-        return self.evaluated if self.evaluated in self.questions[self.question].evaluations else AS_TRAINED
+        return self.variant if self.variant in self.questions[self.question].variants else AS_TRAINED
 
-    def _notes(self, question: lab.Question, results: pd.DataFrame) -> list[str]:
+    def _notes(self, question: Question, results: pd.DataFrame) -> list[str]:
         """What is shown, and what is left out."""
         if not self.methods:
             return ["No method is chosen: select at least one."]
@@ -143,12 +142,12 @@ class ComparisonExplorer(App):
         seeds = results["seed"].nunique()
         bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
         lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
-        change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.evaluated, self.evaluated)}"
+        change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.variant, self.variant)}"
         notes = [f"{question.summary} Results: {origins}{change}; {lines}."] if len(results) else []
         if missing := [name for name in self.methods if name not in set(results["label"])]:
             notes.append(f"Left out, because there are no such results: {join([quoted(name) for name in missing])}.")
-        if self._change() != self.evaluated:
-            notes.append(f"Shown as trained, because this question is not asked of models changed by {self.evaluated}.")
+        if self._change() != self.variant:
+            notes.append(f"Shown as trained, because this question is not asked of models changed by {self.variant}.")
         return notes
 
 
@@ -163,5 +162,5 @@ def _check_table(table: Any) -> None:
 def _published() -> pd.DataFrame:
     """The published results, in which rotary with a window is also a method of its own."""
     table = lab.published_results()
-    windowed = table[(table["label"] == "rotary") & (table["evaluated"] == "window")]
-    return pd.concat([table, windowed.assign(label=WINDOWED, evaluated=AS_TRAINED)], ignore_index=True)
+    windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
+    return pd.concat([table, windowed.assign(label=WINDOWED, variant=AS_TRAINED)], ignore_index=True)

@@ -7,16 +7,12 @@ from collections.abc import Mapping
 import pandas as pd
 
 from alibi_viz import lab
-from alibi_viz.lab.confidence import LEVEL, SEEDS
-from alibi_viz.lab.questions import join, outcome
-from alibi_viz.lab.questions.outcomes import quoted, rises
-from alibi_viz.lab.results import seed_curves
+from alibi_viz.lab.questions import Question
+from alibi_viz.lab.say import join, outcome, outcomes, rises
+from alibi_viz.table import LEVEL, SEEDS
 from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.core.why import Why
-from alibi_viz.widgets.race.report import RaceReport
-from alibi_viz.widgets.race.settings import alibi_range
-
-__all__ = ["LANES_STYLE", "WHY", "caption", "lanes"]
+from alibi_viz.widgets.race.state import RaceState
 
 WHY = Why(
     "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line means "
@@ -44,7 +40,7 @@ LANES_STYLE = """<style>
 </style>"""
 
 
-def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
+def caption(report: RaceState, question: Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
     """What `results`, the rows of one question, show: in at most two sentences, and the details.
 
     `note` comes first, unless it is empty.
@@ -59,7 +55,7 @@ def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame, n
     elif report.unmeasured(question):
         findings = ["The models are being measured." if report.measuring else "Not every model was measured."]
     else:
-        findings = SENTENCE_END.split(" ".join(question.findings(results, report.settings.length)))
+        findings = SENTENCE_END.split(" ".join(question.say(results, report.settings.length)))
         if question is report.settings.main and report.settings.task == "text":
             guesses = _judge_guesses(report, results)
             head, findings = head or guesses, [_outcome(results), guesses if head else "", *findings]
@@ -71,15 +67,16 @@ def caption(report: RaceReport, question: lab.Question, results: pd.DataFrame, n
     return " ".join(sentences[:shown]), " ".join(details)
 
 
-def lanes(report: RaceReport) -> str:
+def lanes(report: RaceState) -> str:
     """One line per method, HTML: its progress bar, steps, tokens per second and time left."""
     return f'<div class="alibi-lanes">{"".join(_lane(report, name) for name in report.settings.methods)}</div>'
 
 
-def _status(report: RaceReport) -> str:
+def _status(report: RaceState) -> str:
     """What is to be done, being done, or was ended early; empty for a race that has finished."""
-    board, settings = report.board, report.settings
-    tested = f"last tested after step {board.last_checkpoint()}" if board.last_checkpoint() else "not tested yet"
+    settings, seeds = report.settings, len(report.models)
+    tested = report.checkpoint(max(report.models, default=-1))
+    last_test = f"last tested after step {tested}" if tested else "not tested yet"
     match report.state:
         case "ready" if not settings.methods:
             return "No method is chosen: select at least one."
@@ -90,26 +87,26 @@ def _status(report: RaceReport) -> str:
                 f"{where} of up to {settings.lengths[-1]:,}."
             )
         case "running":  # without the step, which screen readers would announce
-            seed = f", seed {max(1, len(report.boards))} of {settings.seeds}" if settings.seeds > 1 else ""
-            return f"Training on {settings.source_name}{seed}, {tested}."
+            seed = f", seed {max(1, seeds)} of {settings.seeds}" if settings.seeds > 1 else ""
+            return f"Training on {settings.source_name}{seed}, {last_test}."
         case "finished":
             return ""
-    step = f"step {min(map(board.step, board.methods), default=0):,}"
-    where = f"{step} of seed {len(report.boards)}" if report.complete else step
+    step = f"step {min(report.pace(method)[0] for method in settings.methods):,}"
+    where = f"{step} of seed {seeds}" if report.complete else step
     total = settings.seeds if report.complete else f"{settings.steps:,}"
-    return f"{'Stopped' if report.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {tested}."
+    return f"{'Stopped' if report.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {last_test}."
 
 
-def _describe_start(report: RaceReport) -> str:
+def _describe_start(report: RaceState) -> str:
     """What the methods of a race share."""
     seeds = f" for each of {report.settings.seeds} seeds" if report.settings.seeds > 1 else ""
     return f"All methods start from the same weights and train for {report.settings.steps:,} steps{seeds}."
 
 
-def _judge_guesses(report: RaceReport, results: pd.DataFrame) -> str:
+def _judge_guesses(report: RaceState, results: pd.DataFrame) -> str:
     """Which guesses were right; empty before the race is over, because what has learned little can't fail."""
     judged: dict[str, list[str]] = {"right": [], "wrong": []}
-    for method, each in rises(seed_curves(results)).items():
+    for method, each in rises(results).items():
         guess, actual = report.guesses.get(method), outcome(each)
         if guess and report.complete and actual != "mixed":
             judged["right" if guess == actual else "wrong"].append(f"{method} ({guess})")
@@ -119,25 +116,19 @@ def _judge_guesses(report: RaceReport, results: pd.DataFrame) -> str:
 
 def _outcome(results: pd.DataFrame) -> str:
     """How each method does on longer windows, in one sentence; empty if no method is defined there."""
-    changes, (length, longest) = rises(seed_curves(results)), (results["x"].min(), results["x"].max())
-    clauses, unit = [], " bits per byte"
-    for kind, verbs in VERBS.items():
-        numbers = {}
-        for method in (method for method, each in changes.items() if outcome(each) == kind):
-            numbers[quoted(method)] = f"({sum(changes[method]) / len(changes[method]):+z.2f}{unit})"
-            unit = ""
-        verb = verbs[len(numbers) > 1].format(f"{length:,}")
-        if len(numbers) == 1:
-            clauses += [f"{method} {verb} {number}" for method, number in numbers.items()]
-        elif numbers:
-            clauses.append(f"{join([f'{method} {number}' for method, number in numbers.items()])} {verb}")
+    if results.empty:
+        return ""
+    length, longest = results["x"].min(), results["x"].max()
+    verbs = {kind: tuple(verb.format(f"{length:,}") for verb in pair) for kind, pair in VERBS.items()}
+    clauses = outcomes(rises(results), verbs)
     clauses = [*clauses[:1], *([join(clauses[1:])] if clauses[1:] else [])]
-    return f"Up to {longest:,} bytes, {', while '.join(clauses)}." if clauses else ""
+    sentence = f"Up to {longest:,} bytes, {', while '.join(clauses)}."
+    return sentence.replace(")", " bits per byte)", 1) if clauses else ""
 
 
-def _describe_evidence(report: RaceReport, question: lab.Question, results: pd.DataFrame) -> list[str]:
+def _describe_evidence(report: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """What the findings rest on: the training, the samples and the seeds."""
-    settings, seeds = report.settings, [str(report.settings.seed + index) for index in report.complete]
+    settings, seeds = report.settings, list(map(str, report.complete))
     if not seeds:
         return [_describe_start(report)]
     sentences = [
@@ -147,7 +138,7 @@ def _describe_evidence(report: RaceReport, question: lab.Question, results: pd.D
     if isinstance(report.source, lab.Text) and report.source.repeats >= REPEATED:
         sentences.append(f"{report.source.repeats:.0%} of its validation part also stands in its training part.")
     if question is settings.main:
-        sentences += [*_explain_marks(alibi_range(settings.methods)), *_still_improving(report)]
+        sentences += [*_explain_marks(report.marks), *_still_improving(report)]
     if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss
         low, high = results["count"].min(), results["count"].max()
         sentences.append(f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes.")
@@ -171,14 +162,15 @@ def _explain_marks(marks: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _still_improving(report: RaceReport) -> list[str]:
+def _still_improving(report: RaceState) -> list[str]:
     """Whether the loss on the test bytes was still falling at the end; the loss on single batches is too noisy."""
-    settings, checkpoints = report.settings, report.board.checkpoints
-    earlier = [step for step in next(iter(checkpoints.values())) if step < settings.steps]
-    if report.state != "finished" or not earlier or not settings.main.lowest_is_best:
+    settings, table = report.settings, report.table
+    tests = table[(table["question"] == settings.main.name) & (table["x"] == settings.length)]
+    tests = tests[tests["seed"] == max(report.models)].set_index(["step", "method"])["value"].unstack("method")
+    if report.state != "finished" or len(tests) < 2 or not settings.main.lowest_is_best:
         return []
-    before, last, length = max(earlier), settings.steps, settings.length
-    fall = max(tests[before][length] - tests[last][length] for tests in checkpoints.values())
+    (before, last), length = tests.index[-2:], settings.length
+    fall = float((tests.loc[before] - tests.loc[last]).max())
     if fall < FALLING:
         return []
     return [
@@ -186,10 +178,9 @@ def _still_improving(report: RaceReport) -> list[str]:
     ]
 
 
-def _lane(report: RaceReport, method: str) -> str:
-    board, steps = report.board, report.settings.steps
-    color = report.settings.color(method)
-    done, speed, left = board.step(method), board.tokens_per_second(method), board.seconds_left(method)
+def _lane(report: RaceState, method: str) -> str:
+    steps, color = report.settings.steps, report.settings.color(method)
+    done, speed, left = report.pace(method)
     seed = " of this seed" if report.settings.seeds > 1 else ""
     running = "starting" if left is None else f"{left:.0f} s left{seed}"
     end = {"ready": "", "running": running}.get(report.state, report.state)

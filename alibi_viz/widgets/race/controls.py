@@ -6,16 +6,14 @@ from typing import Any
 
 from ipywidgets import Button, Checkbox, IntText, Layout, Text, VBox, Widget
 
-from alibi_viz.lab.questions import join
+from alibi_viz.lab.say import join
 from alibi_viz.models import POSITIONS, own_method
 from alibi_viz.widgets.core.layout import column, labeled, row, unfold_button
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.guesses import GuessRows
-from alibi_viz.widgets.race.settings import COMMON_METHODS
+from alibi_viz.widgets.race.state import COMMON_METHODS
 from alibi_viz.widgets.race.text_picker import TextPicker
-
-__all__ = ["RaceControls"]
 
 TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
 

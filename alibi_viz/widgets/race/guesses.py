@@ -5,11 +5,9 @@ from typing import Any
 from ipywidgets import HTML, HBox, ToggleButtons, VBox
 
 from alibi_viz.lab import evaluation_lengths
-from alibi_viz.lab.questions import FAILS, HOLDS
+from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING
 from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.race.traits import OUTCOMES
-
-__all__ = ["GuessRows"]
 
 
 class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
@@ -61,7 +59,8 @@ class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._question.value = (
             '<div style="line-height: 1.5; max-width: 60em">'
             f"What happens on windows of up to {longest:,} bytes, {longest // length} times the training length? A "
-            f"model <b>holds</b> if its loss rises by at most {HOLDS} bits per byte, and <b>fails</b> from {FAILS} on."
+            f"model <b>holds</b> if its loss rises by at most {MAX_RISE_HOLDING} bits per byte, and <b>fails</b> from "
+            f"{MIN_RISE_FAILING} on."
             "</div>"
         )
         self.layout.display = None if self._are_shown() else "none"

@@ -1,6 +1,6 @@
 """LengthLab: train small models side by side on short windows, and see how they do on longer ones."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +9,20 @@ import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
 from ipywidgets import HTML, Widget
 
-from alibi_viz import lab
-from alibi_viz.figures import race as picture
-from alibi_viz.figures.panel import MAX_METHODS
-from alibi_viz.lab.questions import QUESTIONS
-from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS
-from alibi_viz.lab.turns import on_one_thread
+from alibi_viz.figures import curves as picture
+from alibi_viz.lab.questions import QUESTIONS, Question
+from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.layout import column
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.controls import RaceControls
-from alibi_viz.widgets.race.report import RaceReport
-from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.widgets.race.state import RaceSettings, RaceState
 from alibi_viz.widgets.race.traits import Guesses, Methods, TextSource, check_path
 from alibi_viz.widgets.race.written import Written, written_html
-
-__all__ = ["LengthLab"]
 
 
 class LengthLab(App):
@@ -60,7 +55,7 @@ class LengthLab(App):
     """
 
     why = captions.WHY
-    methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", MAX_METHODS)
+    methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", picture.MAX_METHODS)
     length = Count(LENGTH, 8, 128)
     steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
@@ -74,8 +69,8 @@ class LengthLab(App):
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
-        self._reports: dict[str, RaceReport] = {}  # {task: the latest race on it}
-        self._active: RaceReport | None = None  # the latest race of all
+        self._reports: dict[str, RaceState] = {}  # {task: the latest race on it}
+        self._active: RaceState | None = None  # the latest race of all
         self._background: Background[None] | None = None
         self._closed = False
         super().__init__(**state)
@@ -94,28 +89,30 @@ class LengthLab(App):
     @property
     def losses(self) -> dict[str, list[float]]:
         """{method: bits at each training step} of the latest seed; empty before the first race."""
-        return self._report.board.losses if self._report else {}
+        losses = self._shown.losses
+        return {method: losses["value"][losses["method"] == method].tolist() for method in losses["method"].unique()}
 
     @property
     def results(self) -> pd.DataFrame:
-        """All answers and training losses so far, with the columns of `lab.COLUMNS` and the origin "live"."""
-        return (self._report or self._planned()).table()
+        """All rows so far, with the columns of `lab.COLUMNS` and the origin "live"."""
+        return self._shown.table
 
     @property
     def means(self) -> dict[str, dict[int, float]]:
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        means = self._report.means(self._question) if self._report else {}
-        return {method: dict(points) for method, points in means.items()}
+        means = over_seeds(self._shown.results(self._question))["mean"]
+        labels = means.index.get_level_values("label")
+        return {label: means[label].to_dict() for label in labels.unique()}
 
     @property
     def models(self) -> dict[str, LanguageModel]:
         """{method: model} of the last complete seed or, if there is none, of the latest."""
-        return self._report.last.models if self._report else {}
+        return self._shown.last_models
 
     @property
     def written(self) -> dict[str, Written]:
         """{method: what the model of the last seed writes beyond L}, after a race on a text has finished."""
-        return dict(self._report.written) if self._report else {}
+        return dict(self._shown.written)
 
     @property
     def running(self) -> bool:
@@ -138,9 +135,9 @@ class LengthLab(App):
             self._background.join()
         with self._lock:
             if self._active and self.running:
-                board = self._active.board
-                step = f"step {min(map(board.step, board.methods)):,} of {board.steps:,}"
-                raise RuntimeError(f"a race is running, {step}: wait for its end or stop it; nothing was changed")
+                step = min(self._active.pace(method)[0] for method in self._active.settings.methods)
+                where = f"step {step:,} of {self._active.settings.steps:,}"
+                raise RuntimeError(f"a race is running, {where}: wait for its end or stop it; nothing was changed")
             report = self._planned()
             try:
                 steps = report.start()
@@ -154,7 +151,7 @@ class LengthLab(App):
             return self._run(steps, self._on_end)
 
     def stop(self) -> None:
-        """End the race after the current lap, within a fraction of a second. Does nothing without a race."""
+        """End the race after the current row, within a fraction of a second. Does nothing without a race."""
         if self._background:
             self._background.stop()
 
@@ -177,7 +174,7 @@ class LengthLab(App):
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
-        return picture.blank()
+        return picture.blank(400, left_title="Loss while training")
 
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
@@ -186,33 +183,45 @@ class LengthLab(App):
         return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, self._tabs)]
 
     def draw(self) -> tuple[str, str]:
-        question, report = self._question, self._report or self._planned()
-        settings = report.settings
-        results = report.results(question)
-        panel = report.panel(question, results, marked=not self.simple)
-        losses = report.board.losses if question is settings.main else None
-        unit = "answer" if settings.task in lab.TASKS else "byte"
-        picture.draw(self.figure, settings.slots, panel, losses=losses, steps=settings.steps, unit=unit)
+        question, report = self._question, self._shown
+        settings, results = report.settings, report.results(question)
+        xs = sorted({*results["x"].tolist(), *([settings.steps] if question.name == "gap" else [])})
+        axes = question.axes(settings.length, xs, {} if self.simple else report.marks)
+        is_main = question is settings.main
+        domain = picture.RIGHT if is_main else picture.FULL_WIDTH
+        rows = {"unfinished": report.unfinished(question), "notes": question.notes(results)}
+        with self.figure.batch_update():
+            picture.draw(self.figure, settings.slots, axes, results, domain=domain, **rows)
+            picture.draw_training(self.figure, settings.slots, report.losses if is_main else None, settings.steps)
         texts = written_html(dict(report.written), settings)  # a copy: the race adds to it
         self._written.value, self._written.layout.display = texts, None if texts else "none"
         self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
         return captions.caption(report, question, results, self._note(report))
 
     @property
-    def _question(self) -> lab.Question:
+    def _question(self) -> Question:
         return self.questions[self.question]
 
     @property
-    def _report(self) -> RaceReport | None:
+    def _report(self) -> RaceState | None:
         """The race that the open question is about, if there was one."""
         return self._reports.get(self._question.task)
 
-    def _planned(self) -> RaceReport:
+    @property
+    def _shown(self) -> RaceState:
+        """The race that is shown: the one that the open question is about, or the one that Train would start."""
+        return self._report or self._planned()
+
+    def _planned(self) -> RaceState:
         """The race that Train would start now."""
-        return RaceReport(RaceSettings.of(self, self._question.task), guesses=self.guesses)
+        return RaceState(RaceSettings.of(self, self._question.task), guesses=self.guesses)
 
     def _run(self, steps: Iterable[None], end: Callable[[BaseException | None], None]) -> Background[None]:
-        self._background = Background(on_one_thread(steps), lambda _: None, self.refresh, end)
+        def on_one_thread() -> Iterator[None]:
+            with limited_threads(1):
+                yield from steps
+
+        self._background = Background(on_one_thread(), lambda _: None, self.refresh, end)
         self.refresh()
         return self._background.start()
 
@@ -250,10 +259,10 @@ class LengthLab(App):
         if not error and not self._background.stopped:
             self._measure()  # another question may have been opened meanwhile
 
-    def _note(self, report: RaceReport) -> str:
+    def _note(self, report: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
         if self.running and self._active is not report:
             return "The race that is running is for another question."
-        if report.boards and not self.running and report.settings != self._planned().settings:
+        if report.models and not self.running and report.settings != self._planned().settings:
             return "The settings have changed since this race: train again to apply them."
         return ""

@@ -8,8 +8,6 @@ from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 from alibi_viz.widgets.core.layout import FIT, labeled
 from alibi_viz.widgets.race.traits import built_in_name, check_path
 
-__all__ = ["TextPicker"]
-
 
 class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A menu, and below it the field that the choice needs. Typed text stays in its field, even if it is invalid.

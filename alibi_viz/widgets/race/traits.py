@@ -12,8 +12,6 @@ from alibi_viz.lab import Text, load_text
 from alibi_viz.models import POSITIONS, method_name
 from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
-__all__ = ["OUTCOMES", "Guesses", "Methods", "TextSource", "built_in_name", "check_path", "read_source"]
-
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.questions classifies
 
 

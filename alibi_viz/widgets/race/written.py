@@ -3,15 +3,13 @@
 import html
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from alibi_viz import lab
-from alibi_viz.lab.questions import join
+from alibi_viz.lab.continuations import Continuation
+from alibi_viz.lab.say import join
 from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.race.settings import RaceSettings
-
-__all__ = ["Written", "write", "written_html"]
 
 # The two marks are no colors of methods. They tint the background, so the text keeps its contrast on both themes.
 STYLE = """<style>
@@ -37,7 +35,7 @@ class Written(NamedTuple):
         known_words: the share of words beyond the training length that occur in the training text; NaN without words.
     """
 
-    texts: list[lab.Continuation]
+    texts: list[Continuation]
     known_words: float
 
 
@@ -47,7 +45,7 @@ def write(model: LanguageModel, text: lab.Text, length: int, seed: int) -> Writt
     return Written(texts, lab.known_words([each.beyond for each in texts], text))
 
 
-def written_html(written: Mapping[str, Written], settings: RaceSettings) -> str:
+def written_html(written: Mapping[str, Written], settings: Any) -> str:
     """The first text of each method, with everything beyond the training length shaded; empty if there is none.
 
     Names, animals, places and things of the tales are marked: in bold if they occur up to the training length,
@@ -69,7 +67,7 @@ def written_html(written: Mapping[str, Written], settings: RaceSettings) -> str:
     )
 
 
-def _block(method: str, written: Written, settings: RaceSettings) -> str:
+def _block(method: str, written: Written, settings: Any) -> str:
     text, known = written.texts[0], written.known_words
     note = "" if math.isnan(known) else f": {known:.0%} of its words occur in the training text"
     note = note if text.beyond else f" (not defined beyond {settings.length})"
@@ -79,7 +77,7 @@ def _block(method: str, written: Written, settings: RaceSettings) -> str:
     )
 
 
-def _marked(text: lab.Continuation) -> str:
+def _marked(text: Continuation) -> str:
     """The three parts of a text, with its mentions marked."""
     whole, pieces, start = "".join(text), [], 0
     opening, later = _split_mentions(text)
@@ -103,7 +101,7 @@ def _marked(text: lab.Continuation) -> str:
     return "".join(pieces)
 
 
-def _about(text: lab.Continuation) -> str:
+def _about(text: Continuation) -> str:
     """How far a text names whom its opening names first, and who is new; empty without a name."""
     opening, later = ([mention for mention in part if mention.kind == "name"] for part in _split_mentions(text))
     if not opening or not text.beyond:
@@ -118,7 +116,7 @@ def _about(text: lab.Continuation) -> str:
     return f"{sentence}; {join(new)} {'is' if len(new) == 1 else 'are'} new." if new else f"{sentence}."
 
 
-def _split_mentions(text: lab.Continuation) -> tuple[list[Mention], list[Mention]]:
+def _split_mentions(text: Continuation) -> tuple[list[Mention], list[Mention]]:
     """The mentions that start in the opening, which is as long as a training window, and the later ones."""
     found, end = mentions("".join(text)), len(text.prompt) + len(text.within)
     return [each for each in found if each.start < end], [each for each in found if each.start >= end]
