@@ -121,9 +121,8 @@ def race(
             for row in stream:
                 yield own | row
                 if row["step"] in tested_steps:
-                    yield from (
-                        own | test for test in _test(models[method], source, length, lengths, targets, row["step"])
-                    )
+                    tests = _test(models[method], source, length, lengths, targets=targets, step=row["step"])
+                    yield from (own | test for test in tests)
                 yield None
         except TrainingDiverged as error:
             raise TrainingDiverged(f"{method}: {error}") from None
