@@ -34,9 +34,8 @@ COMPARE = f"""
 import json, time
 
 from alibi_viz import lab
-from alibi_viz.lab.turns import on_one_thread
-from alibi_viz.widgets.race.report import CHECKPOINT_TARGETS, RaceReport
-from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.lab.training import limited_threads
+from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceSettings, RaceState
 
 def one_by_one():
     text = lab.load_text()
@@ -50,11 +49,12 @@ def one_by_one():
                     lab.loss_by_length(model, text, lab.evaluation_lengths(app.length), targets=CHECKPOINT_TARGETS)
 
 def sequential():
-    for _ in on_one_thread(one_by_one()):
-        pass
+    with limited_threads(1):
+        for _ in one_by_one():
+            pass
 
 def plain():
-    for _ in RaceReport(RaceSettings("text", *map(app.trait_values().get, TRAITS))).start():
+    for _ in RaceState(RaceSettings("text", *map(app.trait_values().get, TRAITS))).start():
         pass
 
 def in_app():

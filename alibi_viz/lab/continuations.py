@@ -12,8 +12,6 @@ from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["Continuation", "continuations", "known_words"]
-
 SAMPLES = 8  # the words of a single text are too few to count
 TEMPERATURE = 0.4  # small models repeat themselves at 0, and misspell most words at 1
 LONGEST = 256  # bytes, because a model without a cache reads the whole text again for each new byte

@@ -25,8 +25,6 @@ from alibi_viz.lab.evaluation import window_losses
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
-__all__ = ["PassagesText", "Recurrence", "passages_text", "recall_losses"]
-
 PLACES, CHOICES = 8, 8  # bytes in a passage, and symbols to choose from for each
 FIRST_SYMBOL, AGAIN = 128, 64  # first occurrences use byte values from 128 to 191, second ones from 192 to 255
 SHORTEST, LONGEST = 10, 1016  # distances between the starts of the two occurrences, in bytes; both fit into 1,024

@@ -56,9 +56,9 @@ ANSWER = ("variant", "question", "x", "value", "unit", "count")  # of a record's
 Record = dict[str, Any]  # one finished run as JSON, see `measure`
 # What to train on, by the name of a task. The functions take a path, which is None for the built-in text.
 SOURCES: dict[str, Callable[[str | Path | None], Text | Task]] = {
-    "text": lambda path: load_text(path=path),
+    "text": lambda path: load_text(path and Path(path)),
     "passages": lambda path: passages_text(),
-    "text with passages": lambda path: passages_text(load_text(path=path)),
+    "text with passages": lambda path: passages_text(load_text(path and Path(path))),
     **{name: lambda path, task=task: task for name, task in TASKS.items()},  # type: ignore[misc]
 }
 

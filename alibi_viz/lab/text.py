@@ -15,8 +15,6 @@ from torch import Tensor
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.lab.tales import Fact, write_tales
 
-__all__ = ["MAX_BYTES", "Text", "check_testable", "load_text", "python_text", "read_text", "tales_text"]
-
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
 REPEAT = 64  # bytes: how long a piece of the validation part must be to count as repeated
@@ -79,37 +77,33 @@ class Text:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
 
 
-def load_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> Text:
+def load_text(content: str | bytes | Path | None = None) -> Text:
     """Load a text to train on: the built-in tales, or your own string, bytes or file.
 
     The built-in text is `tales_text()`. In a text of your own, the last tenth of every 160 kB is for validation, so
     nearly every byte there has the bytes before it that it has in the source.
 
-    `content` is a string, bytes in UTF-8, or a `pathlib.Path`, which is treated as `path`: a file in UTF-8.
+    `content` is the text itself, a string or bytes in UTF-8, or the `pathlib.Path` of a file in UTF-8.
 
-    Raises TypeError for another type or both arguments, ValueError for a text that is empty, larger than 20 MB or not
-    UTF-8, and OSError for a file that does not exist or cannot be read.
+    Raises TypeError for another type, ValueError for a text that is empty, larger than 20 MB or not UTF-8, and OSError
+    for a file that does not exist or cannot be read.
 
     >>> lab.load_text()
     Text('tales', 600,000 bytes)
     >>> lab.load_text("to be or not to be")
     Text('your text', 18 bytes)
     """
-    if content is None and path is None:
+    if content is None:
         return _built_in()
-    name, data = read_text(content, path=path)
+    name, data = read_text(content)
     return Text(name, *_split(data))
 
 
-def read_text(content: str | bytes | Path | None = None, *, path: str | Path | None = None) -> tuple[str, bytes]:
+def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
     """The name and the bytes of a text of your own, as `load_text` takes it. Raises as `load_text`."""
+    name = content.name if isinstance(content, Path) else "your text"
     if isinstance(content, Path):
-        content, path = None, content
-    if content is not None and path is not None:
-        raise TypeError("give content or path, not both")
-    name = "your text" if path is None else Path(path).name
-    if path is not None:
-        data = _read(Path(path))
+        data = _read(content)
     elif isinstance(content, str):
         data = content.encode("utf-8", "replace")  # an unpaired surrogate becomes "?"
     elif isinstance(content, bytes | bytearray | memoryview):
@@ -184,7 +178,8 @@ def check_testable(text: Text, longest: int) -> None:
     if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
         raise ValueError(
             f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed"
+            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed (is it the name of a file? give a "
+            "pathlib.Path)"
         )
     if text.repeats == 1:
         raise ValueError(
