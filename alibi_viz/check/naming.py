@@ -1,21 +1,22 @@
-"""Name slopes: which scheme computes them, and by which factor they are multiplied."""
+"""Name the faults of slopes: which scheme computes them, and by which factor they are multiplied."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from alibi_viz.check.report import Finding
+from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.gallery.slopes import first_slope_is_one
-from alibi_viz.slopes import SCHEMES, alibi_slopes
+from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["Content", "Slopes", "Tolerance", "name_slopes", "reference_slopes"]
+Names = tuple[str, ...]
 
-Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
-Content = Mapping[int, float] | None  # num_heads -> measured factor of q . k, relative to the correct one
+_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
 class Tolerance(NamedTuple):
@@ -29,96 +30,66 @@ class Tolerance(NamedTuple):
         return torch.allclose(got, wanted, rtol=self.relative, atol=self.absolute)
 
 
-_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
-
-
-def reference_slopes(slopes: str | Callable[[int], Any]) -> Slopes:
-    """The slopes to compare with: those of a scheme, or of the caller's function.
-
-    Raises TypeError or ValueError if it is neither, or if the function doesn't return one number per head.
-    """
-    if isinstance(slopes, str):
-        if slopes not in SCHEMES:
-            raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
-        return lambda num_heads: alibi_slopes(num_heads, slopes).double()
-    if not callable(slopes):
-        raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
-
-    def reference(num_heads: int) -> Tensor:
-        value = torch.as_tensor(slopes(num_heads)).detach().double().cpu()
-        if value.shape != (num_heads,):
-            raise ValueError(f"slopes({num_heads}) must return [{num_heads}], got shape {list(value.shape)}")
-        return value
-
-    return reference
-
-
-def name_slopes(
-    slopes: Mapping[int, Tensor],
-    reference: Slopes,
-    *,
-    tolerance: Tolerance,
-    head_dim: int | None = None,
-    content: Content = None,
-) -> list[Finding]:
+def name_slopes(slopes: Mapping[int, Tensor], expected: Expectation, tolerance: Tolerance) -> list[Finding]:
     """Name the faults of slopes [heads], given for one or more head counts; an empty list if they are correct.
 
-    `tolerance` is the precision of the slopes. For `head_dim` and `content` see `Expectation`.
+    Of all hypotheses that give these slopes, the one with the fewest faults wins.
     """
-    wanted = {heads: reference(heads) for heads in slopes}
-    evidence = _evidence(slopes, wanted)
-    if all(tolerance.close(got, 0 * got) for got in slopes.values()):
-        is_expected = all(float(want.abs().max()) == 0 for want in wanted.values())
-        return [] if is_expected else [Finding("no bias", evidence)]
-    pairs = [(got, wanted[heads]) for heads, got in slopes.items()]
-    for dtype in (torch.float16, torch.bfloat16):
-        is_rounded = all(Tolerance(2e-6).close(got, want.to(dtype).double()) for got, want in pairs)
-        if is_rounded and not all(tolerance.close(got, want) for got, want in pairs):
-            return [Finding("imprecise slopes", evidence)]
-    # A wrong factor of the content may also apply to the bias.
-    divided = {heads: got / content[heads] for heads, got in slopes.items()} if content else slopes
-    explanations = [
-        [*scheme, *factor]
-        for candidate in (slopes, divided)
-        for scheme, rule in _schemes(candidate, reference)
-        for factor in _factors(candidate, rule, tolerance, head_dim)
-    ]
-    if not explanations:  # each head by itself, with one of the known factors
-        for factor, names in _known_factors(head_dim):
-            name = _name_head_by_head([(got / factor, want) for got, want in pairs], tolerance)
-            explanations += [[name, *names]] if name else []
-    if explanations:
-        best = min(explanations, key=len)
-        others = [" and ".join(names) for names in explanations if len(names) == len(best) and names != best]
+    got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
+    evidence = _evidence([(heads, head + 1) for heads in slopes for head in range(heads)], got, wanted)
+    if tolerance.close(got, 0 * got):
+        return [Finding("no bias", evidence)] if bool(wanted.any()) else []
+    hypotheses = _hypotheses(slopes, expected, tolerance)
+    possible = [names for names, predicted in hypotheses if tolerance.close(got, predicted)]
+    if possible:
+        best = min(possible, key=_cost)
+        others = [" and ".join(names) for names in possible if _cost(names) == _cost(best) and names != best]
         if others:
             evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
         return [Finding(name, evidence) for name in best]
-    # No rule explains all head counts: perhaps one explains those that are wrong.
-    wrong = {heads: got for heads, got in slopes.items() if not tolerance.close(got, wanted[heads])}
-    if len(wrong) == len(slopes):
-        return [Finding("other slopes", evidence)]
-    return name_slopes(wrong, reference, tolerance=tolerance, head_dim=head_dim, content=content)
+    # No hypothesis explains all head counts: perhaps one explains those that are wrong.
+    wrong = {heads: each for heads, each in slopes.items() if not tolerance.close(each, expected.slopes(heads))}
+    return name_slopes(wrong, expected, tolerance) if len(wrong) < len(slopes) else [Finding("other slopes", evidence)]
 
 
-def _name_head_by_head(pairs: Sequence[tuple[Tensor, Tensor]], tolerance: Tolerance) -> str:
-    """The fault of slopes whose heads are right one by one, given as (got, wanted); empty if there is none."""
-    if all(tolerance.close(got.sort().values, want.sort().values) for got, want in pairs):
-        return "heads in another order"
-    if all(tolerance.close(got.where(got != 0, want), want) for got, want in pairs):
-        return "heads without a bias"
-    return ""
+def _cost(names: Names) -> int:
+    return len(names) + _VAGUE * ("bias multiplied" in names)
 
 
-def _schemes(slopes: Mapping[int, Tensor], reference: Slopes) -> Iterator[tuple[list[str], Slopes]]:
-    yield [], reference
-    yield ["geometric slopes"], lambda heads: alibi_slopes(heads, "geometric").double()
-    yield ["halving slopes"], lambda heads: alibi_slopes(heads, "halving").double()
-    yield ["first slope is 1"], lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
-    yield ["first slope is 1"], lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+def _hypotheses(
+    slopes: Mapping[int, Tensor], expected: Expectation, tolerance: Tolerance
+) -> Iterator[tuple[Names, Tensor]]:
+    """Names of faults, and the slopes that they give, for all head counts one after another.
+
+    Each combines a scheme with a factor of the bias. A wrong factor of the content may apply to the bias too.
+    """
+    got = torch.cat(list(slopes.values()))
+    known = _known_factors(expected.head_dim)
+    for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
+        for scheme, rule in _schemes(slopes, expected.slopes, tolerance):
+            unit = torch.cat([content[heads] * rule(heads) for heads in slopes])
+            for names, factor in known:
+                yield (*scheme, *names), factor * unit
+            fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
+            if math.isfinite(fitted):
+                yield (*scheme, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+
+
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, tolerance: Tolerance) -> Iterator[tuple[Names, Slopes]]:
+    """Rules that give the slopes, without a factor, the most likely first."""
+    yield (), reference
+    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
+    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
+    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    for dtype in (torch.float16, torch.bfloat16):
+        yield ("imprecise slopes",), lambda heads, dtype=dtype: reference(heads).to(dtype).double()
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):
-            yield ["slopes of a head slice"], partial(_local_slopes, reference, devices)
-            yield ["slopes of a head slice"], partial(_first_slice, reference, devices)
+            yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
+            yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
+    yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
+    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > tolerance.absolute)
 
 
 def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:
@@ -131,42 +102,22 @@ def _first_slice(reference: Slopes, devices: int, num_heads: int) -> Tensor:
     return reference(num_heads)[: num_heads // devices].repeat(devices)
 
 
-def _factors(
-    slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance, head_dim: int | None
-) -> Iterator[list[str]]:
-    """The factors, by name, that turn the slopes of `rule` into `slopes`."""
-    unknown = _constant_factor(slopes, rule, tolerance)
-    if unknown is None:
-        return
-    for factor, names in _known_factors(head_dim):
-        if math.isclose(unknown, factor, rel_tol=max(tolerance.relative, 1e-5)):
-            yield names
-            return
-    yield ["bias multiplied"] if unknown > 0 else ["sign reversed", "bias multiplied"]
+def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
+    """The wanted slopes, the steepest where the steepest of `got` is, and so on."""
+    return wanted[wanted.abs().argsort()][got.abs().argsort().argsort()]
 
 
-def _known_factors(head_dim: int | None) -> list[tuple[float, list[str]]]:
-    """Factors of the bias that have a name, with the names; the first is 1, without any."""
-    before = [1 / math.sqrt(dim) for dim in ([head_dim] if head_dim else _HEAD_DIMS)]
-    known: list[tuple[float, list[str]]] = [(1.0, []), *((factor, ["bias before scaling"]) for factor in before)]
-    known += [(2 * factor, ["added twice", *names]) for factor, names in known]
-    return known + [(-factor, ["sign reversed", *names]) for factor, names in known]
+def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
+    """Factors of the bias that have a name; the first is 1, without any."""
+    dims = [head_dim] if head_dim else _HEAD_DIMS
+    known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
+    known += [(("added twice", *names), 2 * factor) for names, factor in known]
+    return known + [(("sign reversed", *names), -factor) for names, factor in known]
 
 
-def _constant_factor(slopes: Mapping[int, Tensor], rule: Slopes, tolerance: Tolerance) -> float | None:
-    """The factor between `slopes` and those of `rule`, if it is the same for all heads."""
-    got, wanted = torch.cat(list(slopes.values())), torch.cat([rule(heads) for heads in slopes])
-    if got.shape != wanted.shape or not bool((wanted != 0).any()):
-        return None
-    factor = float(got @ wanted / (wanted @ wanted))
-    return factor if math.isfinite(factor) and tolerance.close(got, factor * wanted) else None
-
-
-def _evidence(slopes: Mapping[int, Tensor], wanted: Mapping[int, Tensor]) -> str:
-    """The first of the slopes that are off by the largest factor."""
-    places = [(heads, head) for heads, got in slopes.items() for head in range(len(got))]
-    pairs = [(float(slopes[heads][head]), float(wanted[heads][head])) for heads, head in places]
-    errors = [round(abs(got / (want or 1e-9) - 1), 4) for got, want in pairs]
+def _evidence(places: list[tuple[int, int]], got: Tensor, wanted: Tensor) -> str:
+    """The first of the slopes that are off by the largest factor; `places` has their (num_heads, head)."""
+    errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
     worst = errors.index(max(errors))
-    (heads, head), (got, want) = places[worst], pairs[worst]
-    return f"head {head + 1} of {heads} has slope {got:.6g}, expected {want:.6g}"
+    heads, head = places[worst]
+    return f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"

@@ -25,18 +25,12 @@ import torch
 from torch import Tensor
 
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.attention_check import check_reader
-from alibi_viz.check.attention_reader import AttentionReader
-from alibi_viz.check.bias_check import check_bias
+from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable, on_cpu
-from alibi_viz.check.diagnosis import Expectation
-from alibi_viz.check.functions import slopes as check_slopes
-from alibi_viz.check.observation import Probe
+from alibi_viz.check.probe import AttentionReader, Probe
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import correct_bias
+from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
-
-__all__ = ["check_vectors", "write_vectors"]
 
 _FORMAT, _VERSION = "alibi-vectors", 1
 _MAX_HEADS = 128
@@ -56,7 +50,7 @@ def write_vectors(path: str | Path) -> None:
             {"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in range(1, _MAX_HEADS + 1)
         ],
         "bias": [
-            {**probe._asdict(), "causal": causal, "result": _to_lists(correct_bias(probe, _reference, causal))}
+            {**probe._asdict(), "causal": causal, "result": _to_lists(Expectation(_reference, causal).bias(probe))}
             for causal in (True, False)
             for probe in _BIAS_CALLS
         ],
@@ -82,7 +76,7 @@ def _judge(document: dict[str, Any], subject: str) -> Report:
         table = {
             case["num_heads"]: _to_tensor(case["result"], dtype) for case in _cases(document, "slopes", ("num_heads",))
         }
-        reports.append(check_slopes(_look_up(table), num_heads=range(1, _MAX_HEADS + 1)))
+        reports.append(slopes(_look_up(table), num_heads=range(1, _MAX_HEADS + 1)))
     for causal in (True, False):
         expected = Expectation(_reference, causal)
         if "bias" in document:
@@ -92,7 +86,7 @@ def _judge(document: dict[str, Any], subject: str) -> Report:
                 if case["causal"] == causal
             }
             function = _look_up(biases)
-            reports.append(check_bias(lambda *sizes, f=function: f(Probe(*sizes)), "bias", _BIAS_CALLS, expected, 60))
+            reports.append(examine_bias(lambda *sizes, f=function: f(Probe(*sizes)), "bias", _BIAS_CALLS, expected, 60))
         if "attention" in document:
             outputs = {
                 _key(*(_to_tensor(case[name]) for name in ("query", "key", "value"))): _to_tensor(case["result"], dtype)
@@ -101,7 +95,7 @@ def _judge(document: dict[str, Any], subject: str) -> Report:
             }
             function = _look_up(outputs)
             reader = AttentionReader(lambda *inputs, f=function: f(_key(*inputs)), head_dim=_HEAD_DIM)
-            reports.append(check_reader(reader, "attention", _ATTENTION_CALLS, expected))
+            reports.append(examine_attention(reader, "attention", _ATTENTION_CALLS, expected))
     findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
     comparison = next((report.comparison for report in reports if report.comparison), None)
     return Report(subject, list(findings.values()), comparison=comparison)
@@ -120,7 +114,7 @@ def _record_attention(causal: bool) -> list[dict[str, Any]]:
         }
         return output.float()
 
-    report = check_reader(
+    report = examine_attention(
         AttentionReader(attention, head_dim=_HEAD_DIM), "", _ATTENTION_CALLS, Expectation(_reference, causal)
     )
     report.raise_for_faults()

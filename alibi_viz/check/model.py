@@ -8,15 +8,12 @@ from torch import Tensor, nn
 
 from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_integer
-from alibi_viz.check.attention_check import check_reader
-from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.api import examine_attention
 from alibi_viz.check.call import check_seconds, on_cpu
-from alibi_viz.check.diagnosis import Expectation
-from alibi_viz.check.observation import SHORT, probes
+from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
+from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
-
-__all__ = ["model"]
 
 # Names of the projection to queries, keys and values (one fused, or three), and of the output projection. A fused one
 # holds them per head or per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim).
@@ -69,10 +66,10 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     note = ""
     divisor = 1.0
     if family == "falcon":
-        divisor, length, reader.rounding = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
+        divisor, length, reader.read_dtype = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
         note = " Falcon divides its bias by sqrt(head_dim) and rounds it to bfloat16; so were its checkpoints trained."
     with on_cpu():
-        report = check_reader(
+        report = examine_attention(
             reader,
             f"{type(model).__name__}, layer {layer}",
             probes([heads], True, length),
