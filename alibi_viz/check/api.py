@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,8 +11,7 @@ from torch import Tensor
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, count, on_cpu, to_tensor, try_each
-from alibi_viz.check.diagnose import diagnose, observe_all
-from alibi_viz.check.naming import Tolerance, name_slopes
+from alibi_viz.check.diagnose import diagnose, name_slopes, observe_all
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
 from alibi_viz.check.rules import Expectation, Slopes
@@ -58,10 +58,8 @@ def slopes(
             return Report(_name(function), unrepeatable)
         results, findings = try_each(read, num_heads)
         got = {heads: value for heads, (value, _) in results.items()}
-        tolerance = Tolerance(max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6]))
-        if not all(tolerance.close(value, reference(heads)) for heads, value in got.items()):
-            findings += name_slopes(got, Expectation(reference), tolerance)
-        return Report(_name(function), findings)
+        tolerance = max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6])
+        return Report(_name(function), findings + (name_slopes(got, Expectation(reference), tolerance) if got else []))
 
 
 def bias(
@@ -99,7 +97,8 @@ def bias(
     expected = Expectation(_reference_slopes(slopes), causal)
     num_heads = _check_arguments(function, num_heads, seconds, length)
     with on_cpu():
-        return examine_bias(function, _name(function), probes(num_heads, decoding, length), expected, seconds)
+        read = partial(read_bias, function, causal=causal, seconds=seconds)
+        return examine_bias(read, _name(function), probes(num_heads, decoding, length), expected)
 
 
 def attention(
@@ -216,17 +215,9 @@ def _reference_slopes(slopes: str | Callable[[int], Any]) -> Slopes:
 
 
 def examine_bias(
-    function: Callable[[int, int, int], Any],
-    subject: str,
-    calls: Sequence[Probe],
-    expected: Expectation,
-    seconds: float,
+    read: Callable[[Probe], Observation], subject: str, calls: Sequence[Probe], expected: Expectation
 ) -> Report:
-    """Check the bias and determinism of a function of (num_heads, query_length, key_length)."""
-
-    def read(probe: Probe) -> Observation:
-        return read_bias(function, probe, expected.causal, seconds)
-
+    """Check the bias and determinism of a bias function, given a reader of its logits."""
     if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0], tolerance=1e-6):
         return Report(subject, unrepeatable)  # everything else would differ from call to call
     results, findings = observe_all(read, calls)

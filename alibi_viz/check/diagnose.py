@@ -5,17 +5,25 @@ after the query are visible. Every combination of the last two is tried, simples
 observations; then the fitted slopes are named.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from alibi_viz.check.call import try_each
-from alibi_viz.check.naming import Tolerance, name_slopes
 from alibi_viz.check.probe import SHORT, Observation, Probe, precision
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import ROUNDINGS, Expectation, Rounding, Rule, rules
+from alibi_viz.check.rules import ROUNDINGS, Expectation, Rounding, Rule, Slopes, rules
+from alibi_viz.gallery.slopes import first_slope_is_one
+from alibi_viz.slopes import alibi_slopes
+
+Names = tuple[str, ...]
+
+_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
 def observe_all(
@@ -38,13 +46,11 @@ def diagnose(observations: Sequence[Observation], expected: Expectation) -> tupl
         return [], None
     comparison = _worst(wrong, expected)
     findings = _explain(observations, expected, str(comparison))
-    return _explain_each(wrong, observations, expected) if findings is None else findings, comparison
+    return _explain_each(wrong, len(observations), expected) if findings is None else findings, comparison
 
 
-def _explain_each(
-    wrong: Sequence[Observation], observations: Sequence[Observation], expected: Expectation
-) -> list[Finding]:
-    """No rule explains all calls: explain each by itself, and say for which sizes each fault appears."""
+def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectation) -> list[Finding]:
+    """No rule explains all calls: explain each wrong one by itself, and say for which sizes each fault appears."""
     found: dict[str, list[tuple[Probe, str]]] = {}  # {fault: [(sizes, evidence)]}
     for observation in wrong:
         evidence = str(_worst([observation], expected))
@@ -54,21 +60,18 @@ def _explain_each(
             findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
-    return [
-        _only_with([probe for probe, _ in places], name, places[0][1])
-        if len(places) < len(observations)
-        else Finding(name, places[0][1])
-        for name, places in found.items()
-    ]
+    return [_in_branch(name, *zip(*places, strict=True), calls) for name, places in found.items()]
 
 
-def _only_with(probes: list[Probe], name: str, evidence: str) -> Finding:
-    """A fault that appears for some sizes only."""
+def _in_branch(name: str, probes: tuple[Probe, ...], evidence: tuple[str, ...], calls: int) -> Finding:
+    """A fault that appears for these sizes, perhaps not in all calls."""
+    if len(probes) == calls:
+        return Finding(name, evidence[0])
     if name == "sign reversed":
         name = "sign reversed in one branch"
     elif name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
         name = "no bias while decoding"
-    return Finding(name, f"{evidence} (only with {'; '.join(map(str, probes))})")
+    return Finding(name, f"{evidence[0]} (only with {'; '.join(map(str, probes))})")
 
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
@@ -127,18 +130,21 @@ def _explain_by_rounding(
 def _name(slopes: Mapping[int, Tensor], expected: Expectation, dtype: torch.dtype) -> list[Finding]:
     """Name the faults of slopes that were fitted to weights of this dtype."""
     limits = precision(dtype)
-    return name_slopes(slopes, expected, Tolerance(limits.relative, limits.absolute / (2 * SHORT)))
+    return name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
 
 
 def _agree(
     observations: Sequence[Observation], candidates: Sequence[Rule | Rounding], slopes: Mapping[int, Tensor]
 ) -> bool:
-    """Whether all observed weights are those of the candidates' biases. Some rows are compared first, to save time."""
+    """Whether all observed weights are those of the candidates' biases.
+
+    A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
+    """
+    some = [torch.linspace(0, o.probe.query_length - 1, 8).round().int().unique().tolist() for o in observations]
     return all(
-        o.agrees(candidate.bias(slopes[o.probe.num_heads], rows), rows)
-        for all_rows in (False, True)
-        for o, candidate in zip(observations, candidates, strict=True)
-        for rows in [slice(None) if all_rows else o.some_rows]
+        o.agrees(candidate.bias(slopes[o.probe.num_heads], each), each)
+        for rows in (some, [slice(None)] * len(some))
+        for o, candidate, each in zip(observations, candidates, rows, strict=True)
     )
 
 
@@ -181,3 +187,105 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
     shown = (entry for entry in differences if entry[0] >= largest / 2)
     _, place, worst = min(shown, key=lambda entry: entry[2].probe.key_length)
     return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
+
+
+def name_slopes(
+    slopes: Mapping[int, Tensor], expected: Expectation, relative: float, absolute: float = 0.0
+) -> list[Finding]:
+    """Name the faults of slopes [heads], given for one or more head counts; an empty list if they are correct.
+
+    Of all hypotheses that give these slopes, within these tolerances, the one with the fewest faults wins.
+    """
+    close = partial(torch.allclose, rtol=relative, atol=absolute)
+    got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
+    evidence = _evidence([(heads, head + 1) for heads in slopes for head in range(heads)], got, wanted)
+    if close(got, 0 * got):
+        return [Finding("no bias", evidence)] if bool(wanted.any()) else []
+    hypotheses = _hypotheses(slopes, expected, absolute)
+    possible = [names for names, predicted in hypotheses if close(got, predicted)]
+    if possible:
+        best = min(possible, key=_cost)
+        others = [" and ".join(names) for names in possible if _cost(names) == _cost(best) and names != best]
+        if others:
+            evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
+        return [Finding(name, evidence) for name in best]
+    # No hypothesis explains all head counts: perhaps one explains those that are wrong.
+    wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
+    return (
+        name_slopes(wrong, expected, relative, absolute)
+        if len(wrong) < len(slopes)
+        else [Finding("other slopes", evidence)]
+    )
+
+
+def _cost(names: Names) -> int:
+    return len(names) + _VAGUE * ("bias multiplied" in names)
+
+
+def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
+    """Names of faults, and the slopes that they give, for all head counts one after another.
+
+    Each combines a scheme with a factor of the bias. A wrong factor of the content may apply to the bias too.
+    """
+    got = torch.cat(list(slopes.values()))
+    known = _known_factors(expected.head_dim)
+    for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
+        for scheme, rule in _schemes(slopes, expected.slopes, smallest):
+            unit = torch.cat([content[heads] * rule(heads) for heads in slopes])
+            for names, factor in known:
+                yield (*scheme, *names), factor * unit
+            fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
+            if math.isfinite(fitted):
+                yield (*scheme, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+
+
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
+    """Rules that give the slopes, without a factor, the most likely first."""
+    yield (), reference
+    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
+    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
+    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    for dtype in (torch.float16, torch.bfloat16):
+        yield ("imprecise slopes",), partial(_rounded, reference, dtype)
+    for devices in range(2, max(slopes) + 1):
+        if all(heads % devices == 0 for heads in slopes):
+            yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
+            yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
+    yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
+    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
+
+
+def _rounded(reference: Slopes, dtype: torch.dtype, num_heads: int) -> Tensor:
+    return reference(num_heads).to(dtype).double()
+
+
+def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device computes the slopes for its own number of heads."""
+    return reference(num_heads // devices).repeat(devices)
+
+
+def _first_slice(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device uses the slopes of the first device's heads."""
+    return reference(num_heads)[: num_heads // devices].repeat(devices)
+
+
+def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
+    """The wanted slopes, the steepest where the steepest of `got` is, and so on."""
+    return wanted[wanted.abs().argsort()][got.abs().argsort().argsort()]
+
+
+def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
+    """Factors of the bias that have a name; the first is 1, without any."""
+    dims = [head_dim] if head_dim else _HEAD_DIMS
+    known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
+    known += [(("added twice", *names), 2 * factor) for names, factor in known]
+    return known + [(("sign reversed", *names), -factor) for names, factor in known]
+
+
+def _evidence(places: list[tuple[int, int]], got: Tensor, wanted: Tensor) -> str:
+    """The first of the slopes that are off by the largest factor; `places` has their (num_heads, head)."""
+    errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
+    worst = errors.index(max(errors))
+    heads, head = places[worst]
+    return f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"

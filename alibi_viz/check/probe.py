@@ -20,7 +20,6 @@ from alibi_viz.distance import causal_mask
 
 SHORT = 16  # keys of the small calls
 _MAX_SQUARE = 512
-_SOME_ROWS = 8
 _BATCH = 3
 _MASKED = -9000.0  # a smaller bias, relative to the largest of its row, is a mask: correct ones are far above
 _BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
@@ -104,12 +103,6 @@ class Observation:
         """
         return bias.double().log_softmax(-1).nan_to_num(nan=self.floor).clamp(min=self.floor)
 
-    @property
-    def some_rows(self) -> list[int]:
-        """A few rows from the first to the last: most wrong explanations can be rejected by these."""
-        last = self.probe.query_length - 1
-        return sorted({round(last * part / (_SOME_ROWS - 1)) for part in range(_SOME_ROWS)})
-
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
         """Whether the weights in these rows are those of `bias` [heads, rows, key], within the precision of the dtype.
 
@@ -164,18 +157,8 @@ def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
 class AttentionReader:
     """An attention function (query, key, value) -> output whose weights can be read.
 
-    Attributes:
-        function: the function.
-        layout: the axes of its arguments and its output: b(atch), h(eads), l(ength), d (size of a head), in any order;
-            without "b" it is called once per sequence.
-        head_dim: the size of one head.
-        dtype: the dtype of the arguments.
-        convert: turns a torch tensor into the type that the function takes, such as `numpy.asarray`.
-        seconds: the time limit of a call.
-        key_heads: how many heads the keys and values have, each shared by neighboring heads of the query; by default as
-            many as the query.
-        read_dtype: the coarsest dtype in which the function may round: that of its arguments or of its last output,
-            unless a coarser one is given.
+    Its arguments are those of `check.attention`. `read_dtype` is the coarsest dtype in which the function may round:
+    that of its arguments or of an output, unless a coarser one is given.
     """
 
     function: Callable[..., Any]
@@ -199,19 +182,15 @@ class AttentionReader:
         return precision(self.read_dtype)
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The output of the function for inputs [batch, heads, length, head_dim]; it has this layout too, in float64.
-
-        `mask` is bool [batch, key], True for a real token, and passed on as a fourth argument if given.
-        """
+        """The output for inputs [batch, heads, length, head_dim], in float64; a mask is bool [batch, key]."""
         masks = [] if mask is None else [mask]
         if "b" in self.layout:
             return self._call((query, key, value), masks)
-        sequences = range(len(query))
-        return torch.stack([self._call((query[b], key[b], value[b]), [m[b] for m in masks]) for b in sequences])
+        return torch.stack([self._call((query[b], key[b], value[b]), [m[b] for m in masks]) for b in range(len(query))])
 
     def _call(self, tensors: tuple[Tensor, ...], masks: list[Tensor]) -> Tensor:
         axes = "bhld" if "b" in self.layout else "hld"
-        probe = Probe(*tensors[0].shape[-3:-1], tensors[1].shape[-2])
+        probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
         group = probe.num_heads // (self.key_heads or probe.num_heads)
         tensors = (tensors[0], *(tensor[..., ::group, :, :] for tensor in tensors[1:]))
         # clones, because the function may change its arguments
@@ -233,11 +212,8 @@ class AttentionReader:
     ) -> Tensor:
         """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
 
-        Args:
-            probe: the sizes.
-            query: [head_dim], the same for all positions and heads; zeros by default, so that all content is equal.
-            key: [key, head_dim], the same for all heads; random by default, which zero queries make irrelevant.
-            mask: bool [3, key], True for a real token.
+        All positions and heads share one query [head_dim], by default zeros, so that all content is equal. All heads
+        share the keys [key, head_dim]; by default they are random, which zero queries make irrelevant.
         """
         heads, query_length, key_length = probe
         query = torch.zeros(self.head_dim) if query is None else query
