@@ -13,7 +13,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer
 from alibi_viz.bias import bias_from_positions
-from alibi_viz.check.observation import Probe
+from alibi_viz.check.probe import Probe
 from alibi_viz.check.rules import Rounding
 
 __all__ = ["CONTENTS", "DTYPES", "FORMS", "WeightErrors", "groups", "rounded_bias", "weight_errors"]

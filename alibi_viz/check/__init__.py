@@ -12,10 +12,10 @@ The function may belong to any library whose arrays numpy can read. A function t
 gets a finding, never an error of the checker.
 """
 
-from alibi_viz.check.faults import FAULTS, Fault
-from alibi_viz.check.functions import attention, bias, slopes
-from alibi_viz.check.language_model import model
-from alibi_viz.check.report import AlibiFaultError, Comparison, Finding, Report
+from alibi_viz.check.api import attention, bias, slopes
+from alibi_viz.check.model import model
+from alibi_viz.check.report import FAULTS, AlibiFaultError, Comparison, Fault, Finding, Report
+from alibi_viz.check.vectors import check_vectors, write_vectors
 
 __all__ = [
     "FAULTS",
@@ -26,6 +26,8 @@ __all__ = [
     "Report",
     "attention",
     "bias",
+    "check_vectors",
     "model",
     "slopes",
+    "write_vectors",
 ]

@@ -13,8 +13,6 @@ from torch import Tensor
 from alibi_viz.arguments import check_number
 from alibi_viz.check.report import Finding
 
-__all__ = ["Unusable", "call", "check_repeatable", "check_seconds", "is_running", "on_cpu", "to_tensor", "try_each"]
-
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 _RUNNING: set[threading.Thread] = set()  # not `is_alive`: after Ctrl-C in `join`, Python 3.11 calls a thread stopped
@@ -83,6 +81,11 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     return results[0]
 
 
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 query", "2 queries"."""
+    return f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
+
+
 def check_seconds(seconds: object) -> None:
     """Raise TypeError or ValueError unless `seconds` is a number above 0 that Python can wait for."""
     check_number("seconds", seconds)
@@ -108,12 +111,10 @@ def try_each(
             failures.setdefault(error.fault, []).append(str(error))
             if error.fault == "does not finish":
                 break
-    findings = [Finding(fault, messages[0] + _count_further(len(messages) - 1)) for fault, messages in failures.items()]
+    findings = []
+    for fault, (message, *more) in failures.items():
+        findings.append(Finding(fault, f"{message} (and {count(len(more), 'more call')})" if more else message))
     return results, findings
-
-
-def _count_further(calls: int) -> str:
-    return f" (and {calls} more call{'s' if calls > 1 else ''})" if calls else ""
 
 
 def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument, tolerance: float) -> list[Finding]:

@@ -1,14 +1,29 @@
 """The result of a check: a list of findings, printed as text, with pictures in a notebook."""
 
 import html
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.resources import files
 
 from torch import Tensor
 
-from alibi_viz.check.faults import FAULTS, Fault
 from alibi_viz.gallery import EXHIBITS, Exhibit
 
-__all__ = ["AlibiFaultError", "Comparison", "Finding", "Report"]
+
+@dataclass(frozen=True)
+class Fault:
+    """A way in which implementations of ALiBi go wrong: a name, what is computed, and what to change."""
+
+    name: str
+    problem: str
+    fix: str
+
+
+FAULTS = {
+    name: Fault(name, **sentences)
+    for name, sentences in tomllib.loads((files("alibi_viz.check") / "faults.toml").read_text("utf-8")).items()
+}
 
 
 class AlibiFaultError(AssertionError):
@@ -35,7 +50,7 @@ class Finding:
     @property
     def seen_in(self) -> list[Exhibit]:
         """Public systems with this fault, from the gallery."""
-        return [exhibit for exhibit in EXHIBITS if exhibit.name == self.name]
+        return [exhibit for exhibit in EXHIBITS if exhibit.fault == self.name]
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.fault.problem}", f"  Found: {self.evidence}"]
@@ -108,13 +123,22 @@ class Report:
         return str(self)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the text, and pictures of the weights in the head that differs most."""
-        text = html.escape(str(self))
-        for title in (text.split("\n")[0], *(html.escape(finding.name) + ":" for finding in self.findings)):
-            text = text.replace(title, f"<b>{title}</b>", 1)
-        text = f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
-        if self.comparison is None:
-            return text
-        from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
+        text = str(self)
+        titles = [text.split("\n", maxsplit=1)[0], *(f"{finding.name}:" for finding in self.findings)]
+        return notebook_html(text, self.comparison, bold=titles)
 
-        return text + comparison_html(self.comparison.wanted, self.comparison.got, self.comparison.place)
+
+def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:
+    """The text, with parts of it in bold, and pictures of the weights in the head that differs most.
+
+    The only place where the checker needs a figure: it is imported when a notebook shows a report, not before.
+    """
+    text = html.escape(text)
+    for part in map(html.escape, bold):
+        text = text.replace(part, f"<b>{part}</b>", 1)
+    text = f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
+    if comparison is None:
+        return text
+    from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
+
+    return text + comparison_html(comparison.wanted, comparison.got, comparison.place)

@@ -2,17 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.naming import Slopes
-from alibi_viz.check.observation import Probe
+from alibi_viz.check.probe import Probe
 
-__all__ = ["ROUNDINGS", "Rounding", "Rule", "correct_bias", "rules"]
-
+Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 Rows = slice | list[int]
 _HALF = (torch.bfloat16, torch.float16)
 ROUNDINGS = [
@@ -32,9 +31,25 @@ class Rule(NamedTuple):
         return (-slopes.double()[:, None, None] * self.distance[rows]).masked_fill(~self.visible[rows], -math.inf)
 
 
-def correct_bias(probe: Probe, reference: Slopes, causal: bool) -> Tensor:
-    """The bias of a correct implementation, with the causal mask: float64 [heads, query, key]."""
-    return next(rules(probe, causal)).bias(reference(probe.num_heads))
+@dataclass(frozen=True)
+class Expectation:
+    """What the function should compute, and what helps to explain why it doesn't.
+
+    Attributes:
+        slopes: the correct slopes, a function of the number of heads.
+        causal: whether keys after the query should be masked; otherwise the bias should be symmetric.
+        head_dim: the size of one head, if known: it identifies a bias that was divided by its square root.
+        content: for every head count, the factor of q . k that was measured, relative to the correct one.
+    """
+
+    slopes: Slopes
+    causal: bool = True
+    head_dim: int | None = None
+    content: Mapping[int, float] | None = None
+
+    def bias(self, probe: Probe) -> Tensor:
+        """The correct bias with the causal mask, float64 [heads, query, key]."""
+        return next(rules(probe, self.causal)).bias(self.slopes(probe.num_heads))
 
 
 def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None = None) -> Iterator[Rule]:

@@ -17,7 +17,9 @@ implementation may leave out whole lists, but no case of a list.
 """
 
 import json
+import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +27,25 @@ import torch
 from torch import Tensor
 
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.attention_check import check_reader
-from alibi_viz.check.attention_reader import AttentionReader
-from alibi_viz.check.bias_check import check_bias
+from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable, on_cpu
-from alibi_viz.check.diagnosis import Expectation
-from alibi_viz.check.functions import slopes as check_slopes
-from alibi_viz.check.observation import Probe
+from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import correct_bias
+from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["check_vectors", "write_vectors"]
-
 _FORMAT, _VERSION = "alibi-vectors", 1
-_MAX_HEADS = 128
+_HEADS = range(1, 129)
 _BIAS_CALLS = [Probe(8, 16, 16), Probe(12, 16, 16), Probe(8, 1, 16), Probe(8, 5, 16)]
 _ATTENTION_CALLS = [Probe(4, 8, 8), Probe(6, 8, 8), Probe(4, 1, 8), Probe(4, 3, 8)]
 _HEAD_DIM = 8
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_KEYS = {  # of a case, besides its result
+    "slopes": {"num_heads": int},
+    "bias": {"num_heads": int, "query_length": int, "key_length": int, "causal": bool},
+    "attention": {"causal": bool, "query": list, "key": list, "value": list},
+}
+_KINDS = {int: "an integer", bool: "true or false", list: "a list"}
 
 
 def write_vectors(path: str | Path) -> None:
@@ -52,11 +54,9 @@ def write_vectors(path: str | Path) -> None:
         "format": _FORMAT,
         "version": _VERSION,
         "dtype": "float32",
-        "slopes": [
-            {"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in range(1, _MAX_HEADS + 1)
-        ],
+        "slopes": [{"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in _HEADS],
         "bias": [
-            {**probe._asdict(), "causal": causal, "result": _to_lists(correct_bias(probe, _reference, causal))}
+            {**probe._asdict(), "causal": causal, "result": _to_lists(Expectation(_reference, causal).bias(probe))}
             for causal in (True, False)
             for probe in _BIAS_CALLS
         ],
@@ -72,58 +72,41 @@ def check_vectors(path: str | Path) -> Report:
     JSON, has another format or version, or if a case lacks a key or holds something else than numbers.
     """
     document = _load(path)
+    results = {name: _results(document, name) for name in _KEYS if name in document}
+    reports = []
     with on_cpu():
-        return _judge(document, str(path))
-
-
-def _judge(document: dict[str, Any], subject: str) -> Report:
-    reports, dtype = [], _DTYPES[document["dtype"]]
-    if "slopes" in document:
-        table = {
-            case["num_heads"]: _to_tensor(case["result"], dtype) for case in _cases(document, "slopes", ("num_heads",))
-        }
-        reports.append(check_slopes(_look_up(table), num_heads=range(1, _MAX_HEADS + 1)))
-    for causal in (True, False):
-        expected = Expectation(_reference, causal)
-        if "bias" in document:
-            biases = {
-                Probe(case["num_heads"], case["query_length"], case["key_length"]): _to_tensor(case["result"], dtype)
-                for case in _cases(document, "bias", ("causal", *Probe._fields))
-                if case["causal"] == causal
-            }
-            function = _look_up(biases)
-            reports.append(check_bias(lambda *sizes, f=function: f(Probe(*sizes)), "bias", _BIAS_CALLS, expected, 60))
-        if "attention" in document:
-            outputs = {
-                _key(*(_to_tensor(case[name]) for name in ("query", "key", "value"))): _to_tensor(case["result"], dtype)
-                for case in _cases(document, "attention", ("causal", "query", "key", "value"))
-                if case["causal"] == causal
-            }
-            function = _look_up(outputs)
-            reader = AttentionReader(lambda *inputs, f=function: f(_key(*inputs)), head_dim=_HEAD_DIM)
-            reports.append(check_reader(reader, "attention", _ATTENTION_CALLS, expected))
+        if "slopes" in results:
+            reports.append(slopes(_look_up(results["slopes"], lambda heads: (heads,)), num_heads=_HEADS))
+        for causal in (True, False):
+            expected = Expectation(_reference, causal)
+            if "bias" in results:
+                function = _look_up(results["bias"], lambda *sizes, causal=causal: (*sizes, causal))
+                read = partial(read_bias, function, causal=causal, seconds=60.0)
+                reports.append(examine_bias(read, "bias", _BIAS_CALLS, expected))
+            if "attention" in results:
+                key = lambda *inputs, causal=causal: (causal, *map(_to_bytes, inputs))  # noqa: E731
+                function = _look_up(results["attention"], key)
+                reader = AttentionReader(function, head_dim=_HEAD_DIM)
+                reports.append(examine_attention(reader, "attention", _ATTENTION_CALLS, expected))
     findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
     comparison = next((report.comparison for report in reports if report.comparison), None)
-    return Report(subject, list(findings.values()), comparison=comparison)
+    return Report(str(path), list(findings.values()), comparison=comparison)
 
 
 def _record_attention(causal: bool) -> list[dict[str, Any]]:
     """The calls that a check makes, with the correct outputs."""
-    cases: dict[bytes, dict[str, Any]] = {}
+    cases: dict[tuple[bytes, ...], dict[str, Any]] = {}
 
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        trace = attention_trace(query.double(), key.double(), _reference(query.shape[1]), causal=causal)
-        output = trace.weights @ value.double()
+    def attention(*inputs: Tensor) -> Tensor:
+        query, key, value = (tensor.double() for tensor in inputs)
+        output = attention_trace(query, key, _reference(query.shape[1]), causal=causal).weights @ value
         named = {"query": query, "key": key, "value": value, "result": output}
-        cases[_key(query, key, value)] = {"causal": causal} | {
-            name: _to_lists(tensor) for name, tensor in named.items()
-        }
+        lists = {name: _to_lists(tensor) for name, tensor in named.items()}
+        cases[tuple(map(_to_bytes, inputs))] = {"causal": causal, **lists}
         return output.float()
 
-    report = check_reader(
-        AttentionReader(attention, head_dim=_HEAD_DIM), "", _ATTENTION_CALLS, Expectation(_reference, causal)
-    )
-    report.raise_for_faults()
+    reader = AttentionReader(attention, head_dim=_HEAD_DIM)
+    examine_attention(reader, "", _ATTENTION_CALLS, Expectation(_reference, causal)).raise_for_faults()
     return list(cases.values())
 
 
@@ -131,18 +114,19 @@ def _reference(num_heads: int) -> Tensor:
     return alibi_slopes(num_heads).double()
 
 
-def _key(*tensors: Tensor) -> bytes:
-    """The key under which a case is found again: its inputs as bytes."""
-    return b"".join((tensor.float() + 0.0).contiguous().numpy().tobytes() for tensor in tensors)  # -0.0 becomes 0.0
+def _to_bytes(tensor: Tensor) -> bytes:
+    return (tensor.float() + 0.0).contiguous().numpy().tobytes()  # -0.0 becomes 0.0
 
 
-def _look_up(table: dict[Any, Any]) -> Callable[[Any], Any]:
-    def result(key: Any) -> Any:
-        if key not in table:
+def _look_up(table: dict[Any, Any], key: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose results are in the table, under the key of its arguments."""
+
+    def function(*arguments: Any) -> Any:
+        if key(*arguments) not in table:
             raise Unusable("missing case", "the file has no such case")
-        return table[key]
+        return table[key(*arguments)]
 
-    return result
+    return function
 
 
 def _to_lists(tensor: Tensor) -> Any:
@@ -150,14 +134,14 @@ def _to_lists(tensor: Tensor) -> Any:
     if tensor.ndim:
         return [_to_lists(part) for part in tensor]
     number = float(f"{float(tensor):.9g}")
-    return None if number == -float("inf") else int(number) if number.is_integer() else number
+    return None if number == -math.inf else int(number) if number.is_integer() else number
 
 
 def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     def fill(value: Any) -> Any:
         if isinstance(value, bool):
             raise TypeError(f"{json.dumps(value)} is not a number")
-        return [fill(part) for part in value] if isinstance(value, list) else -float("inf") if value is None else value
+        return [fill(part) for part in value] if isinstance(value, list) else -math.inf if value is None else value
 
     try:
         return torch.tensor(fill(values), dtype=dtype)
@@ -165,19 +149,21 @@ def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
         raise ValueError(f"a case holds something else than nested lists of numbers: {error}") from error
 
 
-def _cases(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    cases: Any = document[name]
+def _results(document: dict[str, Any], name: str) -> dict[tuple[Any, ...], Tensor]:
+    """The results of a list of cases, by the other values of each case."""
+    cases, results = document[name], {}
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
         raise ValueError(f"{name} must be a list of objects")
     for case in cases:
-        missing = [key for key in (*keys, "result") if key not in case]
-        if missing:
-            raise ValueError(f"a case of {name} lacks the key {missing[0]!r}")
-        for key in (*Probe._fields, "causal"):
-            kind, expected = (bool, "true or false") if key == "causal" else (int, "an integer")
-            if key in keys and type(case[key]) is not kind:  # a bool would be an int too
-                raise ValueError(f"{key} in a case of {name} must be {expected}, got {case[key]!r}")
-    return cases
+        for key in (*_KEYS[name], "result"):
+            if key not in case:
+                raise ValueError(f"a case of {name} lacks the key {key!r}")
+        for key, kind in _KEYS[name].items():
+            if type(case[key]) is not kind:  # a bool would be an int too
+                raise ValueError(f"{key} in a case of {name} must be {_KINDS[kind]}, got {case[key]!r}")
+        values = (_to_bytes(_to_tensor(case[key])) if kind is list else case[key] for key, kind in _KEYS[name].items())
+        results[tuple(values)] = _to_tensor(case["result"], _DTYPES[document["dtype"]])
+    return results
 
 
 def _load(path: str | Path) -> dict[str, Any]:
@@ -189,7 +175,7 @@ def _load(path: str | Path) -> dict[str, Any]:
         raise ValueError(f'{path} must be a JSON object with "format": "{_FORMAT}"')
     if document.get("version") != _VERSION:
         raise ValueError(f"{path} has version {document.get('version')!r}, expected {_VERSION}")
-    if not {"slopes", "bias", "attention"} & document.keys():
+    if not _KEYS.keys() & document.keys():
         raise ValueError(f"{path} has none of the lists slopes, bias and attention")
     if document.setdefault("dtype", "float32") not in list(_DTYPES):
         raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {document['dtype']!r}")

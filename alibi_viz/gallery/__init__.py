@@ -4,8 +4,44 @@
 compares how systems compute the slopes.
 """
 
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
 from alibi_viz.gallery import attention, biases, slopes
-from alibi_viz.gallery.exhibit import EXHIBITS, Exhibit
 from alibi_viz.gallery.slopes import SLOPE_RULES, compare_slope_rules
 
 __all__ = ["EXHIBITS", "SLOPE_RULES", "Exhibit", "attention", "biases", "compare_slope_rules", "slopes"]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A faulty function of another system.
+
+    Attributes:
+        kind: "slopes", "bias" or "attention": the function of `alibi_viz.check` that finds the fault.
+        rule: a function that reproduces the fault, with the signature that this kind of check expects.
+        fault: the name of the fault, as `alibi_viz.check` reports it.
+        system: the project with this fault, and its version or dates.
+        source: the URL of the code, or of the pull request or issue about it.
+        effect: what the system computes, in a sentence.
+        options: arguments of the check.
+    """
+
+    kind: str
+    rule: Callable[..., Any]
+    fault: str
+    system: str
+    source: str
+    effect: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_MODULES = {"attention": attention, "bias": biases, "slopes": slopes}
+EXHIBITS = [
+    Exhibit(kind, getattr(_MODULES[kind], name), **facts)
+    for kind, exhibits in tomllib.loads((files("alibi_viz.gallery") / "exhibits.toml").read_text("utf-8")).items()
+    for name, facts in exhibits.items()
+]

@@ -10,10 +10,7 @@ from types import MappingProxyType
 
 import torch
 
-from alibi_viz.gallery.exhibit import exhibit
 from alibi_viz.slopes import alibi_slopes
-
-__all__ = ["SLOPE_RULES", "compare_slope_rules"]
 
 
 def fairseq(num_heads: int) -> list[float]:
@@ -53,16 +50,9 @@ def jaketae(num_heads: int) -> list[float]:
     return [1 / root ** (head + 1) for head in range(num_heads)]
 
 
-@exhibit(
-    "geometric slopes",
-    "slopes",
-    system="MLX, 22 December 2023 to 29 January 2026",
-    github="ml-explore/mlx/pull/3071",
-    fault="256^(-h/H), the formula of the paper's section 3, where the authors' code interleaves two sequences",
-)
 def mlx_2023(num_heads: int) -> list[float]:
     """256^(-h/H) for every head count. attention-gym and flashinfer (March to April 2024) computed the same."""
-    return [256 ** (-(head + 1) / num_heads) for head in range(num_heads)]
+    return [256 ** (-head / num_heads) for head in range(1, num_heads + 1)]
 
 
 def halving(num_heads: int) -> list[float]:
@@ -70,44 +60,26 @@ def halving(num_heads: int) -> list[float]:
     return [2.0**-head for head in range(1, num_heads + 1)]
 
 
-@exhibit(
-    "first slope is 1",
-    "slopes",
-    system="paiml/realizar and its successor aprender, 19 November 2025 to 19 June 2026",
-    github="paiml/aprender/pull/2143",
-    fault="heads counted from 0: with 8 heads the slopes are 1 to 1/128 instead of 1/2 to 1/256",
-)
 def first_slope_is_one(num_heads: int) -> list[float]:
     """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes."""
     closest = 2 ** math.floor(math.log2(num_heads))
-    return [2 ** (-8 * head / closest) for head in range(closest)] + bloom(num_heads)[closest:]
+    first = [2 ** (-8 * head / closest) for head in range(closest)]
+    return first + [2 ** (-4 * power / closest) for power in range(1, 2 * (num_heads - closest), 2)]
 
 
-@exhibit(
-    "slopes of a head slice",
-    "slopes",
-    system="flashinfer, September 2026",
-    github="flashinfer-ai/flashinfer/issues/1606",
-    fault="every device computes the slopes for its own number of heads: with 8 heads on 2 devices, 1/4, 1/16, 1/64, "
-    "1/256 on both",
-    num_heads=(8, 12),
-)
 def flashinfer(num_heads: int, devices: int = 2) -> list[float]:
     """The slopes for num_heads / devices heads, on every device."""
-    return fairseq(num_heads // devices) * devices
+    local_heads = num_heads // devices
+    return alibi_slopes(local_heads).tolist() * devices
 
 
-@exhibit(
-    "heads without a bias",
-    "slopes",
-    system="llama.cpp's CANN backend, 2 September 2025 to March 2026",
-    github="ggml-org/llama.cpp/pull/20031",
-    fault="with a head count that is not a power of two, the last slopes were written to a wrong address",
-)
 def llama_cpp_cann(num_heads: int) -> list[float]:
     """The last slopes are 0 here. In llama.cpp, whatever was in that memory was used."""
     closest = 2 ** math.floor(math.log2(num_heads))
-    return fairseq(closest) + [0.0] * (num_heads - closest)
+    slopes = [0.0] * num_heads
+    for head in range(closest):
+        slopes[head] = 2 ** (-8 * (head + 1) / closest)
+    return slopes
 
 
 SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(

@@ -1,36 +1,33 @@
-"""Exercises and bugs of the lessons. Their checks say at once whether a function is right, and if not, where to look.
+"""Exercises and bugs of the lessons. A grade says at once whether a function is right, and if not, where to look.
 
 from alibi_viz import lessons
-lessons.check_slopes(my_slopes)
+lessons.grade_slopes(my_slopes)
 lessons.try_repair("case 1", my_repair)
 """
 
-from alibi_viz.lessons.answer import Answer, written
 from alibi_viz.lessons.bugs import BUGS, Bug
-from alibi_viz.lessons.exercises import (
-    check_attention,
-    check_bias,
-    check_decoding_row,
-    check_fold,
-    check_slopes,
-    check_window,
+from alibi_viz.lessons.grading import (
+    Grade,
+    grade_attention,
+    grade_bias,
+    grade_decoding_row,
+    grade_fold,
+    grade_slopes,
+    grade_window,
+    if_written,
 )
-from alibi_viz.lessons.repair import load_code, shown_weights, try_repair
-from alibi_viz.lessons.view import View
+from alibi_viz.lessons.repair import try_repair
 
 __all__ = [
     "BUGS",
-    "Answer",
     "Bug",
-    "View",
-    "check_attention",
-    "check_bias",
-    "check_decoding_row",
-    "check_fold",
-    "check_slopes",
-    "check_window",
-    "load_code",
-    "shown_weights",
+    "Grade",
+    "grade_attention",
+    "grade_bias",
+    "grade_decoding_row",
+    "grade_fold",
+    "grade_slopes",
+    "grade_window",
+    "if_written",
     "try_repair",
-    "written",
 ]

@@ -1,15 +1,113 @@
 """Faulty implementations to recognize by their attention weights and to repair, ordered from easy to hard.
 
-Each has one fault that was in a public project, in a few lines of our own. The projects are exhibits of the gallery,
-where some have a second fault that is left out here.
+Each has one fault that was in a public project. Its code is that of the gallery's function, unless the project had a
+second fault, which is left out in a short version here.
 """
 
+import ast
+import inspect
+import math
+import re
+import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from alibi_viz.bias import alibi_bias
+from alibi_viz.check.call import Unusable, call, to_tensor
+from alibi_viz.check.probe import Probe
+from alibi_viz.distance import causal_mask
 from alibi_viz.gallery import EXHIBITS, Exhibit
-from alibi_viz.lessons.view import View
+from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["BUGS", "Bug"]
+HEAD_DIM = 64
+MATCH = 4.0  # the content, q . k / sqrt(head_dim), of two equal words; that of different words is 0
+
+
+@dataclass(frozen=True)
+class View:
+    """The sizes of a call, and which of its weights to show.
+
+    Attributes:
+        head: the head to show, counted from 1, with one row per query. None shows the last query of every head.
+        num_heads: how many heads the call has.
+        query_length: the queries are the last positions of the keys.
+        key_length: at most 64 for an attention function, whose weights are read with one-hot values.
+        shown: how many of the last keys to show.
+        words: the tokens are this many words, repeated in order; by default 0, and all content is equal.
+    """
+
+    head: int | None = None
+    num_heads: int = 8
+    query_length: int = 16
+    key_length: int = 16
+    shown: int = 16
+    words: int = 0
+
+    @property
+    def rows(self) -> list[int]:
+        """The number of each row: the positions of the queries, or the heads."""
+        if self.head is None:
+            return list(range(1, self.num_heads + 1))
+        return list(range(self.key_length - self.query_length, self.key_length))
+
+    @property
+    def keys(self) -> list[int]:
+        """The positions of the keys shown."""
+        return list(range(self.key_length - self.shown, self.key_length))
+
+    def weights(self, kind: str, function: Callable[..., Any], causal: bool, seconds: float) -> Tensor:
+        """The weights, each relative to the largest of its row: float64 [rows, keys], 0 where a key is masked.
+
+        Args:
+            kind: what the function computes, "slopes", "bias" or "attention".
+            function: the function, with the signature that the checker of this kind expects.
+            causal: whether keys after the query are masked.
+            seconds: the time limit of the call.
+
+        Raises Unusable if the function fails, or if its result has the wrong shape.
+        """
+        sizes = Probe(self.num_heads, self.query_length, self.key_length)
+        query, key, value = self._inputs()
+        arguments = {"slopes": sizes[:1], "bias": sizes, "attention": (query, key, value)}[kind]
+        expected = {"slopes": [self.num_heads], "bias": list(sizes), "attention": list(query.shape)}[kind]
+        result, _ = to_tensor(call(function, *arguments, seconds=seconds, description=str(sizes)), str(sizes))
+        try:
+            result = result.expand(expected) if kind == "bias" else result.reshape(expected)
+        except RuntimeError as error:
+            raise Unusable("wrong shape", f"returned {list(result.shape)}, expected {expected}") from error
+        if kind == "attention":
+            weights = result[0, :, :, : self.key_length]
+        else:
+            bias = result if kind == "bias" else result[:, None, None] * alibi_bias(torch.ones(1), *sizes[1:])
+            logits = (query @ key.mT)[0] / HEAD_DIM**0.5 + bias
+            visible = causal_mask(*sizes[1:])
+            weights = (logits.masked_fill(~visible, -torch.inf) if causal else logits).softmax(-1)
+        rows = weights[:, -1] if self.head is None else weights[self.head - 1]
+        return (rows / rows.amax(-1, keepdim=True)).nan_to_num(0.0)[:, -self.shown :]
+
+    def correct(self, causal: bool) -> Tensor:
+        """The same for a correct implementation."""
+        slopes, form = alibi_slopes(self.num_heads), "relative" if causal else "symmetric"
+        return self.weights("bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal, 60.0)
+
+    def _inputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and one-hot value, each [1, heads, length, HEAD_DIM]."""
+        content = torch.zeros(self.key_length, HEAD_DIM)
+        if self.words:
+            positions = torch.arange(self.key_length)
+            content[positions, positions % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
+        one_hot = torch.eye(max(HEAD_DIM, self.key_length))[: self.key_length, :HEAD_DIM]
+
+        def in_all_heads(tensor: Tensor) -> Tensor:
+            return tensor.expand(1, self.num_heads, -1, -1).clone()
+
+        query = content[self.key_length - self.query_length :]
+        return in_all_heads(query), in_all_heads(content), in_all_heads(one_hot)
 
 
 @dataclass(frozen=True)
@@ -33,7 +131,7 @@ class Bug:
     @property
     def fault(self) -> str:
         """The name of the fault: the right answer."""
-        return self.exhibit.name
+        return self.exhibit.fault
 
     @property
     def kind(self) -> str:
@@ -46,179 +144,43 @@ class Bug:
         return bool(self.exhibit.options.get("causal", True))
 
 
-BUGS: dict[str, Bug] = {}
-
-
-def _add(rule: str, answers: tuple[str, str, str, str], view: View, code: str) -> None:
-    """Add a bug; `rule` is the name of the gallery's function whose exhibit is the origin."""
-    (exhibit,) = [exhibit for exhibit in EXHIBITS if exhibit.rule.__name__ == rule]
-    name = f"case {len(BUGS) + 1}"
-    BUGS[name] = Bug(name, code.strip("\n"), exhibit, answers, view)
-
-
-_add(
-    "attention_gym_2024",
-    ("no bias", "sign reversed", "bias before scaling", "first slope is 1"),
-    View(head=2),
-    """
-def bias(num_heads, query_length, key_length):
-    slopes = av.alibi_slopes(num_heads)[:, None, None]
-    query = torch.arange(key_length - query_length, key_length)[:, None]
-    key = torch.arange(key_length)
-    return slopes * (query - key)
-""",
-)
-_add(
-    "ggml_2023",
-    ("geometric slopes", "bias before scaling", "no bias", "added twice"),
-    View(head=2),
-    """
-def bias(num_heads, query_length, key_length):
-    slopes = av.alibi_slopes(num_heads)[:, None, None]
-    position = torch.arange(key_length - query_length, key_length)[:, None]
-    return slopes * position
-""",
-)
-_add(
-    "first_slope_is_one",
-    ("heads without a bias", "first slope is 1", "added twice", "sign reversed"),
-    View(num_heads=12),
-    """
-def slopes(num_heads):
-    power = 2 ** int(math.log2(num_heads))
-    first = [2 ** (-8 * head / power) for head in range(power)]
-    more = [2 ** (-4 * head / power) for head in range(1, 2 * (num_heads - power), 2)]
-    return first + more
-""",
-)
-_add(
-    "llama_cpp_cann",
-    ("slopes of a head slice", "no bias", "geometric slopes", "heads without a bias"),
-    View(num_heads=12),
-    """
-def slopes(num_heads):
-    power = 2 ** int(math.log2(num_heads))
-    slopes = [0.0] * num_heads
-    for head in range(power):
-        slopes[head] = 2 ** (-8 * (head + 1) / power)
-    return slopes
-""",
-)
-_add(
-    "labml_2021",
-    ("bias before scaling", "no bias", "square root of the distance", "sign reversed"),
-    View(head=1),
-    """
-def attention(query, key, value):
+def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Without the division of the bias by sqrt(head_dim)."""
     query_length, key_length = query.shape[2], key.shape[2]
-    bias = av.alibi_bias(av.alibi_slopes(query.shape[1]), query_length, key_length)
-    visible = av.causal_mask(query_length, key_length)
-    logits = (query @ key.mT + bias) / math.sqrt(query.shape[-1])
-    return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
-""",
-)
-_add(
-    "falcon_eager",
-    ("bias before scaling", "content too weak", "added twice", "square root of the distance"),
-    View(head=3),
-    """
-def attention(query, key, value):
-    query_length, key_length = query.shape[2], key.shape[2]
-    bias = av.alibi_bias(av.alibi_slopes(query.shape[1]), query_length, key_length)
-    mask = bias.masked_fill(~av.causal_mask(query_length, key_length), -math.inf)
+    bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length)
+    mask = bias.masked_fill(~causal_mask(query_length, key_length), -math.inf)
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
     return (logits + mask).softmax(-1) @ value
-""",
-)
-_add(
-    "jaketae_encoder",
-    ("rewarded future", "only earlier keys", "no bias", "added twice"),
-    View(head=2),
-    """
-def attention(query, key, value):  # of an encoder, so nothing is masked
-    key_position = torch.arange(key.shape[2])
-    query_position = key_position[-query.shape[2] :, None]
-    bias = -av.alibi_slopes(query.shape[1])[:, None, None] * (query_position - key_position)
-    logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
-    return logits.softmax(-1) @ value
-""",
-)
-_add(
-    "mlx_2023",
-    ("slopes of a head slice", "first slope is 1", "heads without a bias", "geometric slopes"),
-    View(num_heads=12),
-    """
-def slopes(num_heads):
-    return [2 ** (-8 * head / num_heads) for head in range(1, num_heads + 1)]
-""",
-)
-_add(
-    "keras_hub_falcon",
-    ("wrong corner of the cache", "no bias while decoding", "sign reversed", "length cap"),
-    View(query_length=1),
-    """
-def bias(num_heads, query_length, key_length):
-    slopes = av.alibi_slopes(num_heads)[:, None, None]
+
+
+def keras_hub_falcon(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """Without an error for a few queries with a cache."""
+    slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(key_length if query_length > 1 else query_length)
     return slopes * position
-""",
-)
-_add(
-    "x_transformers_2022",
-    ("sign reversed", "no bias while decoding", "causal mask in the wrong corner", "wrong corner of the cache"),
-    View(head=2, query_length=5),
-    """
-def bias(num_heads, query_length, key_length):
-    position = torch.arange(key_length)
-    distance = (position[:, None] - position).abs()
-    cached = -av.alibi_slopes(num_heads)[:, None, None] * distance
-    return cached[:, :query_length, :key_length]
-""",
-)
-_add(
-    "flashinfer",
-    ("heads in another order", "geometric slopes", "slopes of a head slice", "first slope is 1"),
-    View(),
-    """
-def slopes(num_heads, devices=2):
-    local_heads = num_heads // devices
-    parts = [av.alibi_slopes(local_heads) for device in range(devices)]
-    return torch.cat(parts)
-""",
-)
-_add(
-    "step_audio",
-    ("length cap", "square root of the distance", "bias before scaling", "added twice"),
-    View(head=2),
-    """
-def bias(num_heads, query_length, key_length):
-    slopes = av.alibi_slopes(num_heads)[:, None, None]
-    query = torch.arange(key_length - query_length, key_length)[:, None]
-    distance = (query - torch.arange(key_length)).clamp(min=0)
-    return -slopes * distance.sqrt()
-""",
-)
-_add(
-    "jaketae_content",
-    ("content too weak", "added twice", "content not scaled", "bias before scaling"),
-    View(head=3, words=5),
-    """
-def attention(query, key, value):
-    heads, query_length, head_dim = query.shape[1:]
-    logits = query @ key.mT / math.sqrt(heads * head_dim)
-    logits = logits + av.alibi_bias(av.alibi_slopes(heads), query_length, key.shape[2])
-    visible = av.causal_mask(query_length, key.shape[2])
-    return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
-""",
-)
-_add(
-    "bloom_in_bfloat16",
-    ("imprecise slopes", "window", "colliding positions", "length cap"),
-    View(query_length=1, key_length=2048, shown=48),
-    """
-def bias(num_heads, query_length, key_length):
-    slopes = av.alibi_slopes(num_heads)[:, None, None]
-    position = torch.arange(key_length)
-    return (slopes * position).bfloat16()
-""",
-)
+
+
+_SHORT = {each.__name__: each for each in (falcon_eager, keras_hub_falcon)}
+
+
+def _source(function: Callable[..., Any], name: str) -> str:
+    """The source text of a function under another name, without annotations, and with the library as `av`."""
+    definition = ast.parse(inspect.getsource(function)).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.name, definition.returns, definition.body = name, None, definition.body[1:]  # without the docstring
+    for argument in definition.args.args:
+        argument.annotation = None
+    return re.sub(r"\b(?=(alibi_slopes|alibi_bias|causal_mask)\()", "av.", ast.unparse(definition))
+
+
+def _load() -> dict[str, Bug]:
+    by_rule = {exhibit.rule.__name__: exhibit for exhibit in EXHIBITS}
+    bugs = {}
+    for number, case in enumerate(tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))["case"]):
+        exhibit, name = by_rule[case["rule"]], f"case {number + 1}"
+        code = _source(_SHORT.get(case["rule"], exhibit.rule), exhibit.kind)
+        bugs[name] = Bug(name, code, exhibit, tuple(case["answers"]), View(**case["view"]))
+    return bugs
+
+
+BUGS = _load()

@@ -16,8 +16,6 @@ from alibi_viz import check
 from alibi_viz.check.call import Unusable, call, on_cpu
 from alibi_viz.lessons.bugs import BUGS, Bug
 
-__all__ = ["SECONDS", "load_code", "shown_weights", "try_repair"]
-
 SECONDS = 10.0  # time limit of a call of the reader's function
 _FILE = "<your code>"
 
@@ -30,8 +28,7 @@ def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
 
     Raises Unusable if the text cannot be executed within `seconds`, or defines no function.
 
-    >>> from alibi_viz import lessons
-    >>> double = lessons.load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
+    >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
     >>> double(4)
     tensor(8)
     """

@@ -21,16 +21,16 @@ ALSO = {
 @pytest.mark.parametrize("exhibit", gallery.EXHIBITS, ids=name)
 def test_exhibit_is_named_and_no_other_fault(exhibit: gallery.Exhibit) -> None:
     report = getattr(check, exhibit.kind)(exhibit.rule, **exhibit.options)
-    assert {finding.name for finding in report.findings} == {exhibit.name} | ALSO.get(name(exhibit), set())
+    assert {finding.name for finding in report.findings} == {exhibit.fault} | ALSO.get(name(exhibit), set())
     assert exhibit.system in str(report)
-    with pytest.raises(check.AlibiFaultError, match=exhibit.name):
+    with pytest.raises(check.AlibiFaultError, match=exhibit.fault):
         report.raise_for_faults()
 
 
 def test_every_exhibit_has_a_description_and_a_known_fault() -> None:
     for exhibit in gallery.EXHIBITS:
-        assert exhibit.name in check.FAULTS
-        assert exhibit.system and exhibit.fault
+        assert exhibit.fault in check.FAULTS
+        assert exhibit.system and exhibit.effect
         assert exhibit.source.startswith("https://github.com/")
         assert exhibit.kind in ("slopes", "bias", "attention")
 

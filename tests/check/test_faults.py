@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_bias, alibi_slopes, check, gallery
-from alibi_viz.check.observation import Observation
+from alibi_viz.check.probe import Observation
 from tests.check.faulty import (
     Nothing,
     aligned_with_the_first_keys,
@@ -118,7 +118,7 @@ def test_fault_is_the_only_one_named(
 
 
 def test_every_fault_has_a_test() -> None:
-    tested = {*CASES, *(exhibit.name for exhibit in gallery.EXHIBITS), "content depends on position"}
+    tested = {*CASES, *(exhibit.fault for exhibit in gallery.EXHIBITS), "content depends on position"}
     assert tested == set(check.FAULTS)
 
 

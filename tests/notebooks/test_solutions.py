@@ -13,13 +13,13 @@ from tests.notebooks.lessons import FOLDER, code_cells, read
 NOTEBOOK = read(FOLDER / "09_build_it_yourself.ipynb")
 PROSE = "\n".join(cell.source for cell in NOTEBOOK.cells if cell.cell_type == "markdown")
 SOLUTIONS = re.findall(r"<summary><b>Solution</b></summary>\n\n```python\n(.*?)```", PROSE, re.DOTALL)
-CHECKS = re.findall(r"lessons\.(check_\w+)\((my_\w+)\)", "\n".join(cell.source for cell in code_cells(NOTEBOOK)))
+CHECKS = re.findall(r"lessons\.(grade_\w+)\((my_\w+)\)", "\n".join(cell.source for cell in code_cells(NOTEBOOK)))
 
 
 def test_every_exercise_has_a_blank_a_check_and_a_solution() -> None:
     solved = re.findall(r"^def (my_\w+)", "\n".join(SOLUTIONS), re.MULTILINE)
     assert [function for _, function in CHECKS] == solved
-    assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("check_")}
+    assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("grade_")}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_solution_is_right(solution: str, check: tuple[str, str]) -> None:
 
 def test_untouched_exercises_get_a_note() -> None:
     outputs = [
-        output.data["text/plain"] for cell in code_cells(NOTEBOOK) if "check_" in cell.source for output in cell.outputs
+        output.data["text/plain"] for cell in code_cells(NOTEBOOK) if "grade_" in cell.source for output in cell.outputs
     ]
     assert len(outputs) == len(CHECKS)
     assert all("isn't written yet" in text for text in outputs)

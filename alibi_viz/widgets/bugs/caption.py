@@ -7,7 +7,7 @@ from torch import Tensor
 
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.lessons import BUGS, Bug
-from alibi_viz.lessons.view import MATCH
+from alibi_viz.lessons.bugs import MATCH
 from alibi_viz.widgets.core.formatting import format_percent
 
 __all__ = ["describe", "reveal", "show_report"]
@@ -47,7 +47,7 @@ def reveal(bug: Bug, guess: str, report: Report) -> str:
     return (
         f'<div role="status"><p>{verdict} {_sentence(fault.problem)}</p>'
         f"<p>The checker found: {html.escape(evidence)}.</p>"
-        f"<p>Seen in {link}:<br>{html.escape(exhibit.fault)}.</p></div>"
+        f"<p>Seen in {link}:<br>{html.escape(exhibit.effect)}.</p></div>"
         "<p>Below is a short version of our own, with this fault alone. Repair it and press Check. "
         "<code>torch</code>, <code>math</code> and <code>av</code> (this library) are imported. "
         "Empty the box to get the faulty code back.</p>"

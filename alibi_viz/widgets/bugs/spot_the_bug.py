@@ -15,7 +15,7 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import weight_pair as picture
 from alibi_viz.lessons import BUGS
-from alibi_viz.lessons.repair import SECONDS
+from alibi_viz.lessons.repair import SECONDS, shown_weights
 from alibi_viz.widgets.bugs import caption
 from alibi_viz.widgets.bugs.traits import Code, Guess
 from alibi_viz.widgets.core.app import App
@@ -97,7 +97,7 @@ class SpotTheBug(App):
         report, weights = lessons.try_repair(name, code, SECONDS), None
         if not any(finding.name == "does not finish" for finding in report.findings):
             with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-                weights = lessons.shown_weights(BUGS[name], code, SECONDS)
+                weights = shown_weights(BUGS[name], code, SECONDS)
         self._checked[name] = code, report, weights
         if report.ok:
             self._solved.add(name)
@@ -234,7 +234,7 @@ class SpotTheBug(App):
 def _weights(name: str) -> tuple[Tensor, Tensor]:
     """The weights of a correct implementation in the view of a bug, and those of its faulty code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), lessons.shown_weights(bug)
+    return bug.view.correct(bug.causal), shown_weights(bug)
 
 
 @cache

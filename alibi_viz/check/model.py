@@ -8,15 +8,12 @@ from torch import Tensor, nn
 
 from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_integer
-from alibi_viz.check.attention_check import check_reader
-from alibi_viz.check.attention_reader import AttentionReader
+from alibi_viz.check.api import examine_attention
 from alibi_viz.check.call import check_seconds, on_cpu
-from alibi_viz.check.diagnosis import Expectation
-from alibi_viz.check.observation import SHORT, probes
+from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
+from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
-
-__all__ = ["model"]
 
 # Names of the projection to queries, keys and values (one fused, or three), and of the output projection. A fused one
 # holds them per head or per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim).
@@ -65,23 +62,20 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         convert=lambda tensor: tensor.to(parameter.device),
         seconds=seconds,
     )
-    length = min(length, longest_context(model) or length)
-    note = ""
-    divisor = 1.0
+    length, divisor, note = min(length, longest_context(model) or length), 1.0, ""
     if family == "falcon":
-        divisor, length, reader.rounding = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
+        divisor, length, reader.read_dtype = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
         note = " Falcon divides its bias by sqrt(head_dim) and rounds it to bfloat16; so were its checkpoints trained."
     with on_cpu():
-        report = check_reader(
+        report = examine_attention(
             reader,
             f"{type(model).__name__}, layer {layer}",
             probes([heads], True, length),
             Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor, causal=True),
             padding=True,
-            key_heads=None if attention.has_all_key_heads else 1,
+            key_heads=None if attention.key_heads == heads else 1,
         )
-    sizes = f"({family}, {heads} heads of size {attention.head_dim})"
-    report.notes.append(f"{_state(report)} {sizes}.{note}")
+    report.notes.append(f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).{note}")
     return report
 
 
@@ -105,9 +99,10 @@ class _Projections(NamedTuple):
 def _find_layers(model: nn.Module) -> list[_Projections]:
     layers = []
     for module in model.modules():
-        for inputs, output, order in _PROJECTIONS:
-            if all(isinstance(getattr(module, name, None), nn.Module) for name in (*inputs, output)):
-                layers.append(_Projections([getattr(module, name) for name in inputs], getattr(module, output), order))
+        for names, output, order in _PROJECTIONS:
+            projections = [getattr(module, name, None) for name in (*names, output)]
+            if all(isinstance(each, nn.Module) for each in projections):
+                layers.append(_Projections(projections[:-1], projections[-1], order))
                 break
     if not layers:
         known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
@@ -121,11 +116,12 @@ class _Layer:
     def __init__(self, model: nn.Module, projections: _Projections, heads: int) -> None:
         self.model: Any = getattr(model, "base_model", model)  # without the head, whose logits would be large
         self.projections = projections
-        self.head_dim = _width(projections.output, "in") // heads
+        weight: Any = projections.output.weight  # [out, in]; transposed in GPT-2, whose width is that of its heads
+        self.head_dim = int(weight.shape[1]) // heads
         self.key_heads = heads
         if projections.order == "separate":
-            self.key_heads = _width(projections.inputs[1], "out") // self.head_dim
-        self.has_all_key_heads = self.key_heads == heads
+            key_weight: Any = projections.inputs[1].weight
+            self.key_heads = int(key_weight.shape[0]) // self.head_dim
 
     @torch.no_grad()
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -150,9 +146,9 @@ class _Layer:
         ]
         hooks.append(self.projections.output.register_forward_pre_hook(lambda _module, args: captured.append(args[0])))
         ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=packed[0].device)
+        real = None if mask is None else mask.long()
         try:
-            attention_mask = None if mask is None else mask.long()
-            output = self.model(input_ids=ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True)
+            output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -171,10 +167,3 @@ def _replace(output: Tensor, new: Tensor) -> Tensor:
     if output.shape != new.shape:
         raise ValueError(f"the projection returns {list(output.shape)}, expected {list(new.shape)}: unknown layout")
     return new
-
-
-def _width(module: nn.Module, side: str) -> int:
-    """The number of input or output features of a linear layer; transformers' Conv1D stores the transposed weight."""
-    weight: Any = module.weight
-    is_transposed = type(module).__name__ == "Conv1D"
-    return int(weight.shape[(side == "in") != is_transposed])

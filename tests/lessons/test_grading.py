@@ -13,8 +13,7 @@ from torch.nn.functional import pad
 
 import alibi_viz as av
 from alibi_viz import gallery, lessons
-from alibi_viz.lessons.exercises import window
-from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
+from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES, window
 
 Function = Callable[..., Any]
 
@@ -55,13 +54,13 @@ def slow(*_: object) -> None:
 
 official = av.alibi_slopes
 RIGHT = [
-    (lessons.check_slopes, official),
-    (lessons.check_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
-    (lessons.check_attention, lambda q, k, v: causal_attention(q, k, v, right_bias(q, k))),
-    (lessons.check_decoding_row, lambda heads, keys: -official(heads)[:, None] * torch.arange(keys - 1, -1, -1)),
-    (lessons.check_decoding_row, lambda heads, keys: official(heads)[:, None] * torch.arange(keys)),
-    (lessons.check_fold, fold_with()),
-    (lessons.check_window, window),
+    (lessons.grade_slopes, official),
+    (lessons.grade_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
+    (lessons.grade_attention, lambda q, k, v: causal_attention(q, k, v, right_bias(q, k))),
+    (lessons.grade_decoding_row, lambda heads, keys: -official(heads)[:, None] * torch.arange(keys - 1, -1, -1)),
+    (lessons.grade_decoding_row, lambda heads, keys: official(heads)[:, None] * torch.arange(keys)),
+    (lessons.grade_fold, fold_with()),
+    (lessons.grade_window, window),
 ]
 # {exercise: {mistake: a function that makes it}}
 WRONG: dict[str, dict[str, Function]] = {
@@ -128,11 +127,11 @@ WRONG: dict[str, dict[str, Function]] = {
     },
 }
 CHECKS = {
-    "slopes": lessons.check_slopes,
-    "bias": lessons.check_bias,
-    "attention": lessons.check_attention,
-    "decoding row": lessons.check_decoding_row,
-    "fold": lessons.check_fold,
+    "slopes": lessons.grade_slopes,
+    "bias": lessons.grade_bias,
+    "attention": lessons.grade_attention,
+    "decoding row": lessons.grade_decoding_row,
+    "fold": lessons.grade_fold,
 }
 
 
@@ -145,12 +144,12 @@ def test_right_function_is_praised(check: Function, function: Function) -> None:
 
 def test_praise_says_which_sizes_were_tried() -> None:
     slopes, biases, rows = set(), set(), set()
-    answer = lessons.check_slopes(lambda heads: slopes.add(heads) or official(heads))
+    answer = lessons.grade_slopes(lambda heads: slopes.add(heads) or official(heads))
     assert f"Tested with {len(slopes)} head counts from {min(slopes)} to {max(slopes)}," in str(answer)
-    answer = lessons.check_bias(lambda *sizes: biases.add(sizes) or RIGHT[1][1](*sizes))
+    answer = lessons.grade_bias(lambda *sizes: biases.add(sizes) or RIGHT[1][1](*sizes))
     largest = [max(keys for heads, _, keys in biases if heads == count) for count in (8, 12)]
     assert "with 8 heads and up to {} tokens, with 12 heads and {}, and with".format(*largest) in str(answer)
-    answer = lessons.check_decoding_row(lambda *sizes: rows.add(sizes) or RIGHT[4][1](*sizes))
+    answer = lessons.grade_decoding_row(lambda *sizes: rows.add(sizes) or RIGHT[4][1](*sizes))
     lengths = [{keys for heads, keys in rows if heads == count} for count in (8, 12)]
     assert lengths == [{*range(1, 301)}, {*range(1, 17)}]
     assert "with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16." in str(answer)
@@ -171,7 +170,7 @@ def test_every_hint_of_an_exercise_belongs_to_a_mistake_tried_here(exercise: str
 
 @pytest.mark.parametrize(("number", "hint", "rule"), [(n, *mistake) for n, mistake in enumerate(WINDOW_MISTAKES)])
 def test_wrong_window_gets_the_hint_of_its_mistake(number: int, hint: str, rule: Function) -> None:
-    assert lessons.check_window(rule).mistakes[0][1] == hint
+    assert lessons.grade_window(rule).mistakes[0][1] == hint
 
 
 def test_window_that_is_the_fewest_steps_beyond_which_the_weights_add_up_to_the_share() -> None:
@@ -184,12 +183,12 @@ def test_window_that_is_the_fewest_steps_beyond_which_the_weights_add_up_to_the_
 
 
 def test_window_of_the_wrong_type_or_without_a_known_mistake_is_explained() -> None:
-    assert "returned 1.5, expected an integer" in str(lessons.check_window(lambda slope, share: 1.5))
-    assert "geometric series" in str(lessons.check_window(lambda slope, share: 7))
+    assert "returned 1.5, expected an integer" in str(lessons.grade_window(lambda slope, share: 1.5))
+    assert "geometric series" in str(lessons.grade_window(lambda slope, share: 7))
 
 
 @pytest.mark.parametrize("blank", [None, ...])
-@pytest.mark.parametrize("check", [*CHECKS.values(), lessons.check_window])
+@pytest.mark.parametrize("check", [*CHECKS.values(), lessons.grade_window])
 def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> None:
     def unwritten(*_: object) -> object:
         return blank
@@ -200,31 +199,31 @@ def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> Non
 
 
 def test_callable_without_a_name_is_checked_under_that_of_its_type(capsys: pytest.CaptureFixture[str]) -> None:
-    assert str(lessons.check_slopes(partial(official, scheme="official"))).startswith("partial is right.")
-    assert str(lessons.check_window(partial(window))).startswith("partial is right.")
-    assert lessons.written(partial(str.join, "x"), otherwise=official)
+    assert str(lessons.grade_slopes(partial(official, scheme="official"))).startswith("partial is right.")
+    assert str(lessons.grade_window(partial(window))).startswith("partial is right.")
+    assert lessons.if_written(partial(str.join, "x"), otherwise=official)
     with pytest.raises(TypeError, match="function must be callable, got 5"):
-        lessons.check_slopes(5)
+        lessons.grade_slopes(5)
 
 
 def test_fold_with_blanks_in_its_tuple_is_not_written() -> None:
-    assert not lessons.check_fold(lambda query, key, slopes: (..., ...)).is_written
+    assert not lessons.grade_fold(lambda query, key, slopes: (..., ...)).is_written
 
 
 def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alibi_viz.lessons.exercises.SECONDS", 0.2)
-    assert "does not finish" in str(lessons.check_slopes(lambda heads: slow() if heads == 128 else official(heads)))
+    monkeypatch.setattr("alibi_viz.lessons.grading.SECONDS", 0.2)
+    assert "does not finish" in str(lessons.grade_slopes(lambda heads: slow() if heads == 128 else official(heads)))
 
 
 def test_html_shows_pictures_for_a_wrong_bias_and_none_for_a_right_one() -> None:
-    wrong = lessons.check_bias(WRONG["bias"]["sign reversed"])
+    wrong = lessons.grade_bias(WRONG["bias"]["sign reversed"])
     assert "<img" in wrong._repr_html_() or "<svg" in wrong._repr_html_()
-    right = lessons.check_bias(RIGHT[1][1])
+    right = lessons.grade_bias(RIGHT[1][1])
     assert "<img" not in right._repr_html_() and "<svg" not in right._repr_html_()
 
 
-def test_written_returns_the_readers_function_or_the_other_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    assert lessons.written(random_slopes, otherwise=official) is random_slopes
+def test_if_written_returns_the_readers_function_or_the_other_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lessons.if_written(random_slopes, otherwise=official) is random_slopes
     assert capsys.readouterr().out == ""
-    assert lessons.written(lambda heads: None, otherwise=official) is official
+    assert lessons.if_written(lambda heads: None, otherwise=official) is official
     assert "isn't written yet, so alibi_slopes is used." in capsys.readouterr().out

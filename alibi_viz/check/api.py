@@ -1,0 +1,317 @@
+"""Check slopes, biases and attention functions of any library."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.attention import attention_trace
+from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, count, on_cpu, to_tensor, try_each
+from alibi_viz.check.diagnose import diagnose, name_slopes, observe_all
+from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
+from alibi_viz.check.report import Finding, Report
+from alibi_viz.check.rules import Expectation, Slopes
+from alibi_viz.slopes import SCHEMES, alibi_slopes
+
+SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
+_PADDING = (3, 7, 0)  # tokens of padding in front of each sequence of a batch
+
+
+def slopes(
+    function: Callable[[int], Any],
+    num_heads: Sequence[int] = SLOPE_HEADS,
+    *,
+    slopes: str | Callable[[int], Any] = "official",
+    seconds: float = 60.0,
+) -> Report:
+    """Check a function that computes the slopes for a number of heads.
+
+    Args:
+        function: num_heads -> slopes, an array or list [heads]. If each device computes the slopes of its own heads,
+            let the function concatenate them.
+        num_heads: head counts to try.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        seconds: time limit of a call.
+
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+
+    >>> from alibi_viz import check
+    >>> report = check.slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
+    >>> report.ok, [finding.name for finding in report.findings]
+    (False, ['first slope is 1'])
+    """
+    reference, num_heads = _reference_slopes(slopes), _check_arguments(function, num_heads, seconds)
+
+    def read(heads: int) -> tuple[Tensor, torch.dtype]:
+        case = count(heads, "head")
+        value, dtype = to_tensor(call(function, heads, seconds=seconds, description=case), case)
+        if value.numel() != heads:
+            raise Unusable("wrong shape", f"{case}: returned {list(value.shape)}, expected [{heads}]")
+        return value.flatten(), dtype
+
+    with on_cpu():
+        if unrepeatable := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
+            return Report(_name(function), unrepeatable)
+        results, findings = try_each(read, num_heads)
+        got = {heads: value for heads, (value, _) in results.items()}
+        tolerance = max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6])
+        return Report(_name(function), findings + (name_slopes(got, Expectation(reference), tolerance) if got else []))
+
+
+def bias(
+    function: Callable[[int, int, int], Any],
+    num_heads: Sequence[int] = (8, 12),
+    *,
+    causal: bool = True,
+    decoding: bool = True,
+    slopes: str | Callable[[int], Any] = "official",
+    length: int = 300,
+    seconds: float = 60.0,
+) -> Report:
+    """Check a function that computes the bias.
+
+    A constant added to a row, a causal mask of -inf or of the lowest number, rounding within the dtype, and further
+    heads without a bias are correct.
+
+    Args:
+        function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key]; leading axes of
+            size 1 are allowed. With fewer queries than keys, the queries are the last positions.
+        num_heads: head counts to try. Use at least one that is not a power of two.
+        causal: whether it is for causal attention, so that biases of keys after the query don't matter. Otherwise the
+            bias should be -m |i - j|.
+        decoding: also call it with fewer queries than keys.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
+        seconds: time limit of a call.
+
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+
+    >>> from alibi_viz import check
+    >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
+    True
+    """
+    expected = Expectation(_reference_slopes(slopes), causal)
+    num_heads = _check_arguments(function, num_heads, seconds, length)
+    with on_cpu():
+        read = partial(read_bias, function, causal=causal, seconds=seconds)
+        return examine_bias(read, _name(function), probes(num_heads, decoding, length), expected)
+
+
+def attention(
+    function: Callable[..., Any],
+    layout: str = "bhld",
+    causal: bool = True,
+    *,
+    num_heads: Sequence[int] = (8, 12),
+    head_dim: int = 64,
+    key_heads: int | None = None,
+    decoding: bool = True,
+    padding: bool = False,
+    slopes: str | Callable[[int], Any] = "official",
+    dtype: torch.dtype = torch.float32,
+    convert: Callable[[Tensor], Any] = Tensor.detach,
+    length: int = 300,
+    seconds: float = 60.0,
+) -> Report:
+    """Check an attention function by its outputs alone.
+
+    Args:
+        function: (query, key, value) -> output. Adapt other signatures with a lambda.
+        layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
+            such as "bhld", "blhd" or "hld".
+        causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
+        num_heads: head counts to try. Use at least one that is not a power of two.
+        head_dim: size of a head.
+        key_heads: for grouped-query attention, how many heads the key and the value have. Each is shared by neighboring
+            heads of the query. Every head count must be a multiple of it. By default they have as many as the query.
+        decoding: also call it with fewer queries than keys; the queries are the last positions.
+        padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
+            [batch, key], True for a real token.
+        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        dtype: dtype of the arguments.
+        convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
+        length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
+        seconds: time limit of a call.
+
+    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+
+    >>> from alibi_viz import check
+    >>> check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), num_heads=[12]).ok
+    True
+    >>> no_bias = torch.nn.functional.scaled_dot_product_attention
+    >>> report = check.attention(lambda q, k, v: no_bias(q, k, v, is_causal=True), decoding=False)
+    >>> [finding.name for finding in report.findings]
+    ['no bias']
+    """
+    num_heads = _check_arguments(function, num_heads, seconds, length)
+    check_integer("head_dim", head_dim, 1)
+    if key_heads is not None:
+        check_integer("key_heads", key_heads, 1)
+        if any(count % key_heads for count in num_heads):
+            raise ValueError(f"every head count must be a multiple of key_heads, got {num_heads} and {key_heads}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
+    if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
+        raise ValueError(f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}")
+    calls, expected = probes(num_heads, decoding, length), Expectation(_reference_slopes(slopes), causal)
+
+    def run(layout: str, calls: Sequence[Probe]) -> Report:
+        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
+        return examine_attention(reader, _name(function), calls, expected, padding=padding, key_heads=key_heads)
+
+    with on_cpu():
+        report = run(layout, calls)
+        if report.ok or any(finding.name == "does not finish" for finding in report.findings):
+            return report
+        swapped = layout.translate(str.maketrans("hl", "lh"))
+        if run(swapped, calls[:1]).ok and run(swapped, calls).ok:  # one call, because most faults are others
+            return replace(
+                report,
+                findings=[Finding("wrong layout", f"with layout {swapped} instead of {layout}, it has no fault")],
+            )
+        return report
+
+
+def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 1) -> list[int]:
+    """The head counts as a list. Raises TypeError or ValueError for invalid arguments."""
+    if not callable(function):
+        raise TypeError(f"function must be callable, got {function!r}")
+    check_seconds(seconds)
+    heads = list(num_heads) if isinstance(num_heads, Iterable) else [num_heads]
+    if not heads:
+        raise ValueError("num_heads must contain at least one head count")
+    for each in heads:
+        check_positive_integers(num_heads=each, length=length)
+    return heads
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
+
+
+def _reference_slopes(slopes: str | Callable[[int], Any]) -> Slopes:
+    """The slopes to compare with: those of a scheme, or of the caller's function.
+
+    Raises TypeError or ValueError if it is neither, or if the function doesn't return one number per head.
+    """
+    if isinstance(slopes, str):
+        if slopes not in SCHEMES:
+            raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
+        return lambda num_heads: alibi_slopes(num_heads, slopes).double()
+    if not callable(slopes):
+        raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
+
+    def reference(num_heads: int) -> Tensor:
+        value = torch.as_tensor(slopes(num_heads)).detach().double().cpu()
+        if value.shape != (num_heads,):
+            raise ValueError(f"slopes({num_heads}) must return [{num_heads}], got shape {list(value.shape)}")
+        return value
+
+    return reference
+
+
+def examine_bias(
+    read: Callable[[Probe], Observation], subject: str, calls: Sequence[Probe], expected: Expectation
+) -> Report:
+    """Check the bias and determinism of a bias function, given a reader of its logits."""
+    if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0], tolerance=1e-6):
+        return Report(subject, unrepeatable)  # everything else would differ from call to call
+    results, findings = observe_all(read, calls)
+    faults, comparison = diagnose(list(results.values()), expected)
+    return Report(subject, findings + faults, comparison=comparison)
+
+
+def examine_attention(
+    reader: AttentionReader,
+    subject: str,
+    probes: Sequence[Probe],
+    expected: Expectation,
+    *,
+    padding: bool = False,
+    key_heads: int | None = None,
+) -> Report:
+    """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs.
+
+    `key_heads` is the number of different keys and values; by default each head has its own.
+    """
+    if unrepeatable := check_repeatable(reader.output, probes[0], tolerance=1e-5):
+        return Report(subject, unrepeatable)  # everything else would differ from call to call
+    results, findings = observe_all(reader.observe, probes)
+    small = [probe for probe in results if probe.key_length <= SHORT]
+    factors, unreadable = try_each(reader.content_factor, small)
+    square = {probe.num_heads: factor for probe, factor in factors.items() if probe.query_length == probe.key_length}
+    expected = replace(expected, head_dim=reader.head_dim, content=square)
+    faults, comparison = diagnose(list(results.values()), expected)
+    is_scaled = comparison is not None and not faults  # the bias has the factor of the content
+    findings += (unreadable or _name_content(factors, reader, is_scaled)) + faults
+    if padding and small and not findings:
+        findings += _check_padding(reader, small[0], expected)
+    if not findings:
+        findings += try_each(lambda probe: _check_output(reader, probe, expected, key_heads), results)[1]
+    return Report(subject, findings, comparison=comparison)
+
+
+def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_scaled: bool) -> list[Finding]:
+    """Name the factors of q . k that were measured in each call; `is_scaled` if the bias has them too."""
+    tolerance = max(4 * reader.precision.absolute, 4e-3)
+    wrong = {probe: factor for probe, factor in factors.items() if abs(factor - 1) > tolerance}
+    if not wrong:
+        return []
+
+    def all_equal(expected: Mapping[Probe, float]) -> bool:
+        return all(abs(factor - expected[probe]) <= tolerance * expected[probe] for probe, factor in wrong.items())
+
+    name = "content multiplied"
+    if all_equal({probe: probe.num_heads**-0.5 for probe in wrong}):
+        name = "content too weak"
+    elif all_equal(dict.fromkeys(wrong, reader.head_dim**0.5)):
+        name = "content not scaled"
+    elif is_scaled:
+        name = "logits multiplied"
+    probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
+    place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
+    return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
+
+
+def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> list[Finding]:
+    """Put padding in front of some sequences: the weights of their real tokens should not change."""
+    mask = torch.arange(probe.key_length) >= torch.tensor(_PADDING)[:, None]  # [batch, key]
+    try:
+        weights = reader.output(probe, mask=mask)  # [batch, heads, query, key]
+    except Unusable as error:
+        return [Finding(error.fault, f"with padding: {error}")]
+    tolerance = 8 * reader.precision.absolute
+    for sequence, padding in enumerate(_PADDING):
+        real = weights[sequence, :, padding:]
+        place = f"{probe}, {padding} of them padding"
+        if bool(real.isnan().any()):
+            return [Finding("returns NaN", f"{place}: weights of real tokens are NaN")]
+        if padding and float(real[..., :padding].max()) > tolerance:
+            evidence = f"{place}: padding gets a weight of up to {float(real[..., :padding].max()):.3g}"
+            return [Finding("padding not masked", evidence)]
+        length = probe.key_length - padding
+        correct = expected.bias(Probe(probe.num_heads, length, length)).softmax(-1)
+        difference = float((real[..., padding:] - correct).abs().max())
+        if difference > tolerance:
+            return [Finding("padding changes the bias", f"{place}: a weight is off by {difference:.3g}")]
+    return []
+
+
+def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, key_heads: int | None) -> None:
+    """Raise Unusable if the output for random inputs is wrong."""
+    heads, query_length, key_length = probe
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
+    key, value = torch.randn(2, 3, key_heads or heads, key_length, reader.head_dim, generator=generator)
+    key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
+    got = reader(query, key, value)
+    # the function gets them rounded to its dtype
+    query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))
+    correct = attention_trace(query, key, expected.slopes(heads), causal=expected.causal).weights @ value
+    difference = float((got - correct).abs().max())
+    if not difference <= 4 * reader.precision.absolute:
+        raise Unusable("unknown fault", f"{probe}: for random inputs, the output is off by up to {difference:.3g}")

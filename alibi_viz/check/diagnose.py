@@ -1,0 +1,291 @@
+"""Explain observed attention weights: find the fewest known faults that together reproduce them.
+
+A faulty bias has three independent parts: the slopes (with a factor), how it depends on the positions, and which keys
+after the query are visible. Every combination of the last two is tried, simplest first, with slopes fitted to the
+observations; then the fitted slopes are named.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from alibi_viz.check.call import try_each
+from alibi_viz.check.probe import SHORT, Observation, Probe, precision
+from alibi_viz.check.report import Comparison, Finding
+from alibi_viz.check.rules import ROUNDINGS, Expectation, Rounding, Rule, Slopes, rules
+from alibi_viz.gallery.slopes import first_slope_is_one
+from alibi_viz.slopes import alibi_slopes
+
+Names = tuple[str, ...]
+
+_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
+
+
+def observe_all(
+    read: Callable[[Probe], Observation], probes: Sequence[Probe]
+) -> tuple[dict[Probe, Observation], list[Finding]]:
+    """The observations of all calls, and findings for those that failed."""
+    results, findings = try_each(read, probes)
+    # If only the longest calls fail, the function has a maximum length.
+    longest = max(probe.key_length for probe in probes)
+    if results and all(probe in results or probe.key_length == longest > SHORT for probe in probes):
+        capped = ("raises an error", "wrong shape")
+        findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
+    return results, findings
+
+
+def diagnose(observations: Sequence[Observation], expected: Expectation) -> tuple[list[Finding], Comparison | None]:
+    """Name the faults behind the observations of one function, and find the call whose weights differ most."""
+    wrong = [observation for observation in observations if not observation.agrees(expected.bias(observation.probe))]
+    if not wrong:
+        return [], None
+    comparison = _worst(wrong, expected)
+    findings = _explain(observations, expected, str(comparison))
+    return _explain_each(wrong, len(observations), expected) if findings is None else findings, comparison
+
+
+def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectation) -> list[Finding]:
+    """No rule explains all calls: explain each wrong one by itself, and say for which sizes each fault appears."""
+    found: dict[str, list[tuple[Probe, str]]] = {}  # {fault: [(sizes, evidence)]}
+    for observation in wrong:
+        evidence = str(_worst([observation], expected))
+        findings = _explain([observation], expected, evidence)
+        if findings is None:
+            is_long = observation.probe.key_length > SHORT
+            findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
+        for finding in findings:
+            found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
+    return [_in_branch(name, *zip(*places, strict=True), calls) for name, places in found.items()]
+
+
+def _in_branch(name: str, probes: tuple[Probe, ...], evidence: tuple[str, ...], calls: int) -> Finding:
+    """A fault that appears for these sizes, perhaps not in all calls."""
+    if len(probes) == calls:
+        return Finding(name, evidence[0])
+    if name == "sign reversed":
+        name = "sign reversed in one branch"
+    elif name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
+        name = "no bias while decoding"
+    return Finding(name, f"{evidence[0]} (only with {'; '.join(map(str, probes))})")
+
+
+def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
+    """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
+    for explain in (_explain_by_rules, _explain_by_half_precision, _explain_by_rounding):
+        findings = explain(observations, expected, evidence)
+        if findings is not None:
+            return findings
+    return None
+
+
+def _explain_by_rules(
+    observations: Sequence[Observation], expected: Expectation, evidence: str
+) -> list[Finding] | None:
+    """As `_explain`, by a rule and the slopes that fit it best."""
+    cap, window = _cap(observations), _window(observations)
+    explanations = []
+    for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
+        slopes = _fit(observations, candidates)
+        if _agree(observations, candidates, slopes):
+            faults = [Finding(fault, evidence) for fault in candidates[0].faults]
+            explanations.append(_name(slopes, expected, observations[0].dtype) + faults)
+            if len(explanations[-1]) == 1:
+                break
+    # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
+    is_scaled = any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
+    return min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
+
+
+def _explain_by_half_precision(
+    observations: Sequence[Observation], expected: Expectation, evidence: str
+) -> list[Finding] | None:
+    """As `_explain`, by weights that are right, but less exactly than their dtype allows."""
+    floor = precision(torch.bfloat16).floor
+    coarse = [Observation(o.probe, o.logits, torch.bfloat16, floor) for o in observations]
+    is_right = all(each.agrees(expected.bias(each.probe)) for each in coarse)
+    return [Finding("rounded to half precision", evidence)] if is_right else None
+
+
+def _explain_by_rounding(
+    observations: Sequence[Observation], expected: Expectation, evidence: str
+) -> list[Finding] | None:
+    """As `_explain`, by positions, or slopes times positions, that were rounded to half precision."""
+    for dtype, form in ROUNDINGS:
+        roundings = [
+            Rounding(o.probe, expected.slopes(o.probe.num_heads), expected.causal, dtype, form) for o in observations
+        ]
+        fitted = _fit(observations, roundings)
+        factors = {heads: factor.mean().expand(heads) for heads, factor in fitted.items()}
+        if _agree(observations, roundings, factors):
+            slopes = {heads: factor * expected.slopes(heads) for heads, factor in factors.items()}
+            return [*_name(slopes, expected, dtype), Finding("colliding positions", evidence)]
+    return None
+
+
+def _name(slopes: Mapping[int, Tensor], expected: Expectation, dtype: torch.dtype) -> list[Finding]:
+    """Name the faults of slopes that were fitted to weights of this dtype."""
+    limits = precision(dtype)
+    return name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
+
+
+def _agree(
+    observations: Sequence[Observation], candidates: Sequence[Rule | Rounding], slopes: Mapping[int, Tensor]
+) -> bool:
+    """Whether all observed weights are those of the candidates' biases.
+
+    A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
+    """
+    some = [torch.linspace(0, o.probe.query_length - 1, 8).round().int().unique().tolist() for o in observations]
+    return all(
+        o.agrees(candidate.bias(slopes[o.probe.num_heads], each), each)
+        for rows in (some, [slice(None)] * len(some))
+        for o, candidate, each in zip(observations, candidates, rows, strict=True)
+    )
+
+
+def _fit(observations: Sequence[Observation], candidates: Sequence[Rule | Rounding]) -> dict[int, Tensor]:
+    """For every head count, the factors [heads] of the biases that fit the last query best, by least squares."""
+    covariance: dict[int, Tensor] = {}
+    variance: dict[int, Tensor] = {}
+    for observation, candidate in zip(observations, candidates, strict=True):
+        heads = observation.probe.num_heads
+        y, x = observation.log_weights[:, -1], candidate.bias(torch.ones(heads), [-1])[:, 0]  # [heads, key]
+        readable = (y > observation.floor) & x.isfinite()
+        count = readable.sum(-1, keepdim=True).clamp(min=1)
+        x, y = (v.where(readable, 0.0) for v in (x, y))
+        x, y = ((v - v.sum(-1, keepdim=True) / count).where(readable, 0.0) for v in (x, y))
+        covariance[heads] = covariance.get(heads, 0) + (x * y).sum(-1)
+        variance[heads] = variance.get(heads, 0) + (x * x).sum(-1)
+    return {heads: covariance[heads] / variance[heads].clamp(min=1e-12) for heads in covariance}
+
+
+def _cap(observations: Sequence[Observation]) -> int | None:
+    """The distance from which on the bias of the last query is constant in the longest call, if there is one."""
+    longest = max(observations, key=lambda o: o.probe.key_length)
+    step = longest.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
+    moving = (step > precision(longest.dtype).absolute / 10).nonzero()
+    cap = int(moving.max()) + 1 if len(moving) else 0
+    return cap if 0 < cap < longest.probe.key_length - 1 else None
+
+
+def _window(observations: Sequence[Observation]) -> int | None:
+    """The number of keys that the last query sees in the longest call, if it is not all of them."""
+    longest = max(observations, key=lambda o: o.probe.key_length)
+    window = int((longest.log_weights[:, -1] > longest.floor).sum(-1).max())
+    return window if window < longest.probe.key_length else None
+
+
+def _worst(observations: Sequence[Observation], expected: Expectation) -> Comparison:
+    """The call whose weights differ most from the correct ones; a small one if it shows half of that difference."""
+    differences = [(*o.largest_difference(expected.bias(o.probe)), o) for o in observations]
+    largest = max(difference for difference, _, _ in differences)
+    shown = (entry for entry in differences if entry[0] >= largest / 2)
+    _, place, worst = min(shown, key=lambda entry: entry[2].probe.key_length)
+    return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
+
+
+def name_slopes(
+    slopes: Mapping[int, Tensor], expected: Expectation, relative: float, absolute: float = 0.0
+) -> list[Finding]:
+    """Name the faults of slopes [heads], given for one or more head counts; an empty list if they are correct.
+
+    Of all hypotheses that give these slopes, within these tolerances, the one with the fewest faults wins.
+    """
+    close = partial(torch.allclose, rtol=relative, atol=absolute)
+    got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
+    evidence = _evidence([(heads, head + 1) for heads in slopes for head in range(heads)], got, wanted)
+    if close(got, 0 * got):
+        return [Finding("no bias", evidence)] if bool(wanted.any()) else []
+    hypotheses = _hypotheses(slopes, expected, absolute)
+    possible = [names for names, predicted in hypotheses if close(got, predicted)]
+    if possible:
+        best = min(possible, key=_cost)
+        others = [" and ".join(names) for names in possible if _cost(names) == _cost(best) and names != best]
+        if others:
+            evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
+        return [Finding(name, evidence) for name in best]
+    # No hypothesis explains all head counts: perhaps one explains those that are wrong.
+    wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
+    return (
+        name_slopes(wrong, expected, relative, absolute)
+        if len(wrong) < len(slopes)
+        else [Finding("other slopes", evidence)]
+    )
+
+
+def _cost(names: Names) -> int:
+    return len(names) + _VAGUE * ("bias multiplied" in names)
+
+
+def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
+    """Names of faults, and the slopes that they give, for all head counts one after another.
+
+    Each combines a scheme with a factor of the bias. A wrong factor of the content may apply to the bias too.
+    """
+    got = torch.cat(list(slopes.values()))
+    known = _known_factors(expected.head_dim)
+    for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
+        for scheme, rule in _schemes(slopes, expected.slopes, smallest):
+            unit = torch.cat([content[heads] * rule(heads) for heads in slopes])
+            for names, factor in known:
+                yield (*scheme, *names), factor * unit
+            fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
+            if math.isfinite(fitted):
+                yield (*scheme, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+
+
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
+    """Rules that give the slopes, without a factor, the most likely first."""
+    yield (), reference
+    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
+    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
+    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    for dtype in (torch.float16, torch.bfloat16):
+        yield ("imprecise slopes",), partial(_rounded, reference, dtype)
+    for devices in range(2, max(slopes) + 1):
+        if all(heads % devices == 0 for heads in slopes):
+            yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
+            yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
+    yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
+    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
+
+
+def _rounded(reference: Slopes, dtype: torch.dtype, num_heads: int) -> Tensor:
+    return reference(num_heads).to(dtype).double()
+
+
+def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device computes the slopes for its own number of heads."""
+    return reference(num_heads // devices).repeat(devices)
+
+
+def _first_slice(reference: Slopes, devices: int, num_heads: int) -> Tensor:
+    """Every device uses the slopes of the first device's heads."""
+    return reference(num_heads)[: num_heads // devices].repeat(devices)
+
+
+def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
+    """The wanted slopes, the steepest where the steepest of `got` is, and so on."""
+    return wanted[wanted.abs().argsort()][got.abs().argsort().argsort()]
+
+
+def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
+    """Factors of the bias that have a name; the first is 1, without any."""
+    dims = [head_dim] if head_dim else _HEAD_DIMS
+    known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
+    known += [(("added twice", *names), 2 * factor) for names, factor in known]
+    return known + [(("sign reversed", *names), -factor) for names, factor in known]
+
+
+def _evidence(places: list[tuple[int, int]], got: Tensor, wanted: Tensor) -> str:
+    """The first of the slopes that are off by the largest factor; `places` has their (num_heads, head)."""
+    errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
+    worst = errors.index(max(errors))
+    heads, head = places[worst]
+    return f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"

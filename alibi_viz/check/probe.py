@@ -1,0 +1,296 @@
+"""Learn the attention weights of a function by calling it with chosen inputs.
+
+A call has three sizes, a `Probe`. What it shows is an `Observation`: the weights at equal content, where only the bias
+counts. A bias function returns its logits. An attention function returns only its output, but with zero queries all
+content is equal, and with one-hot values the output is the weights themselves.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alibi_viz.check.call import Unusable, call, count, to_tensor
+from alibi_viz.distance import causal_mask
+
+SHORT = 16  # keys of the small calls
+_MAX_SQUARE = 512
+_BATCH = 3
+_MASKED = -9000.0  # a smaller bias, relative to the largest of its row, is a mask: correct ones are far above
+_BIAS_FLOOR = -60.0  # of the log weights of a bias; e^-60 is far below what float32 can add to 1
+
+
+class Probe(NamedTuple):
+    """The sizes of one call. The queries are the last positions of the keys."""
+
+    num_heads: int
+    query_length: int
+    key_length: int
+
+    def __str__(self) -> str:
+        heads, queries, keys = self
+        return f"{count(heads, 'head')}, {count(queries, 'query')}, {count(keys, 'key')}"
+
+
+def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
+    """The calls of a check: a short one per head count; with the first, also two with few queries, and a long one."""
+    first = num_heads[0]
+    calls = [Probe(heads, SHORT, SHORT) for heads in num_heads]
+    if decoding:
+        calls += [Probe(first, 1, SHORT), Probe(first, 5, SHORT)]
+    if length > SHORT:
+        # With many keys a few queries are enough, and save memory: positions that collide do so for every query.
+        calls.append(Probe(first, SHORT if decoding and length > _MAX_SQUARE else length, length))
+    return calls
+
+
+class Precision(NamedTuple):
+    """How exactly logarithms of weights can be read in a dtype: `absolute + relative * size`, above `floor`."""
+
+    absolute: float
+    relative: float
+    floor: float
+
+
+def precision(dtype: torch.dtype) -> Precision:
+    """The precision with which correct implementations in `dtype` reproduce log weights.
+
+    A few units in the last place: half precision rounds the logits, -m (i - j) included, and then the weights. Weights
+    that are too small to change an output of the dtype may be left out.
+    """
+    if dtype == torch.bfloat16:
+        return Precision(2**-5, 2**-7, -8.0)
+    if dtype == torch.float16:
+        return Precision(2**-7, 2**-9, -8.0)  # much smaller weights are subnormal
+    return Precision(2e-4, 5e-5, -16.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """The attention weights of a function at equal content, for one call.
+
+    Attributes:
+        probe: the sizes of the call.
+        logits: float64 [heads, query, key], up to a constant per row; -inf where a key is masked or its weight is too
+            small for the dtype.
+        dtype: the dtype of what the function returned.
+        floor: log weights below this are not compared.
+    """
+
+    probe: Probe
+    logits: Tensor
+    dtype: torch.dtype
+    floor: float
+
+    @cached_property
+    def log_weights(self) -> Tensor:
+        """The logarithm of the weights, float64 [heads, query, key], at least `floor`."""
+        return self.normalize(self.logits)
+
+    @property
+    def weights(self) -> Tensor:
+        return self.log_weights.exp()
+
+    def normalize(self, bias: Tensor) -> Tensor:
+        """The log weights of a bias [heads, query, key] at equal content, at least `floor`.
+
+        Rows that differ by a constant become equal here, and so do a mask of -inf and one of the lowest number.
+        """
+        return bias.double().log_softmax(-1).nan_to_num(nan=self.floor).clamp(min=self.floor)
+
+    def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
+        """Whether the weights in these rows are those of `bias` [heads, rows, key], within the precision of the dtype.
+
+        Queries that see no key are not compared: their weights are undefined.
+        """
+        expected = self.normalize(bias)
+        absolute, relative, _ = precision(self.dtype)
+        size = torch.maximum(expected.abs(), bias.nan_to_num(neginf=0.0).abs())  # large before softmax: rounded by more
+        is_close = (self.log_weights[:, rows] - expected).abs() <= absolute + relative * size
+        return bool((is_close | bias.isneginf().all(-1, keepdim=True)).all())
+
+    def largest_difference(self, bias: Tensor) -> tuple[float, tuple[int, int, int]]:
+        """The largest difference of a weight from those of `bias`, and its (head, query, key).
+
+        If no weight differs visibly, it is the largest difference of their logarithms.
+        """
+        difference = (self.weights - self.normalize(bias).exp()).abs()
+        if float(difference.max()) < 1e-3:
+            difference = (self.log_weights - self.normalize(bias)).abs()
+        head, query, key = (int(axis) for axis in np.unravel_index(int(difference.argmax()), difference.shape))
+        return float(difference[head, query, key]), (head, query, key)
+
+
+def read_bias(function: Callable[[int, int, int], Any], probe: Probe, causal: bool, seconds: float) -> Observation:
+    """What a bias function gives for these sizes. Raises Unusable if that is no bias for them."""
+    value, dtype = to_tensor(call(function, *probe, seconds=seconds, description=str(probe)), str(probe))
+    visible = causal_mask(probe.query_length, probe.key_length)
+    visible = visible if causal else torch.ones_like(visible)
+    logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
+    masked = logits < logits.amax(-1, keepdim=True) + _MASKED
+    return Observation(probe, logits.masked_fill(masked, -math.inf), dtype, _BIAS_FLOOR)
+
+
+def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
+    """Expand a bias to [heads, query, key]. Further heads must be without a bias where it counts, and are dropped."""
+    shape = list(bias.shape)
+    while bias.ndim > 3 and bias.shape[0] == 1:
+        bias = bias[0]
+    bias = bias[None] if bias.ndim == 2 and probe.num_heads == 1 else bias
+    try:
+        if bias.ndim == 3 and len(bias) > probe.num_heads:
+            further = bias[probe.num_heads :].expand(-1, probe.query_length, probe.key_length)
+            highest = further.masked_fill(~visible, -math.inf).amax(-1)
+            if bool((highest == further.masked_fill(~visible, math.inf).amin(-1)).all()):
+                bias = bias[: probe.num_heads]
+        return bias.expand(probe)
+    except RuntimeError:
+        raise Unusable("wrong shape", f"{probe}: returned {shape}, expected {list(probe)}") from None
+
+
+@dataclass
+class AttentionReader:
+    """An attention function (query, key, value) -> output whose weights can be read.
+
+    Its arguments are those of `check.attention`. `read_dtype` is the coarsest dtype in which the function may round:
+    that of its arguments or of an output, unless a coarser one is given.
+    """
+
+    function: Callable[..., Any]
+    layout: str = "bhld"
+    head_dim: int = 64
+    dtype: torch.dtype = torch.float32
+    convert: Callable[[Tensor], Any] = Tensor.detach
+    seconds: float = 60.0
+    key_heads: int | None = None
+    read_dtype: torch.dtype = torch.float32
+
+    def __post_init__(self) -> None:
+        self._coarsen(self.dtype)
+
+    def _coarsen(self, dtype: torch.dtype) -> None:
+        self.read_dtype = max(self.read_dtype, dtype, key=lambda each: torch.finfo(each).eps)
+
+    @property
+    def precision(self) -> Precision:
+        """How exactly weights can be read."""
+        return precision(self.read_dtype)
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The output for inputs [batch, heads, length, head_dim], in float64; a mask is bool [batch, key]."""
+        masks = [] if mask is None else [mask]
+        if "b" in self.layout:
+            return self._call((query, key, value), masks)
+        return torch.stack([self._call((query[b], key[b], value[b]), [m[b] for m in masks]) for b in range(len(query))])
+
+    def _call(self, tensors: tuple[Tensor, ...], masks: list[Tensor]) -> Tensor:
+        axes = "bhld" if "b" in self.layout else "hld"
+        probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
+        group = probe.num_heads // (self.key_heads or probe.num_heads)
+        tensors = (tensors[0], *(tensor[..., ::group, :, :] for tensor in tensors[1:]))
+        # clones, because the function may change its arguments
+        inputs = [
+            torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(memory_format=torch.contiguous_format)
+            for tensor in tensors
+        ]
+        arguments = [self.convert(tensor) for tensor in (*inputs, *masks)]
+        result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
+        output, dtype = to_tensor(result, str(probe), nan=bool(masks))
+        if output.shape != inputs[0].shape:
+            expected = f"{list(inputs[0].shape)} ({', '.join(self.layout)})"
+            raise Unusable("wrong shape", f"{probe}: returned {list(output.shape)}, expected {expected}")
+        self._coarsen(dtype)
+        return torch.einsum(f"{self.layout}->{axes}", output)
+
+    def output(
+        self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
+
+        All positions and heads share one query [head_dim], by default zeros, so that all content is equal. All heads
+        share the keys [key, head_dim]; by default they are random, which zero queries make irrelevant.
+        """
+        heads, query_length, key_length = probe
+        query = torch.zeros(self.head_dim) if query is None else query
+        key = torch.randn(key_length, self.head_dim, generator=_generator()) if key is None else key
+        # One-hot values for as many keys as fit into head_dim; further keys need further calls.
+        one_hot = torch.eye(-(-key_length // self.head_dim) * self.head_dim)[:key_length]
+        inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
+        outputs = [
+            self(*inputs, block.expand(_BATCH, heads, -1, -1), mask).float()
+            for block in one_hot.split(self.head_dim, dim=-1)
+        ]
+        return torch.cat(outputs, dim=-1)[..., :key_length]
+
+    def weights(self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
+        """`output` without a mask. Raises Unusable if a row is not a weighted average."""
+        weights = self.output(probe, query, key)
+        total = weights.sum(-1)
+        worst = float(total.flatten()[(total - 1).abs().argmax()])
+        tolerance = max(self.precision.absolute, 4e-3)  # sums of weights that were rounded inside
+        if float(weights.min()) < -tolerance or abs(worst - 1) > tolerance:
+            raise Unusable(
+                "not a weighted average",
+                f"{probe}: with one-hot values, the weights of a query add up to {worst:.4g}, and the smallest is "
+                f"{float(weights.min()):.3g}; expected a sum of 1 and no negative weight",
+            )
+        return weights
+
+    def observe(self, probe: Probe) -> Observation:
+        """The weights at equal content. Raises Unusable if they cannot be read, or differ within a batch."""
+        weights = self.weights(probe)
+        difference = float((weights - weights[0]).abs().max())
+        if difference > self.precision.absolute:
+            raise Unusable("batch rows mixed", f"{probe}: equal sequences differ by {difference:.3g}")
+        return Observation(probe, weights[0].clamp(min=0).log(), self.read_dtype, self.precision.floor)
+
+    def content_factor(self, probe: Probe) -> float:
+        """The factor of q . k, relative to 1 / sqrt(head_dim). Every third key gets a content, the others none.
+
+        Raises Unusable if the factor depends on the position or on the head.
+        """
+        base = self.weights(probe)
+        for content in (1.0, 0.1):  # a small one for functions that don't scale it
+            factors = self._content_factors(probe, base, content)  # [heads, ...], NaN where nothing can be read
+            heads = factors.flatten(1).nanmedian(-1).values
+            if not bool(heads.isnan().all()):
+                break
+        else:
+            return 1.0  # no query sees two keys
+        largest = max(1.0, float(heads.abs().nan_to_num(0.0).max()))
+        tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
+        for name, values in (
+            ("content depends on position", factors - heads[:, None, None, None]),
+            ("content depends on the head", heads - heads.nanmedian()),
+        ):
+            if float(values.abs().flatten().nanquantile(0.75)) > tolerance:  # most of them, not a single odd query
+                low, high = float(factors.nan_to_num(torch.inf).min()), float(factors.nan_to_num(-torch.inf).max())
+                message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
+                raise Unusable(name, message)
+        return float(heads.nanmedian())
+
+    def _content_factors(self, probe: Probe, base: Tensor, content: float) -> Tensor:
+        """The factor that each matching key shows, [heads, sequence, query, key]; NaN where it can't be read.
+
+        The log weight of a key changes by its content, and by a constant of the row, which the other keys show.
+        """
+        direction = torch.randn(self.head_dim, generator=_generator())
+        query = content * direction * self.head_dim**0.5 / direction.square().sum()
+        matching = torch.arange(probe.key_length) % 3 == 1
+        changed = self.weights(probe, query, matching[:, None] * direction)
+        smallest = math.exp(max(self.precision.floor, -15.0))
+        readable = (changed > smallest) & (base > smallest)  # [sequence, heads, query, key]
+        others = readable & ~matching
+        change = torch.where(readable, (changed / base).log(), 0.0)
+        offset = (change * others).sum(-1, keepdim=True) / others.sum(-1, keepdim=True).clamp(min=1)
+        is_known = readable & matching & others.any(-1, keepdim=True)
+        return torch.where(is_known, (change - offset) / content, torch.nan).transpose(0, 1)
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)

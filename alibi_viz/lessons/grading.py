@@ -1,0 +1,245 @@
+"""Grade the functions that a reader writes in the lesson "Build it yourself": slopes, bias, attention and more.
+
+A grade says whether the function is right. If not, it adds a hint to each fault that `alibi_viz.check` finds: where to
+look, not what to write.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from alibi_viz import check
+from alibi_viz.check import FAULTS, Finding, Report
+from alibi_viz.check.api import SLOPE_HEADS
+from alibi_viz.check.call import Unusable
+from alibi_viz.check.report import notebook_html
+from alibi_viz.distance import causal_mask
+from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES, window
+from alibi_viz.slopes import alibi_slopes
+
+SECONDS = 20.0  # time limit of a call
+_SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What a reader is told about a try at an exercise, as text; a notebook also shows the attention weights.
+
+    Attributes:
+        name: of the reader's function.
+        mistakes: (what is wrong, a hint) for each mistake, empty if the function is right.
+        praise: what was tested, for a right function.
+        report: the checker's report, or None if the checker was not run.
+        is_written: False while the blank is still in the function.
+    """
+
+    name: str
+    mistakes: tuple[tuple[str, str], ...] = ()
+    praise: str = ""
+    report: Report | None = None
+    is_written: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether the function is written and right."""
+        return self.is_written and not self.mistakes
+
+    def __str__(self) -> str:
+        if not self.is_written:
+            return f"{self.name} isn't written yet. Replace the three dots, run its cell, and then this one again."
+        if self.ok:
+            return f"{self.name} is right. {self.praise}"
+        lines = [f"{self.name} isn't right yet."]
+        for problem, hint in self.mistakes:
+            lines += [f"  {problem}", f"  Hint: {hint}"]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(str(self), None if self.ok or self.report is None else self.report.comparison)
+
+
+def grade_slopes(function: Callable[[int], Any]) -> Grade:
+    """Grade a function num_heads -> slopes [heads].
+
+    >>> lessons.grade_slopes(lambda num_heads: [2 ** (-8 * head / num_heads) for head in range(num_heads)])
+    <lambda> isn't right yet.
+      first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
+      Hint: With which number do you start to count the heads?
+    """
+    return _grade(
+        "slopes",
+        function,
+        (8,),
+        lambda: check.slopes(function, seconds=SECONDS),
+        f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others.",
+    )
+
+
+def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
+    """Grade a function (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key].
+
+    >>> lessons.grade_bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys)).ok
+    True
+    """
+    return _grade("bias", function, (8, 4, 4), lambda: check.bias(function, seconds=SECONDS), _SIZES)
+
+
+def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
+    """Grade a function (query, key, value) -> output, each [batch, heads, length, head_dim].
+
+    >>> lessons.grade_attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1]))).ok
+    True
+    """
+    example = torch.zeros(3, 1, 8, 4, 4).unbind()
+    return _grade("attention", function, example, lambda: check.attention(function, seconds=SECONDS), _SIZES)
+
+
+def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
+    """Grade a function (num_heads, key_length) -> the bias [heads, key] of one new token, the last of the keys.
+
+    >>> lessons.grade_decoding_row(lambda num_heads, key_length: torch.zeros(num_heads, key_length))
+    <lambda> isn't right yet.
+      no bias: head 1 of 8 has slope 0, expected 0.5
+      Hint: Does the result depend on the position of the key?
+    """
+
+    def bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
+        """The rows that the function gives while the last `query_length` tokens are decoded one by one."""
+        rows = torch.full((num_heads, query_length, key_length), -math.inf)
+        for index, keys in enumerate(range(key_length - query_length + 1, key_length + 1)):
+            row = torch.as_tensor(function(num_heads, keys))
+            if row.shape != (num_heads, keys):
+                expected = f"expected [{num_heads}, {keys}]"
+                raise Unusable("wrong shape", f"with {keys} keys: returned {list(row.shape)}, {expected}")
+            rows[:, index, :keys] = row
+        return rows
+
+    return _grade(
+        "decoding row",
+        function,
+        (8, 4),
+        lambda: check.bias(bias, decoding=False, seconds=SECONDS),
+        "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16.",
+    )
+
+
+def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
+    """Grade a function (query, key, slopes) -> wider query and key, whose plain dot products are ALiBi's logits.
+
+    Query and key are [batch, heads, length, head_dim] and of one length, and slopes are [heads]. The dot products are
+    not scaled, so the scale belongs in the wider query. A constant added to all logits of a query does no harm.
+
+    >>> lessons.grade_fold(lambda query, key, slopes: av.fold(query * query.shape[-1] ** -0.5, key, slopes, scale=1)).ok
+    True
+    """
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        result = function(query, key, alibi_slopes(query.shape[1]))
+        if not (isinstance(result, tuple) and len(result) == 2 and all(isinstance(part, Tensor) for part in result)):
+            raise Unusable("wrong type", f"returned {type(result).__name__}, expected a tuple of two tensors")
+        wide_query, wide_key = result
+        expected = [*query.shape[:3], wide_key.shape[-1]]
+        for name, wide in (("query", wide_query), ("key", wide_key)):
+            if list(wide.shape) != expected:
+                raise Unusable("wrong shape", f"the wider {name} is {list(wide.shape)}, expected {expected}")
+        logits = (wide_query @ wide_key.mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
+        return logits.softmax(-1) @ value
+
+    return _grade(
+        "fold",
+        function,
+        (*torch.zeros(2, 1, 8, 4, 4).unbind(), alibi_slopes(8)),
+        lambda: check.attention(attention, decoding=False, seconds=SECONDS),
+        "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16.",
+    )
+
+
+def grade_window(function: Callable[[float, float], Any]) -> Grade:
+    """Grade a function (slope, share) -> window, the number of steps back beyond which nothing matters.
+
+    It is the smallest integer such that, in a text of any length with equal content, all keys more than so many steps
+    back *together* get at most `share` of the weight.
+
+    >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
+    <lambda> isn't right yet.
+      for slope 1/2 and share 0.01 it returns 8, expected 9...
+    """
+    name = _name(function)
+    if not _is_written(function, 0.5, 0.01):
+        return Grade(name, is_written=False)
+    cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
+    got: dict[tuple[float, float], Any] = {}
+    for case in cases:
+        try:
+            got[case] = value = function(*case)
+            if int(value) != value:
+                raise ValueError(f"returned {value!r}, expected an integer")
+        except Exception as error:
+            problem = f"{_describe(*case)}: {type(error).__name__}: {error}"
+            return Grade(name, ((problem, HINTS["window"]["raises an error"]),))
+    wrong = next((case for case in cases if got[case] != window(*case)), None)
+    if wrong is None:
+        return Grade(name, praise=f"Tested with {len(cases)} slopes and shares.")
+    problem = f"{_describe(*wrong)} it returns {got[wrong]}, expected {window(*wrong)}"
+    hints = [hint for hint, rule in WINDOW_MISTAKES if all(got[case] == rule(*case) for case in cases)]
+    return Grade(name, ((problem, hints[0] if hints else HINTS["window"]["unknown fault"]),))
+
+
+def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> Callable[[int], Any]:
+    """The reader's function of num_heads, or another one, with a note, while it is not written.
+
+    >>> slopes = lessons.if_written(lambda num_heads: ..., otherwise=av.alibi_slopes)
+    <lambda> isn't written yet, so alibi_slopes is used.
+    """
+    if _is_written(function, 8):
+        return function
+    print(f"{_name(function)} isn't written yet, so {_name(otherwise)} is used.")
+    return otherwise
+
+
+def _grade(
+    exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[[], Report], praise: str
+) -> Grade:
+    """Run a check, unless the function still has its blank, and add a hint to each fault that it found."""
+    name = _name(function)
+    if not _is_written(function, *example):
+        return Grade(name, is_written=False)
+    report = run()
+    mistakes = tuple((f"{finding.name}: {finding.evidence}", _hint(exercise, finding)) for finding in report.findings)
+    return Grade(name, mistakes, praise, report)
+
+
+def _hint(exercise: str, finding: Finding) -> str:
+    """The hint of this exercise for a fault, or a general one; for faults without a hint, what the fault is."""
+    problem = FAULTS[finding.name].problem
+    hints = {**HINTS["any"], **HINTS[exercise]}
+    return hints.get(finding.name, f"{problem[0].upper()}{problem[1:]}.")
+
+
+def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
+    """Whether a function returns something other than None or `...`, the blank of an exercise.
+
+    A function that raises is written. So is one whose result is wrong.
+    """
+    try:
+        result = function(*arguments)
+    except Exception:
+        return True
+    parts = result if isinstance(result, tuple) else (result,)
+    return not any(part is None or part is ... for part in parts)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """The name of a function; for another callable, such as a `functools.partial`, that of its type."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _describe(slope: float, share: float) -> str:
+    return f"for slope 1/{1 / slope:g} and share {share:.3g}"
