@@ -1,12 +1,10 @@
 """The base class of the apps about attention on your own text: a text box, and a model that may be slow to read it."""
 
 import asyncio
-import math
 import os
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
@@ -16,6 +14,7 @@ from alibi_viz.lab.attention_sources import AttentionSource, Reading, Words, che
 from alibi_viz.lab.model_sources import ByteModel, ModelRun, ModelSource, PretrainedModel
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.debounce import Debounce
 from alibi_viz.widgets.core.layout import labeled
 from alibi_viz.widgets.core.reset import set_together
@@ -64,7 +63,8 @@ class TextApp(App):
         self._runs: dict[str, ModelRun] = {}  # original one
         self._shown: list[Reading] = []
         self._shown_state: dict[str, Any] = {}
-        self._in_control, self._request = False, object()
+        self._in_control = False
+        self._job: Background[int] = Background((), lambda _: None, lambda: None, lambda _: None)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
@@ -94,22 +94,19 @@ class TextApp(App):
 
         While a model works for a control, this returns what was read before.
         """
-        request = self._request = object()  # work for an earlier request ends
+        self._job.stop()  # what works for an earlier request
         self._show("s-progress", "")
         keys = [(text, self.content, self.num_heads) for text in texts]
         if isinstance(self.source, ModelSource):
             check_reading(self.source, self.content, self.num_heads)
-            layer, loop = self.contents.index(self.content), _running_loop()
+            layer = self.contents.index(self.content)
             unread = [text for text, *key in keys if (text, *key) not in self._readings]
             runs = [_latest(self._runs, text, partial(self.source.start, text, MAX_TOKENS)) for text in unread]
-            patience = PATIENCE if self._in_control and self._shown and loop else math.inf
-            waits = not self._advance(runs, layer, patience)
-            if loop and (waits or texts[-1] in self._runs):  # the other layers of a text may be asked for next
-                last = layer if waits else len(self.contents) - 1
-                runs = runs if waits else [self._runs[texts[-1]]]
-                self._task = loop.create_task(self._work(request, runs, last, waits))  # the loop doesn't keep tasks
-            if waits:
+            if runs and not self._run(runs, layer):
                 return self._shown
+            run = self._runs.get(texts[-1])
+            if _running_loop() and run and run.done < run.num_layers:  # its other layers may be asked for next
+                self._start([run], run.num_layers - 1, "")
         self._shown = [_latest(self._readings, key, partial(self._read, *key)) for key in keys]
         self._shown_state = {name: getattr(self, name) for name in self.reads}
         return self._shown
@@ -140,14 +137,19 @@ class TextApp(App):
             return self._runs[text].read(self.contents.index(content))
         return self.source.read(text, content, num_heads, MAX_TOKENS)
 
-    def _advance(self, runs: list[ModelRun], layer: int, patience: float) -> bool:
-        """Run a model for at most `patience` seconds. Returns whether it has reached the layer for each text."""
-        deadline = time.monotonic() + patience
+    def _run(self, runs: list[ModelRun], layer: int) -> bool:
+        """Run a model up to a layer. Returns False if a control has waited `PATIENCE`: then the app is drawn later."""
+        loop = _running_loop() if self._in_control and self._shown else None
+        tokens = f"The model reads {len(runs[-1].tokens):,} tokens"
         try:
-            for run in runs:
-                for done in run.steps(layer):
-                    if done <= layer and time.monotonic() > deadline:
-                        return False
+            job = self._start(runs, layer, tokens)
+            job.result(PATIENCE if loop else None)
+        except TimeoutError:
+            if loop is None:
+                raise
+            self._show("s-progress", f"{tokens} …")
+            job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
+            return False
         except BaseException as error:
             self._runs.clear()  # a run that has failed can't continue
             if isinstance(error, ValueError) or not isinstance(error, Exception):  # such as an interrupt
@@ -155,16 +157,20 @@ class TextApp(App):
             raise BadValue(f"the model failed on this text: {type(error).__name__}: {error}") from error
         return True
 
-    async def _work(self, request: object, runs: list[ModelRun], layer: int, waits: bool) -> None:
-        """Run a model on a thread until there is another request. Then draw, if the app waits for it."""
-        with suppress(Exception):  # the run raises it again when `draw` reads
-            for run in runs:
-                steps = run.steps(layer)
-                while run.done <= layer and self._request is request:
-                    progress = f"The model reads {len(run.tokens):,} tokens: layer {run.done} of {layer + 1} is done …"
-                    self._show("s-progress", progress * waits)
-                    await asyncio.to_thread(next, steps, None)
-        if waits and self._request is request and not self.attempt(self._redraw):
+    def _start(self, runs: list[ModelRun], layer: int, progress: str) -> Background[int]:
+        """Run a model up to a layer on a thread, and show the progress if there are words for it."""
+
+        def show() -> None:
+            done = min(run.done for run in runs)
+            self._show("s-progress", f"{progress}: layer {done} of {layer + 1} is done …" if progress else "")
+
+        steps = chain.from_iterable(run.steps(layer) for run in runs)
+        self._job = Background(steps, lambda _: None, show, lambda _: None).start()
+        return self._job
+
+    def _finish(self, job: Background[int]) -> None:
+        """Draw what a control has asked for, unless there was another request; if the model failed, what was shown."""
+        if job is self._job and not job.stopped and not self.attempt(self._redraw):
             set_together(self, self._shown_state)
 
     def _show(self, css: str, text: str) -> None:
