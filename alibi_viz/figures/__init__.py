@@ -24,8 +24,8 @@ _MODULES = {
     "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
     "surgery_figure": "surgery",  # a model with changed slopes
-    "weight_pair_figure": "weight_pair",  # weights beside those of a correct implementation
-    "window_figure": "windows",  # how far back each head looks
+    "weight_pair_figure": "matrices",  # weights beside those of a correct implementation
+    "window_figure": "windows",  # the span of each head: how far back it looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from torch import Tensor
 
-__all__ = ["as_array", "update_changed"]
-
 
 def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """`np.asarray`, also for tensors that require gradients, are on a GPU or have a dtype unknown to NumPy.
@@ -19,6 +17,12 @@ def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArr
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
     return np.asarray(values, dtype=dtype)
+
+
+def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> NDArray[np.object_]:
+    """The z of a heatmap: None where a cell is masked, or NaN if there is no mask. plotly would send NaN as text."""
+    cells = as_array(values)
+    return np.where(np.isnan(cells) if masked is None else masked, None, cells.astype(object))
 
 
 def update_changed(target: Any, **properties: Any) -> None:

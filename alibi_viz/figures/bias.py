@@ -1,7 +1,7 @@
 """The bias of every head as small multiples: one square tile per head, all on one color scale.
 
-A tile shows either the bias or what the softmax makes of it, e^bias. The tiles are one layout image, see atlas.py. The
-two traces are an invisible heatmap for hover texts and clicks, and the titles, whose markers carry the color bar.
+A tile shows either the bias or what the softmax makes of it, e^bias. The tiles are a grid of matrices.py, and the
+markers of their titles carry the color bar.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,24 +11,20 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from alibi_viz.figures import theme
+from alibi_viz.figures import matrices, theme
 from alibi_viz.figures.arrays import as_array, update_changed
-from alibi_viz.figures.atlas import BORDER, Atlas, on_tile_click
-from alibi_viz.figures.color_scale import SCALES, WEIGHT_SCALE, ColorScale
-
-__all__ = ["SCALES", "SHOWS", "bias_figure", "blank", "draw", "on_click", "weights_from_bias"]
+from alibi_viz.figures.color_scale import WEIGHT_SCALE, ColorScale
+from alibi_viz.figures.matrices import Grid
 
 SHOWS = ("weight", "bias")
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
-_HOVER, _TITLES = range(2)
-# On each change, a FigureWidget redraws every visible trace and copies all data, so this empties the hover layer.
-_NO_HOVER = {"visible": False, "x": None, "y": None, "z": None, "customdata": None}
 _TEMPLATE = (
-    "head %{customdata[0]}<br>query %{customdata[1]}, key %{customdata[2]}<br>distance %{customdata[3]}"
-    "<br>bias %{customdata[4]}<br>relative weight %{customdata[5]:.3g}<extra></extra>"
+    "head %{z}<br>query %{customdata[0]}, key %{customdata[1]}<br>distance %{customdata[2]}"
+    "<br>bias %{customdata[3]}<br>relative weight %{customdata[4]:.3g}"
 )
-_TOP, _BOTTOM, _LEFT, _RIGHT, _PAD = 58, 46, 56, 20, 2  # margins, in pixels; the last is for the frames of the tiles
-_BAR_LENGTH, _LEGEND_WIDTH, _LETTER = 220, 440, 6.2  # pixels: the color bar, with its text; a letter of a title
+_TOP, _BOTTOM, _LEFT, _RIGHT = 58, 46, 56, 20  # margins, in pixels
+_PAD = 4  # pixels around the grid
+_BAR_LENGTH, _LEGEND_WIDTH = 220, 440  # pixels: the color bar, and the same with its text
 
 Floats = NDArray[np.float32]
 
@@ -38,8 +34,8 @@ def bias_figure(bias: ArrayLike, masked: ArrayLike, **options: Any) -> go.Figure
 
     >>> from alibi_viz import figures
     >>> figure = figures.bias_figure(alibi_bias(alibi_slopes(2), 4), ~causal_mask(4), show="bias")
-    >>> figure.data[0].customdata[3, 0].tolist()  # head, query, key, distance, bias and relative weight of a cell
-    [1, 3, 0, 3, -0.1875, 0.8290291]
+    >>> figure.data[0].customdata[3, 0].tolist()  # query, key, distance, bias and relative weight of a cell of head 1
+    [3, 0, 3, -0.1875, 0.8290291]
     """
     figure = blank()
     add_hover = draw(figure, bias, masked, **options)
@@ -51,11 +47,8 @@ def blank() -> go.Figure:
     """The figure without data."""
     margin = {"l": _LEFT, "r": _RIGHT, "t": _TOP, "b": _BOTTOM}
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
-    figure.add_heatmap(opacity=0, showscale=False, hoverongaps=False, hovertemplate=_TEMPLATE)
-    marker = {"color": [0], "coloraxis": "coloraxis", "opacity": 0, "size": 1}
-    text = {"textposition": "top right", "textfont": {"size": 11}, "cliponaxis": False, "hoverinfo": "skip"}
-    figure.add_scatter(mode="markers+text", marker=marker, **text)
-    figure.add_layout_image(xref="x", yref="y", x=-BORDER, y=-BORDER, sizing="stretch", layer="below")
+    matrices.add_grid(figure, _TEMPLATE)
+    matrices.named_trace(figure, "titles").marker.update(color=[0], coloraxis="coloraxis")
     bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
     bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
     figure.update_layout(coloraxis_colorbar={**bar, "ticks": "outside", "ticklen": 3})
@@ -99,9 +92,10 @@ def draw(
     values, hidden = as_array(bias, np.float32), as_array(masked, bool)
     tiles, length = len(values), values.shape[-1]
     values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
-    numbers = np.arange(1, tiles + 1) if heads is None else np.asarray(heads)
-    atlas = Atlas(tiles, page_width - _LEFT - _RIGHT - 2 * _PAD)
-    positions = atlas.visible_cells(length)
+    numbers = list(range(1, tiles + 1)) if heads is None else np.asarray(heads).tolist()
+    grid = Grid(tiles, page_width - _LEFT - _RIGHT - 2 * _PAD)
+    positions = grid.visible_cells(length)
+    shown = hidden[:, positions][..., positions]
     if show == "weight":
         colors = WEIGHT_SCALE
         cells = weights_from_bias(values[:, positions], hidden[:, positions])[..., positions]
@@ -109,23 +103,17 @@ def draw(
         visible = np.where(hidden, np.float32(0), values)
         colors = ColorScale.around_zero(float(visible.min(initial=0)), float(visible.max(initial=0)), scale)
         cells = visible[:, positions][..., positions]
-    png = atlas.png(colors.indices(cells), hidden[:, positions][..., positions], colors.palette)
+    png = grid.png(colors.indices(cells), shown, colors.palette)
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if hidden.any() else ""
     text = {"weight": "weight left, e<sup>bias</sup>", "bias": f"bias, {scale} scale"}[show]
     with figure.batch_update():
-        _place_tiles(figure, atlas, page_width)
-        _label_tiles(figure, atlas, length, numbers, slopes)
-        figure.layout.images[0].source = png
-        update_changed(figure.data[_HOVER], **_NO_HOVER)
+        _place(figure, grid, length, page_width)
+        matrices.fill_grid(figure, grid, png, _titles(grid, numbers, slopes))
+        matrices.clear_hover(figure)
         update_changed(figure.layout.coloraxis, **colors.axis)
         update_changed(figure.layout.coloraxis.colorbar, **colors.bar)
         update_changed(figure.layout.annotations[0], text=text + gray)
-    return lambda figure: _add_hover(figure, atlas, values, hidden, numbers)
-
-
-def on_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
-    """Call `callback(head)` with the head's number when the user clicks a tile of a live figure."""
-    on_tile_click(figure.data[_HOVER], callback)
+    return lambda figure: _add_hover(figure, grid, values, hidden, numbers)
 
 
 def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
@@ -144,62 +132,51 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
     return np.exp(visible, out=visible)
 
 
-def _place_tiles(figure: go.Figure, atlas: Atlas, page_width: int) -> None:
-    """The size of the figure, its axes and the image. One unit of an axis is one pixel."""
-    across, down = atlas.extent
-    width, height = across + 2 * _PAD, down + 2 * _PAD
-    total_width = max(width, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
-    update_changed(figure.layout, width=total_width + _LEFT + _RIGHT, height=height + _TOP + _BOTTOM)
-    update_changed(figure.layout.xaxis, range=[-_PAD, across + _PAD], domain=[0, width / total_width])
-    update_changed(figure.layout.yaxis, range=[down + _PAD, -_PAD])
-    update_changed(figure.layout.images[0], sizex=across + 2 * BORDER, sizey=down + 2 * BORDER)
+def _place(figure: go.Figure, grid: Grid, length: int, page_width: int) -> None:
+    """The size of the figure and its axes, where one unit is one pixel, with the positions of the tiles' cells."""
+    across, down = (size + 2 * _PAD for size in grid.extent)
+    width = max(across, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
+    update_changed(figure.layout, width=width + _LEFT + _RIGHT, height=down + _TOP + _BOTTOM)
+    ranges = matrices.grid_ranges(grid, width)
+    for number, axis in enumerate((figure.layout.xaxis, figure.layout.yaxis)):
+        starts = np.unique(grid.corners[:, number])
+        update_changed(axis, range=ranges[number], **_ticks(starts, grid.side, length))
 
 
-def _label_tiles(
-    figure: go.Figure, atlas: Atlas, length: int, numbers: NDArray[np.integer], slopes: Sequence[str] | None
-) -> None:
-    """Positions on the axes, and above each tile its head, with the slope if all tiles have room for it."""
-    update_changed(figure.layout.xaxis, **_ticks(atlas, length, atlas.columns, 0))
-    update_changed(figure.layout.yaxis, **_ticks(atlas, length, atlas.rows, 1))
-    corners = np.array([atlas.corner(tile) for tile in range(atlas.tiles)])
-    titles = [f"head {number}" for number in numbers]
-    if slopes is not None:
-        long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
-        titles = long if max(map(len, long)) * _LETTER <= atlas.side else titles
-    update_changed(figure.data[_TITLES], x=corners[:, 0], y=corners[:, 1], text=titles)
-
-
-def _ticks(atlas: Atlas, length: int, tiles: int, axis: int) -> dict[str, object]:
+def _ticks(starts: NDArray[np.int64], side: int, length: int) -> dict[str, object]:
     """The first, the middle and the last position of every tile along an axis. Small tiles share the ends of the first.
 
     There, a 0 would run into the last position of the tile to its left, and the browser needs 1 ms per label.
     """
-    last, roomy = length - 1, atlas.side >= 160
+    last, roomy = length - 1, side >= 160
     positions = sorted({0, last // 2, last} if roomy else {0, last})
-    tiles = tiles if roomy else 1
-    places = [tile * atlas.pitch[axis] + (at + 0.5) * atlas.side / length for tile in range(tiles) for at in positions]
-    return {"tickvals": places, "ticktext": [str(at) for at in positions] * tiles}
+    starts = starts if roomy else starts[:1]
+    places = [start + (at + 0.5) * side / length for start in starts.tolist() for at in positions]
+    return {"tickvals": places, "ticktext": [str(at) for at in positions] * len(starts)}
+
+
+def _titles(grid: Grid, numbers: Sequence[int], slopes: Sequence[str] | None) -> list[str]:
+    """The number of each head, with the slope if all tiles have room for it."""
+    titles = [f"head {number}" for number in numbers]
+    if slopes is not None:
+        long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=True)]
+        titles = long if max(map(len, long)) * matrices.LETTER <= grid.side else titles
+    return titles
 
 
 def _add_hover(
-    figure: go.Figure, atlas: Atlas, values: Floats, hidden: NDArray[np.bool_], heads: NDArray[np.integer]
+    figure: go.Figure, grid: Grid, values: Floats, hidden: NDArray[np.bool_], numbers: Sequence[int]
 ) -> None:
-    """Fill the invisible heatmap: for every cell [head, query, key, distance, bias, relative weight].
-
-    z is the head in a cell and None in a gap between tiles, which has no hover text.
-    """
+    """Fill the hover layer: for every cell [query, key, distance, bias, relative weight]."""
     length = values.shape[-1]
-    positions = atlas.hover_cells(length, HOVER_ONE if atlas.tiles == 1 else HOVER_ALL)
+    positions = grid.hover_cells(length, HOVER_ONE if grid.tiles == 1 else HOVER_ALL)
     query, key = np.meshgrid(positions, positions, indexing="ij")
     bias = _shortest(values[:, query, key])
     bias[hidden[:, query, key]] = "masked"
     weight = _shortest(weights_from_bias(values[:, positions], hidden[:, positions])[..., positions])
-    numbers = np.broadcast_arrays(heads[:, None, None], query, key, np.abs(query - key), bias, weight)
-    custom = atlas.hover_sheet(np.stack(numbers, axis=-1, dtype=object))
-    z = custom[..., 0]
-    x, y = atlas.hover_edges(length, len(positions))
+    cells = np.stack(np.broadcast_arrays(query, key, np.abs(query - key), bias, weight), axis=-1, dtype=object)
     with figure.batch_update():
-        figure.data[_HOVER].update(x=x, y=y, z=z, customdata=custom, visible=True)
+        matrices.fill_hover(figure, grid, length, cells, numbers)
 
 
 def _shortest(values: Floats) -> NDArray[np.object_]:

@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 
-__all__ = ["NUM_COLORS", "SCALES", "WEIGHT_SCALE", "ColorScale"]
-
 SCALES = ("linear", "logarithmic")
 NUM_COLORS = 253  # odd, so that zero has its own color; an image needs two of a byte's 256 values for gaps and masks
 _LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
@@ -25,7 +23,7 @@ class ColorScale:
     """The colors of the values from `low` to `high`.
 
     `kind` is "linear" or "logarithmic" for biases, where zero is an end or the middle of the scale (create it with
-    `around_zero`), and "weight" for the one scale of weights, `WEIGHT_SCALE`.
+    `around_zero`), and "weight" for weights, such as `WEIGHT_SCALE`.
 
     >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
     [0, 126, 252]

@@ -8,8 +8,6 @@ from plotly.io import write_images
 
 from alibi_viz.figures import theme
 
-__all__ = ["save_images"]
-
 _WIDTH = 900  # pixels
 _PNG_SCALE = 2  # pixels of a PNG per pixel of the figure
 

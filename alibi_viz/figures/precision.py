@@ -10,13 +10,9 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.arrays import as_array
-
-__all__ = ["SMALLEST", "blank", "draw", "precision_figure"]
+from alibi_viz.figures.arrays import as_array, with_gaps
 
 SMALLEST = 1e-6  # errors below have the color of this one
-_EXACT, _STEPS, _APART, _SHARED, _MAP = range(5)
-_DOMAINS = ((0.0, 0.43), (0.6, 1.0))
 _SMALL = "10<sup>\N{MINUS SIGN}%d</sup>"
 _DECADES = {-6: _SMALL % 6, -5: _SMALL % 5, -4: _SMALL % 4, -3: "0.001", -2: "0.01", -1: "0.1", 0: "1"}
 
@@ -29,7 +25,7 @@ def precision_figure(
     >>> from alibi_viz import figures
     >>> figure = figures.precision_figure([6, 7], [6, 7], [6, 8], [0, 0], cells=[[0.01]], size=8, length=8, query=7)
     >>> figure.data[4].z  # powers of ten
-    ([-2.0],)
+    array([[-2.0]], dtype=object)
     """
     figure = blank()
     draw(figure, keys, exact, rounded, shared, **options)  # type: ignore[arg-type]  # `draw` has types
@@ -39,6 +35,8 @@ def precision_figure(
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
+    titles = ("bias", "<b>error of the weights</b>")
+    figure.set_subplots(1, 2, column_widths=[0.43, 0.4], horizontal_spacing=0.17, subplot_titles=titles)
     line = {"color": theme.COLORS[6], "width": 2, "dash": "dot"}
     hover = "key %{x}<br>exact bias %{y:.6g}<extra></extra>"
     figure.add_scatter(name="exact", mode="lines", line=line, hovertemplate=hover)
@@ -49,24 +47,15 @@ def blank() -> go.Figure:
         marker = {"color": theme.COLORS[color], "symbol": symbol, "size": 5}
         figure.add_scatter(name=name, mode="markers", marker=marker, hovertemplate=hover)
     hover = "%{customdata}<extra></extra>"
-    figure.add_heatmap(xaxis="x2", yaxis="y2", coloraxis="coloraxis", hoverongaps=False, hovertemplate=hover)
-    axis = {"showgrid": False, "fixedrange": True}
-    figure.update_layout(
-        legend={"y": 1.0, "font_size": 11},
-        xaxis={**axis, "domain": _DOMAINS[0], "title_text": "key position"},
-        yaxis={"fixedrange": True, "title_text": "bias", "title_standoff": 4},
-        xaxis2={**axis, "domain": _DOMAINS[1], "anchor": "y2", "title_text": "key position"},
-        yaxis2={**axis, "anchor": "x2", "title_text": "query position", "title_standoff": 4},
-    )
-    for domain in _DOMAINS:
-        place = {"xref": "paper", "yref": "paper", "x": domain[0], "y": 1, "xanchor": "left", "yanchor": "bottom"}
-        figure.add_annotation(place, showarrow=False, yshift=30, font_size=14)
-    figure.layout.annotations[1].text = "<b>error of the weights</b>"
+    figure.add_heatmap(row=1, col=2, coloraxis="coloraxis", hoverongaps=False, hovertemplate=hover)
+    figure.update_xaxes(showgrid=False, fixedrange=True, title_text="key position")
+    figure.update_yaxes(fixedrange=True, title_standoff=4)
+    figure.update_layout(yaxis_title_text="bias", yaxis2={"title_text": "query position", "showgrid": False})
+    figure.update_annotations(font_size=14, yshift=30)
     bar = {"thickness": 10, "outlinewidth": 0, "x": 1.02, "xpad": 0, "ticks": "outside", "ticklen": 3}
     labels = {"tickvals": list(_DECADES), "ticktext": list(_DECADES.values()), "title_text": "error"}
     colors = {"cmin": min(_DECADES), "cmax": max(_DECADES), "colorscale": theme.SEQUENTIAL}
-    figure.update_layout(coloraxis={**colors, "colorbar": {**bar, **labels}})
-    return figure
+    return figure.update_layout(legend={"y": 1.0, "font_size": 11}, coloraxis={**colors, "colorbar": {**bar, **labels}})
 
 
 def draw(
@@ -99,12 +88,14 @@ def draw(
     low, high = min(map(np.min, lines)), max(map(np.max, lines))
     padding = 0.05 * (high - low) or 0.5
     centers = np.arange(0, length, size) + (size - 1) / 2
+    powers = np.log10(np.maximum(errors, SMALLEST)).round(3)
     with figure.batch_update():
-        for trace, line in zip((_EXACT, _STEPS), lines, strict=True):
-            figure.data[trace].update(x=position, y=line)
-        for trace, chosen in ((_APART, ~same), (_SHARED, same)):
-            figure.data[trace].update(x=position[chosen], y=lines[1][chosen])
-        figure.data[_MAP].update(x=centers, y=centers, z=_powers(errors), customdata=_texts(errors, size, length))
+        exact_line, steps, distinct, several, error_map = figure.data
+        for trace, line in zip((exact_line, steps), lines, strict=True):
+            trace.update(x=position, y=line)
+        for trace, chosen in ((distinct, ~same), (several, same)):
+            trace.update(x=position[chosen], y=lines[1][chosen])
+        error_map.update(x=centers, y=centers, z=with_gaps(powers), customdata=_texts(errors, size, length))
         figure.layout.annotations[0].text = f"<b>bias of query {query:,}</b>"
         figure.layout.xaxis.range = [keys[0] - 0.5, keys[-1] + 0.5]
         figure.layout.yaxis.range = [low - padding, high + padding]
@@ -112,20 +103,11 @@ def draw(
         figure.layout.yaxis2.range = [len(centers) * size - 0.5, -0.5]
 
 
-def _powers(errors: NDArray[np.float64]) -> list[list[float | None]]:
-    """The errors as powers of ten, where None is a gap. plotly would send NaN as text."""
-    powers = np.log10(np.maximum(errors, SMALLEST)).round(3)
-    return [[None if np.isnan(power) else float(power) for power in row] for row in powers]
-
-
-def _texts(errors: NDArray[np.float64], size: int, length: int) -> list[list[str | None]]:
-    """The hover text of each cell that is not masked."""
+def _texts(errors: NDArray[np.float64], size: int, length: int) -> list[list[str]]:
+    """The hover text of each cell; masked cells show none."""
     last = [min(first + size, length) - 1 for first in range(0, length, size)]
     names = [f"{at * size} to {end}" if end > at * size else f"{end}" for at, end in enumerate(last)]
     return [
-        [
-            None if np.isnan(error) else f"query {row}<br>key {column}<br>largest error {error:.2g}"
-            for column, error in zip(names, line, strict=True)
-        ]
+        [f"query {row}<br>key {column}<br>largest error {error:.2g}" for column, error in zip(names, line, strict=True)]
         for row, line in zip(names, errors.tolist(), strict=True)
     ]

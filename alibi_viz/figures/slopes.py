@@ -14,9 +14,6 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array
 
-__all__ = ["blank", "draw", "power_ticks", "round_numbers", "slope_figure"]
-
-_MAIN, _OTHER, _TOKENS = range(3)
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
     "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
@@ -40,18 +37,18 @@ def blank() -> go.Figure:
     """The figure without data: the slopes, other slopes to compare, and a trace that only holds the token axis."""
     figure = theme.blank(380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48})
     line = {"color": theme.COLORS[0], "width": 1}
-    figure.add_scatter(mode="lines+markers", line=line, marker={"color": theme.COLORS[0], "size": 9}, opacity=1)
-    open_marker = {"color": theme.COLORS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 1.5}}
-    figure.add_scatter(mode="markers", marker=open_marker, opacity=0.8)
+    figure.add_scatter(mode="lines+markers", line=line, marker_color=theme.COLORS[0], hovertemplate=_HOVER)
+    diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line": {"width": 1.5}}
+    figure.add_scatter(mode="markers", marker=diamond, opacity=0.8, hovertemplate=_HOVER)
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
     figure.update_traces(cliponaxis=False)
-    figure.data[_MAIN].hovertemplate = figure.data[_OTHER].hovertemplate = _HOVER
     figure.update_layout(
         showlegend=True,
         xaxis={"title_text": "head", "showgrid": False},
         yaxis={"title_text": "slope m", "type": "log"},
         yaxis2={"type": "log", "overlaying": "y", "side": "right", "showgrid": False},
         yaxis2_title_text="half-life, ln 2 / m, in tokens",
+        yaxis2_tickformat=",~g",
     )
     return figure
 
@@ -76,37 +73,22 @@ def draw(
     low, high = all_slopes.min() / padding, all_slopes.max() * padding
     size = 9 if max(len(slope), len(others)) <= 32 else 6
     with figure.batch_update():
-        figure.data[_MAIN].update(x=heads, y=slope, customdata=_in_tokens(slope), name=name, marker_size=size)
+        main, second, tokens = figure.data
+        main.update(x=heads, y=slope, customdata=_in_tokens(slope), name=name, marker_size=size)
         shared = {"x": heads[: len(others)], "y": others, "customdata": _in_tokens(others)}
-        figure.data[_OTHER].update(shared, name=other_name, marker_size=size + 2, visible=other is not None)
-        figure.data[_TOKENS].update(x=heads[:1], y=math.log(2) / slope[:1])
+        second.update(shared, name=other_name, marker_size=size + 2, visible=other is not None)
+        tokens.update(x=heads[:1], y=math.log(2) / slope[:1])
         figure.layout.xaxis.update(range=[0.4, len(slope) + 0.6], dtick=max(1, math.ceil(len(slope) / 16)), tick0=1)
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
         figure.layout.yaxis.update(range=[math.log10(low), math.log10(high)], **power_ticks(powers))
-        shortest, longest = math.log(2) / high, math.log(2) / low
-        tokens = round_numbers(shortest, longest)
-        figure.layout.yaxis2.update(
-            range=[math.log10(longest), math.log10(shortest)],
-            tickvals=tokens,
-            ticktext=[f"{value:,g}" if value < 1e5 else f"10<sup>{math.log10(value):.0f}</sup>" for value in tokens],
-        )
+        ends = [math.log10(math.log(2) / slope) for slope in (low, high)]
+        ticks = "D2" if ends[0] - ends[1] < 5 else 1 + (ends[0] - ends[1]) // 9  # 1, 2, 5, 10, ... or powers of ten
+        figure.layout.yaxis2.update(range=ends, dtick=ticks, tickmode="linear")
 
 
 def _in_tokens(slopes: np.ndarray) -> np.ndarray:
     """Half-life and reach of each head, [heads, 2]."""
     return np.stack([math.log(2) / slopes, 4 / slopes], axis=1)
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, 20, ... between two token counts, or only powers of ten over more than four decades.
-
-    >>> round_numbers(0.9, 30)
-    [1.0, 2.0, 5.0, 10.0, 20.0]
-    """
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(decades) <= 5 else (1,)
-    numbers = [step * 10.0**decade for decade in _every_nth(decades, 9) for step in steps]
-    return [number for number in numbers if low <= number <= high]
 
 
 def power_ticks(powers: range) -> dict[str, object]:
@@ -116,12 +98,8 @@ def power_ticks(powers: range) -> dict[str, object]:
     ({'tickvals': [0.00390625, 1.0], 'ticktext': ['1/256', '1']}, ['2<sup>-20</sup>'])
     """
     texts = {power: f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in range(-10, 11)}
-    powers = _every_nth(powers, 9)
+    powers = powers[:: max(1, math.ceil(len(powers) / 9))]
     return {
         "tickvals": [2.0**power for power in powers],
         "ticktext": [texts.get(power, f"2<sup>{power}</sup>") for power in powers],
     }
-
-
-def _every_nth(numbers: range, limit: int) -> range:
-    return numbers[:: max(1, math.ceil(len(numbers) / limit))]

@@ -13,21 +13,6 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.colors import sequential
 
-__all__ = [
-    "COLORS",
-    "DASHES",
-    "DIVERGING",
-    "INK",
-    "MASKED",
-    "SEQUENTIAL",
-    "STYLE",
-    "SYMBOLS",
-    "blank",
-    "legend_rows",
-    "on_white",
-    "rgb",
-]
-
 # Okabe and Ito's palette, distinct for all common kinds of color blindness. Its black and yellow are left out, because
 # they disappear on one of the two themes; its orange and sky blue are darkened for the light one. Each color has a
 # contrast of at least 3 to white and to #111111. Give every series a dash or a symbol too: never rely on color alone.

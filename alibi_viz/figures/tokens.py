@@ -10,8 +10,6 @@ from itertools import accumulate
 import regex
 from wcwidth import wcswidth
 
-__all__ = ["full", "label", "literal", "quoted"]
-
 _VISIBLE = regex.compile(r"[^\p{C}\p{M}\p{Z}]")
 # Characters that change the direction of a line: right-to-left letters, and the marks that override it.
 _DIRECTION = regex.compile(r"[\p{bc=R}\p{bc=AL}\p{bc=AN}\u202a-\u202e\u2066-\u2069]")

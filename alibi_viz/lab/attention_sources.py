@@ -13,8 +13,6 @@ from torch import Tensor
 
 from alibi_viz.slopes import alibi_slopes
 
-__all__ = ["AttentionSource", "Reading", "Words", "check_reading", "words"]
-
 HEAD_DIM = 16
 SAME_WORD = 2  # q . k / sqrt(d) of a word with itself; a head with slope 1/8 subtracts the same over 16 tokens
 # A punctuation mark, or a run of other characters. Apostrophes, hyphens and underscores do not end a word; accents and
@@ -67,21 +65,21 @@ class Words:
         tokens = words(text)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
-        if content == "random":
-            note = "Content is random: queries and keys are standard normal numbers, whatever the words."
-            shape = len(tokens[:longest]), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
-            query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
-            return Reading(tokens[:longest], query, key, alibi_slopes(num_heads), len(tokens), note)
-        vectors = torch.tensor([_vector(token) for token in tokens[:longest]])
+        total, tokens = len(tokens), tokens[:longest]
         note = (
             f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
             "fixed random number around 0 between different words."
         )
-        if content == "equal":
-            vectors = torch.zeros_like(vectors)
-            note = "Content is 0 for every pair, so the weights show the bias alone."
-        heads = vectors.expand(1, num_heads, *vectors.shape)
-        return Reading(tokens[:longest], heads, heads, alibi_slopes(num_heads), len(tokens), note)
+        if content == "random":
+            note = "Content is random: queries and keys are standard normal numbers, whatever the words."
+            shape = len(tokens), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
+            query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
+        else:
+            vectors = torch.tensor([_vector(token) for token in tokens])
+            if content == "equal":
+                vectors, note = 0 * vectors, "Content is 0 for every pair, so the weights show the bias alone."
+            query = key = vectors.expand(1, num_heads, *vectors.shape)
+        return Reading(tokens, query, key, alibi_slopes(num_heads), total, note)
 
 
 def words(text: str) -> list[str]:

@@ -8,8 +8,6 @@ from torch import Tensor
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.models.positions.own import LawFunction, law_class
 
-__all__ = ["law_curve", "trace_queries"]
-
 
 def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
     """The bias of a law for the distances 0 to length - 1: float32 [heads, length].

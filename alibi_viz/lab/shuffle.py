@@ -5,7 +5,6 @@ weights of the first layer together with the words, and changes none of them.
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +13,6 @@ from torch import Tensor
 
 from alibi_viz.lab.attention_sources import Reading
 from alibi_viz.lab.law_trace import trace_queries
-
-__all__ = ["ShuffleChanges", "compare_orders", "match_tokens", "shuffle_words"]
 
 _WORD = regex.compile(r"[^\s\x1c-\x1f]+")  # the words of str.split: \x1c-\x1f are not white space for regex
 
@@ -57,11 +54,13 @@ def match_tokens(tokens: Sequence[str], others: Sequence[str]) -> list[int] | No
     """
     if sorted(tokens) != sorted(others):
         return None
-    places = defaultdict(list)
-    for place, token in enumerate(others):
-        places[token].append(place)
-    following = {token: iter(at) for token, at in places.items()}
-    return [next(following[token]) for token in tokens]
+    # Stable sorts of two permutations list equal tokens in the same order.
+    places = dict(zip(_sorted_places(tokens), _sorted_places(others), strict=True))
+    return [places[place] for place in range(len(tokens))]
+
+
+def _sorted_places(tokens: Sequence[str]) -> list[int]:
+    return sorted(range(len(tokens)), key=tokens.__getitem__)
 
 
 def compare_orders(
@@ -79,14 +78,13 @@ def compare_orders(
     source = match_tokens(shuffled.tokens, original.tokens)
     if source is None:
         return None
-    positions = [*queries, len(source) - 1]
-    bias = None if curve is None else curve[head : head + 1]
-
-    def trace(reading: Reading, places: Sequence[int]) -> tuple[Tensor, Tensor]:
-        query, key = reading.query[:, head : head + 1], reading.key[:, head : head + 1]
-        steps = trace_queries(query, key, bias, places, causal=causal)
-        return steps.content[0, 0], steps.weights[0, 0]  # each [query, key]
-
-    here, there = trace(shuffled, positions), trace(original, [source[at] for at in positions])
-    content, weight = ((a - b[:, source]).abs().amax(-1) for a, b in zip(here, there, strict=True))  # [query]
+    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[head : head + 1]
+    here, there = (
+        trace_queries(reading.query[:, [head]], reading.key[:, [head]], bias, places, causal=causal)
+        for reading, places in ((shuffled, positions), (original, [source[at] for at in positions]))
+    )
+    content, weight = (  # of each query
+        (a[0, 0] - b[0, 0][:, source]).abs().amax(-1)
+        for a, b in ((here.content, there.content), (here.weights, there.weights))
+    )
     return ShuffleChanges(content[-1].item(), weight[-1].item(), weight.max().item())

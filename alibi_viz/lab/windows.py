@@ -1,4 +1,4 @@
-"""How far back the heads of a model look in a text, and how much of attention can therefore be left out."""
+"""The spans of heads: how far back they look in a text, and how much of attention can therefore be left out."""
 
 import pandas as pd
 
@@ -10,17 +10,15 @@ from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.model_sources import ByteModel
 from alibi_viz.models import LanguageModel
 
-__all__ = ["head_windows", "window_table"]
-
 _TRACED = 2**23  # weights computed at a time, to bound the memory
 
 
 def window_table(
     source: AttentionSource | LanguageModel, text: str, *, num_heads: int = 8, longest: int = 4096
 ) -> pd.DataFrame:
-    """How many steps back each head looks in a text, with causal attention in float32.
+    """The span of each head, which is how many steps back it looks in a text, with causal attention in float32.
 
-    Beyond a head's window, all keys together have at most 2^-24 of the weight of every query: half a unit in the last
+    Beyond a head's span, all keys together have at most 2^-24 of the weight of every query: half a unit in the last
     place of float32, so `alibi_attention` can leave them out.
 
     Args:
@@ -34,8 +32,8 @@ def window_table(
         content: the layer, such as "layer 1", or another of the source's `contents`
         head: counted from 1
         slope: the slope of the head
-        bound: the window that `alibi_attention` finds without computing the weights; at most to the first token
-        needed: the smallest window, read from the weights
+        bound: the span that `alibi_attention` finds without computing the weights; at most to the first token
+        needed: the smallest span, read from the weights
         left_out: the share of the pairs of query and key beyond the bound, 0 to 1
 
     Raises ValueError for an empty text, a model without ALiBi, and a number that is not an integer of at least 1.
@@ -51,34 +49,27 @@ def window_table(
     source = ByteModel(source) if isinstance(source, LanguageModel) else source
     tables = []
     for content in source.contents:
-        table = head_windows(source.read(text, content, source.num_heads or num_heads, longest))
+        table = head_spans(source.read(text, content, source.num_heads or num_heads, longest))
         table.insert(0, "content", content)
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
-def head_windows(reading: Reading) -> pd.DataFrame:
+def head_spans(reading: Reading) -> pd.DataFrame:
     """The columns of `window_table` except "content", for what one layer has read."""
     query, key = reading.query.float(), reading.key.float()
     inputs = AttentionInputs(query, key, key, reading.slopes).check()
     bound = [min(window, inputs.key_length - 1) for window in key_windows(inputs)]
+    heads, length = query.shape[1:3]
+    step = max(1, _TRACED // (heads * length))  # queries traced at a time
+    parts = (slice(start, start + step) for start in range(0, length, step))
+    spans = [attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).windows() for part in parts]
     return pd.DataFrame(
         {
-            "head": range(1, len(bound) + 1),
+            "head": range(1, heads + 1),
             "slope": reading.slopes.tolist(),
             "bound": bound,
-            "needed": _needed(inputs),
-            "left_out": [share_left_out(inputs, (window,)) for window in bound],
+            "needed": [max(of_head) for of_head in zip(*spans, strict=True)],
+            "left_out": [share_left_out(inputs, (span,)) for span in bound],
         }
     )
-
-
-def _needed(inputs: AttentionInputs) -> list[int]:
-    """The smallest windows that hold all but 2^-24 of the weights, one per head, from a block of queries at a time."""
-    heads, length = inputs.query.shape[1:3]
-    step = max(1, _TRACED // (heads * length))
-    windows = []
-    for start in range(0, length, step):
-        query, key = inputs.query[:, :, start : start + step], inputs.key[:, :, : start + step]
-        windows.append(attention_trace(query, key, inputs.slopes).windows())
-    return [max(of_head) for of_head in zip(*windows, strict=True)]

@@ -28,7 +28,7 @@ def test_key_click_and_typed_text_change_the_figure_and_markup_is_not_executed(n
     box.press_sequentially(SCRIPT)
     notebook.wait_for_caption("“T”")
     notebook.wait_for_new_picture(before)
-    labels = notebook.app().locator(".x3tick text").all_text_contents()
+    labels = notebook.app().locator(".x4tick text").all_text_contents()
     assert labels[:6] == ["<script>w…", ".", "hurt=1<", "/", "script>", "<img"]
     assert labels[-5:] == ["$x$", "and", "AT", "&", "T"]
     assert notebook.page.evaluate("window.hurt") is None
@@ -63,7 +63,7 @@ def test_heads_are_linked_and_shuffle_and_reset_work(notebook: NotebookPage) -> 
     app.locator(".s-shuffle").click()
     notebook.wait_for_caption("the largest difference is 0.000")
     before = notebook.wait_for_new_picture(before)
-    assert app.locator(".x3tick text").all_text_contents() != app.locator(".s-text textarea").input_value().split()
+    assert app.locator(".x4tick text").all_text_contents() != app.locator(".s-text textarea").input_value().split()
     app.locator(".s-reset").click()
     notebook.wait_for_caption("Head 3 of 8, slope 1/8, bias on. Query 17")
     notebook.wait_for_new_picture(before)

@@ -1,6 +1,4 @@
-"""The attention figure shows the numbers of the trace in every cell, hover text and label."""
-
-import math
+"""The attention figure reads back: the numbers of the trace in every cell, hover text, bar and label."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -8,145 +6,191 @@ import pytest
 import torch
 
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
-from alibi_viz.figures.attention import attention_figure, blank, draw
-from alibi_viz.figures.attention_layout import (
-    BARS,
-    BIAS,
-    CONTENT,
-    HEADS,
-    LOGITS,
-    MATRICES,
-    OTHER,
-    PANELS,
-    QUERY_FRAME,
-    WEIGHTS,
-)
+from alibi_viz.figures import theme
+from alibi_viz.figures.attention import STEPS, attention_figure, blank, draw
+from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.lab.law_trace import trace_queries
+from tests.figures.reading import cell_colors, hovered, numbers
 from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
+MINUS = "\N{MINUS SIGN}"
+GRID = Grid(COUNT, 880 - 92 - 84 - 10, 150)
 
 
 def traces(causal: bool = True) -> tuple[torch.Tensor, torch.Tensor, AttentionTrace, AttentionTrace]:
     """Query and key, and their traces with and without the bias."""
-    generator = torch.Generator().manual_seed(0)
-    query, key = torch.randn(2, 1, COUNT, LENGTH, 8, generator=generator)
+    query, key = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
     on, off = (attention_trace(query, key, slopes, causal=causal) for slopes in (alibi_slopes(COUNT), None))
     return query, key, on, off
 
 
-def numbers(figure: go.Figure, panel: int) -> np.ndarray:
-    """The cells of a panel, NaN for the gaps."""
-    return np.array(figure.data[panel].z, dtype=object).astype(float)
+def frame(figure: go.Figure, name: str) -> go.layout.Shape:
+    return next(figure.select_shapes({"name": name}))
 
 
 @pytest.mark.parametrize("head", [0, 3])
-def test_matrices_show_the_trace_of_the_head(head: int) -> None:
-    _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, head=head)
-    future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
-    for panel, step in zip(MATRICES, (on.content, on.bias, on.logits, on.weights), strict=True):
-        assert np.array_equal(np.isnan(numbers(figure, panel)), future)
-        np.testing.assert_allclose(numbers(figure, panel)[~future], step[0, head].numpy()[~future], atol=1e-5)
-
-
 @pytest.mark.parametrize("causal", [True, False])
-def test_cells_equal_the_reference_loop(causal: bool) -> None:
+def test_matrices_show_the_steps_of_the_head_and_equal_the_reference(causal: bool, head: int) -> None:
     query, key, on, off = traces(causal)
-    form, places = "relative" if causal else "symmetric", list(range(LENGTH))
-    bias = reference_bias(alibi_slopes(COUNT), places, places, form)
+    places = list(range(LENGTH))
+    bias = reference_bias(alibi_slopes(COUNT), places, places, "relative" if causal else "symmetric")
     _, weights = reference_attention(query, key, key, bias, causal=causal)
-    figure = attention_figure(TOKENS, on, off, head=1)
-    seen = ~np.isnan(numbers(figure, WEIGHTS))
-    assert seen.sum() == (LENGTH * (LENGTH + 1) // 2 if causal else LENGTH**2)
-    np.testing.assert_allclose(numbers(figure, BIAS)[seen], bias[1].numpy()[seen], atol=1e-5)
-    np.testing.assert_allclose(numbers(figure, WEIGHTS)[seen], weights[0, 1].numpy()[seen], atol=1e-5)
+    figure = attention_figure(TOKENS, on, off, head=head)
+    future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1) & causal
+    for name in STEPS:
+        shown = numbers(figure, name)
+        np.testing.assert_array_equal(np.isnan(shown), future)
+        np.testing.assert_allclose(shown[~future], getattr(on, name)[0, head].numpy()[~future], atol=1e-5)
+    np.testing.assert_allclose(numbers(figure, "bias")[~future], bias[head].numpy()[~future], atol=1e-5)
+    np.testing.assert_allclose(numbers(figure, "weights")[~future], weights[0, head].numpy()[~future], atol=1e-5)
+    total = numbers(figure, "content") + numbers(figure, "bias")
+    np.testing.assert_allclose(total[~future], numbers(figure, "logits")[~future], atol=3e-5)
 
 
-def test_shown_content_plus_bias_equals_the_shown_logits() -> None:
+def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head() -> None:
     _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, head=2)
-    seen = ~np.isnan(numbers(figure, LOGITS))
-    total = numbers(figure, CONTENT) + numbers(figure, BIAS)
-    np.testing.assert_allclose(total[seen], numbers(figure, LOGITS)[seen], atol=3e-5)
-    assert {figure.data[panel].coloraxis for panel in (CONTENT, BIAS, LOGITS)} == {"coloraxis"}, "one scale for the sum"
-    assert figure.layout.coloraxis.cmin == -figure.layout.coloraxis.cmax, "zero is in the middle"
+    drawn = [attention_figure(TOKENS, on, off, head=head) for head in range(COUNT)]
+    assert {named_trace(drawn[0], name).coloraxis for name in STEPS[:3]} == {"coloraxis"}
+    (limit,) = {figure.layout.coloraxis.cmax for figure in drawn}
+    assert drawn[0].layout.coloraxis.cmin == -limit, "zero is in the middle"
+    assert limit >= on.content[0].abs().tril().max()
+    colors = [color for _, color in drawn[0].layout.coloraxis.colorscale]
+    assert (colors[0], colors[4], colors[-1]) == (theme.DIVERGING[0], "#FFFFFF", theme.DIVERGING[-1])
 
 
 def test_right_column_shows_one_query_with_and_without_bias_and_in_every_head() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
-    np.testing.assert_allclose(figure.data[BARS].y[:5].astype(float), on.weights[0, 2, 4, :5], atol=1e-5)
-    np.testing.assert_allclose(figure.data[OTHER].y[:5], off.weights[0, 2, 4, :5], atol=1e-5)
-    assert list(figure.data[BARS].y[5:]) == [None, None]
-    assert np.isnan(figure.data[OTHER].y[5:]).all()
-    np.testing.assert_allclose(numbers(figure, HEADS)[:, :5], on.weights[0, :, 4, :5], atol=1e-5)
-    assert np.isnan(numbers(figure, HEADS)[:, 5:]).all()
-    assert figure.layout.yaxis6.range[1] >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max())
+    bars, other, masked = (named_trace(figure, name) for name in ("bars", "other", "masked"))
+    np.testing.assert_allclose(bars.y[:5].astype(float), on.weights[0, 2, 4, :5], atol=1e-5)
+    np.testing.assert_allclose(other.y[:5], off.weights[0, 2, 4, :5], atol=1e-5)
+    assert list(bars.y[5:]) == [None, None] and np.isnan(other.y[5:]).all()
+    np.testing.assert_allclose(numbers(figure, "heads")[:, :5], on.weights[0, :, 4, :5], atol=1e-5)
+    assert np.isnan(numbers(figure, "heads")[:, 5:]).all()
+    top = figure.get_subplot(1, 3).yaxis.range[1]
+    assert top >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max())
+    edges = [at - 0.5 for at in range(8)]
+    assert (list(masked.x), list(masked.y), masked.line.shape) == (edges, [0] * 5 + [top, top, 0], "hv")
 
 
-def test_selection_is_framed_and_masked_keys_are_gray() -> None:
+def test_grid_shows_the_weights_of_every_head() -> None:
+    _, _, on, off = traces()
+    seen = cell_colors(attention_figure(TOKENS, on, off).layout.images[0].source, GRID, LENGTH)
+    future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
+    assert (seen[:, future] == theme.MASKED_RGBA).all()
+    share = np.minimum(on.weights[0].numpy()[:, ~future] / 0.3, 1)
+    expected = theme.rgb(theme.SEQUENTIAL, 253)[np.rint(share * 252).astype(int)]
+    assert np.abs(seen[:, ~future, :3].astype(int) - expected).max() <= 3
+
+
+def test_selected_query_and_head_are_framed_everywhere() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
-    frames = figure.layout.shapes[len(PANELS) : QUERY_FRAME]
-    assert [(frame.y0, frame.y1) for frame in frames] == [(3.5, 4.5)] * 4 + [(2.5, 3.5)]  # heads count from 1
-    background = figure.layout.shapes[BARS]
-    assert background.path == "M4.5,0H6.5V1H4.5Z"
-    assert all(shape.layer == "below" for shape in figure.layout.shapes[: len(PANELS)])
+    assert all((frame(figure, name).y0, frame(figure, name).y1) == (3.5, 4.5) for name in STEPS)
+    assert (frame(figure, "heads").y0, frame(figure, "heads").y1) == (2.5, 3.5), "heads count from 1"
+    box, (x, y) = frame(figure, "head in the grid"), GRID.corners[2]
+    assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
+    rows = frame(figure, "query in the grid").path.split("Z")[:-1]
+    tops = [float(row.partition("h")[0].split(",")[1]) for row in rows]
+    np.testing.assert_allclose(tops, GRID.corners[:, 1] + GRID.side * 4 / LENGTH, atol=0.01)
+    assert named_trace(figure, "titles").text == ("head 1", "head 2", "<b>head 3</b>", "head 4")
+    (left, right), (bottom, top) = (axis.range for axis in figure.get_subplot(3, 1))
+    assert left < box.x0 and right > GRID.extent[0] and top < box.y0 and bottom > GRID.extent[1] + 2, "not cut"
 
 
 def test_hover_texts_give_every_step_of_a_pair() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=1)
-    for panel in MATRICES:
-        trace = figure.data[panel]
-        assert trace.hovertemplate.startswith("head 2<br>%{text}<br>content %{customdata[0]} + bias %{")
-        assert trace.text[6][1] == "query 6 “cat”<br>key 1 “cat”<br>distance 5"
-        expected = [step[0, 1, 6, 1].item() for step in (on.content, on.bias, on.logits)]
-        expected.append(100 * on.weights[0, 1, 6, 1].item())
-        assert list(trace.customdata[6][1]) == pytest.approx(expected, abs=6e-4)
-        content, *rest = trace.customdata[1][6]
-        assert content == pytest.approx(on.content[0, 1, 1, 6].item(), abs=1e-3)
-        assert rest == ["\N{MINUS SIGN}∞ (masked)", "\N{MINUS SIGN}∞", 0]
-    pair = "query 6 “cat”<br>key 1 “cat”<br>distance 5"
-    assert figure.data[HEADS].text[0][1] == figure.data[BARS].hovertext[1] == pair
+    expected = [step[0, 1, 6, 1].item() for step in (on.content, on.bias, on.logits)]
+    expected.append(100 * on.weights[0, 1, 6, 1].item())
+    pair, hidden = "query 6 “cat”<br>key 1 “cat”<br>distance 5", [f"{MINUS}∞ (masked)", f"{MINUS}∞", 0]
+    for name in STEPS:
+        shown = named_trace(figure, name)
+        assert shown.hovertemplate.startswith("head 2<br>%{text}<br>content %{customdata[0]} + bias %{")
+        assert shown.text[6][1] == pair
+        assert list(shown.customdata[6][1]) == pytest.approx(expected, abs=6e-4)
+        assert list(shown.customdata[1][6][1:]) == hidden
+    assert named_trace(figure, "heads").text[0][1] == named_trace(figure, "bars").hovertext[1] == pair
+    found = hovered(figure, LENGTH, GRID)
+    assert list(found[2, 6, 1][:4]) == pytest.approx(expected, abs=6e-4)
+    assert list(found[2, 6, 1][4:]) == ["6 “cat”", "1 “cat”"]
+    assert list(found[1, 0, 2][1:]) == [*hidden, "0 “the”", "2 “&lt;b&gt;x&lt;/b&gt;”"]
+    assert "<b>x" not in str(named_trace(figure, "content").text.tolist())
 
 
-def test_tokens_are_escaped_on_axes_and_in_hover_texts() -> None:
+def test_many_heads_of_a_long_text_have_few_hover_cells_with_positions_in_the_text() -> None:
+    tokens = [f"t{place}" for place in range(100)]
+    vectors = torch.zeros(1, 32, 100, 2)
+    slopes = alibi_slopes(32)
+    part = trace_queries(vectors, vectors, -slopes[:, None] * torch.arange(100), range(40, 88), causal=True)
+    figure = attention_figure(tokens, part, part, start=40, query=60)
+    layer = named_trace(figure, "tiles")
+    cells = [
+        (z, cell)
+        for line, row in zip(layer.z, layer.customdata, strict=True)
+        for z, cell in zip(line, row, strict=True)
+    ]
+    cells = [(head, cell) for head, cell in cells if head is not None]
+    assert 32 * 25 <= len(cells) <= 4096
+    for head, (content, bias, _, _, query, key) in cells:
+        distance = int(query.split()[0]) - int(key.split()[0])
+        assert content == 0 and isinstance(bias, str) == (distance < 0)
+        assert distance < 0 or bias == pytest.approx(-slopes[head - 1].item() * distance, abs=6e-4)
+
+
+def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
     _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, query=2)
-    shown = "&lt;b&gt;x&lt;/b&gt;"
-    assert figure.layout.xaxis3.ticktext[2] == shown
-    assert figure.layout.yaxis.ticktext[2] == f"<b>{shown}</b>", "the selected query is bold"
-    assert "<b>x" not in str(figure.data[CONTENT].text.tolist())
+    figure, shown = attention_figure(TOKENS, on, off, query=2), "&lt;b&gt;x&lt;/b&gt;"
+    assert figure.get_subplot(2, 1).xaxis.ticktext[2] == shown
+    assert figure.get_subplot(1, 1).yaxis.ticktext[2] == f"<b>{shown}</b>", "the selected query is bold"
     assert any(shown in annotation.text for annotation in figure.layout.annotations)
-
-
-def test_long_text_has_only_labels_that_fit_including_the_query() -> None:
     vectors = torch.zeros(1, 1, 48, 2)
     trace = attention_trace(vectors, vectors, None)
     tokens = [f"t{place}" for place in range(48)]
     narrow, wide = (attention_figure(tokens, trace, trace, query=7, page_width=width) for width in (600, 2200))
-    assert len(narrow.layout.xaxis3.tickvals) < 20
-    assert len(wide.layout.xaxis3.tickvals) == 48
-    assert "<b>t7</b>" in narrow.layout.yaxis.ticktext
-    gaps = np.diff(narrow.layout.yaxis.tickvals)
-    assert gaps.min() >= math.ceil(48 / 14), "no label runs into another"
+    assert len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20 and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
+    labels = narrow.get_subplot(1, 1).yaxis
+    assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 14, "no label runs into another"
 
 
-def test_color_scale_is_the_same_for_every_head() -> None:
-    _, _, on, off = traces()
-    limits = {attention_figure(TOKENS, on, off, head=head).layout.coloraxis.cmax for head in range(COUNT)}
-    assert len(limits) == 1
-    assert limits.pop() >= on.content[0].abs().tril().max()
+@pytest.mark.parametrize("page_width", [480, 690, 880, 1024])
+@pytest.mark.parametrize("heads", [1, 4, 12, 32])
+def test_panels_and_all_heads_fit_the_page(heads: int, page_width: int) -> None:
+    vectors = torch.zeros(1, heads, 3, 2)
+    trace = attention_trace(vectors, vectors, None)
+    figure = attention_figure(["a", "b", "c"], trace, trace, page_width=page_width)
+    margin = figure.layout.margin
+    width, height = page_width - margin.l - margin.r, figure.layout.height - margin.t - margin.b
+    x, y = figure.get_subplot(3, 1)
+    assert x.range[1] - x.range[0] == pytest.approx(width) and x.domain == (0, 1), "one unit is one pixel"
+    assert y.range[0] - y.range[1] == pytest.approx((y.domain[1] - y.domain[0]) * height, abs=1)
+    panel = figure.get_subplot(2, 2)
+    across, down = (np.diff(axis.domain)[0] * size for axis, size in zip(panel, (width, height), strict=True))
+    assert page_width < 690 or 0.9 <= across / down <= 1.2
+    assert figure.layout.height <= 830
+    assert len(named_trace(figure, "titles").text) == heads and max(named_trace(figure, "titles").x) < width
 
 
 def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
     _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off)
+    figure, fresh = attention_figure(TOKENS, on, off), blank()
     vectors = torch.zeros(1, 2, 3, 2)
     short = attention_trace(vectors, vectors, alibi_slopes(2), causal=False)
-    draw(figure, ["a", "b", "c"], short, short)
-    fresh = blank()
-    draw(fresh, ["a", "b", "c"], short, short)
+    for each in (figure, fresh):
+        draw(each, ["a", "b", "c"], short, short)
     assert figure.to_json() == fresh.to_json()
+
+
+def test_selecting_a_head_or_a_query_sends_no_matrix_of_the_grid_again() -> None:
+    _, _, on, _ = traces()
+    figure = go.FigureWidget(attention_figure(TOKENS, on, on))
+    sent: list[tuple[list[int], list[str]]] = []
+    figure._send_update_msg = lambda restyle_data, relayout_data, trace_indexes=None, **_: sent.append(
+        (trace_indexes, list(relayout_data))
+    )
+    draw(figure, TOKENS, on, on, head=3, query=2)
+    ((changed, layout),) = sent
+    assert figure.data.index(named_trace(figure, "tiles")) not in changed
+    assert not any("images" in path for path in layout) and any("shapes" in path for path in layout)

@@ -5,6 +5,7 @@ import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
 from alibi_viz.lab.attention_sources import Words
+from alibi_viz.lab.law_trace import law_curve, trace_queries
 from alibi_viz.lab.model_sources import ByteModel
 from alibi_viz.lab.shuffle import compare_orders, match_tokens, shuffle_words
 
@@ -31,11 +32,8 @@ def test_text_without_two_words_to_exchange_stays(text: str) -> None:
     assert shuffle_words(text, 1) == text
 
 
-def test_different_seeds_give_different_orders() -> None:
+def test_different_seeds_give_different_orders_and_two_words_are_always_exchanged() -> None:
     assert len({shuffle_words(TEXT, seed) for seed in range(20)}) > 15
-
-
-def test_two_words_are_always_exchanged() -> None:
     assert {shuffle_words("a b c", seed) for seed in range(10)} == {"b a c"}
 
 
@@ -79,11 +77,6 @@ def test_changes_are_those_of_the_recomputed_weights(causal: bool) -> None:
     assert changes[1:] == pytest.approx(expected, abs=1e-6)
 
 
-def test_texts_with_different_tokens_are_not_compared() -> None:
-    readings = (Words().read(text, "same word", 2, 48) for text in ("a b c", "a c c"))
-    assert compare_orders(*readings, None, 0, range(3), causal=True) is None
-
-
 def test_first_layer_of_a_model_only_moves_and_the_second_changes() -> None:
     source = ByteModel(lab.make_model("alibi"))
     texts = TEXT, shuffle_words(TEXT, 1)
@@ -92,3 +85,17 @@ def test_first_layer_of_a_model_only_moves_and_the_second_changes() -> None:
         changes = compare_orders(shuffled, original, None, 0, range(10), causal=False)
         assert changes is not None
         assert (changes.content < 1e-5) == moves_only
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_trace_of_some_queries_equals_that_of_all(causal: bool) -> None:
+    query, key = torch.randn(2, 1, 3, 20, 8, generator=torch.Generator().manual_seed(0))
+    by_law = law_curve(lambda distance, head, num_heads: -distance.float() * 2.0**-head, 3, 20)
+    for rows in (range(20), range(7, 12), range(19, 20), [5, 19, 0, 5]):
+        for slopes, bias in ((torch.tensor([0.5, 0.25, 0.125]), by_law), (None, None)):
+            expected = attention_trace(query, key, slopes, causal=causal)
+            trace = trace_queries(query, key, bias, rows, causal=causal)
+            seen = trace.logits.isfinite()
+            for step in ("content", "bias", "logits", "weights"):
+                shown, full = getattr(trace, step), getattr(expected, step)[:, :, list(rows)]
+                torch.testing.assert_close(shown[seen], full[seen])

@@ -8,8 +8,7 @@ from ipywidgets import IntSlider, Layout, Widget
 from torch import Tensor
 
 from alibi_viz.figures import attention as attention_plot
-from alibi_viz.figures.atlas import on_tile_click
-from alibi_viz.figures.attention_layout import HEADS, MATRICES, TILES
+from alibi_viz.figures.matrices import named_trace, on_tile_click
 from alibi_viz.figures.tokens import label
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.law_trace import law_curve, trace_queries
@@ -23,8 +22,6 @@ from alibi_viz.widgets.core.layout import button, labeled
 from alibi_viz.widgets.core.reset import reset_button, set_together
 from alibi_viz.widgets.core.traits import Count, Flag, HasHead
 from alibi_viz.widgets.core.why import Why
-
-__all__ = ["AttentionExplorer"]
 
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
@@ -78,16 +75,17 @@ class AttentionExplorer(HasHead, TextApp):
     bias = Flag(True)
     causal = Flag(True)
     order = Count(None, 0, 2**31 - 1, allow_none=True)
+    reads = (*TextApp.reads, "order")
     redraw_to_fit = True  # the height and the number of labels depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         if "num_heads" in state or source is not None:
             state.setdefault("head", 1)  # the default, 3, may not exist
         super().__init__(source, **state)
-        for matrix in MATRICES:
-            self.figure.data[matrix].on_click(lambda _, points, __: self._select("query", points))
-        self.figure.data[HEADS].on_click(lambda _, points, __: self._select("head", points))
-        on_tile_click(self.figure.data[TILES], lambda head: self.set_trait("head", head))
+        for panel in (*attention_plot.STEPS, "heads"):
+            name = "head" if panel == "heads" else "query"
+            named_trace(self.figure, panel).on_click(lambda _, points, __, name=name: self._select(name, points))
+        on_tile_click(self.figure, lambda head: self.set_trait("head", head))
         self.add_class("alibi-titles")
 
     def blank(self) -> go.Figure:
@@ -95,14 +93,14 @@ class AttentionExplorer(HasHead, TextApp):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
-        text_box, *menus = super().controls()
         self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
+        text_box, *menus = super().controls()
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
         self._head_slider, self._query_slider = head.children[1], query
         self.link(query.add_class("s-query"), "query", read=self._from_slider, show=self._to_slider)
         tip = "Shuffle all words before the last one, in another way each time"
-        shuffle = button("Shuffle", "random", "s-shuffle", tip, self._shuffle)
+        shuffle = button("Shuffle", "random", "s-shuffle", tip, lambda: self._set_order((self.order or 0) + 1))
         tip = "Put the words back in the order of the text"
         self._restore = button("Original order", "sort-amount-asc", "s-original", tip, lambda: self._set_order(None))
         return [
@@ -118,9 +116,9 @@ class AttentionExplorer(HasHead, TextApp):
             reset_button(self),
         ]
 
-    def draw(self) -> str:
-        original = self.read()
-        reading = original if self.order is None else self.read(shuffle_words(self.text, self.order))
+    def draw(self) -> tuple[str, str]:
+        readings = self.read(self.text, *([] if self.order is None else [shuffle_words(self.text, self.order)]))
+        reading = readings[-1]
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -147,16 +145,20 @@ class AttentionExplorer(HasHead, TextApp):
         weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
         visible = trace.logits[0, head, query - start].isfinite()
         switched = _SWITCHED.get(other_name, f"with {other_name}")
-        described = describe(reading.tokens, query, visible, weights, switched=switched)
         law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
-        shown = f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."
-        changes = [] if self.order is None else [self._describe_order(original, reading, curve, rows)]
-        return " ".join([shown, *changes, described, *describe_part(rows, length), reading.note])
+        sentences = [
+            f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
+            *(self._describe_order(*readings, curve, rows) if len(readings) == 2 else []),
+            *describe(reading.tokens, query, visible, weights, switched=switched),
+            *describe_part(rows, length),
+            reading.note,
+        ]
+        return " ".join(sentences[:2]), " ".join(sentences[2:]).strip()
 
-    def _describe_order(self, original: Reading, shuffled: Reading, curve: Tensor | None, rows: range) -> str:
+    def _describe_order(self, original: Reading, shuffled: Reading, curve: Tensor | None, rows: range) -> list[str]:
         """What the shuffle has changed, or that there is nothing to shuffle."""
         if shuffled is original:
-            return "There is nothing to shuffle: the text has no two different words before the last one."
+            return ["There is nothing to shuffle: the text has no two different words before the last one."]
         changes = compare_orders(shuffled, original, curve, self.head - 1, rows, causal=self.causal)
         return describe_shuffle(changes, causal=self.causal)
 
@@ -195,10 +197,6 @@ class AttentionExplorer(HasHead, TextApp):
             set_together(self, {"query": None, "order": None})
         elif self.head > self.num_heads:
             self.head = self.num_heads
-
-    def _shuffle(self) -> None:
-        """Shuffle with the next seed."""
-        self._set_order((self.order or 0) + 1)
 
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: setattr(self, "order", order))

@@ -1,4 +1,4 @@
-"""WindowExplorer: how far back each head looks in your own text, and what share of the work can be left out."""
+"""WindowExplorer: the span of each head in your own text, and what share of the work can be left out."""
 
 from typing import Any
 
@@ -9,20 +9,18 @@ from ipywidgets import Widget
 from alibi_viz.figures import windows as window_plot
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.text import load_text
-from alibi_viz.lab.windows import head_windows
+from alibi_viz.lab.windows import head_spans
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.why import Why
 
-__all__ = ["WindowExplorer"]
-
 
 class WindowExplorer(TextApp):
-    """How many steps back each head looks in a text: beyond, the keys together have at most 2^-24 of the weight.
+    """The span of each head in a text: beyond so many steps back, the keys together have at most 2^-24 of the weight.
 
-    A circle is the window that the head needs, read from its weights. A diamond is the bound that `alibi_attention`
+    A circle is the span that the head needs, read from its weights. A diamond is the bound that `alibi_attention`
     finds without computing the weights; it leaves out what lies beyond. `source` and errors are those of
     `AttentionExplorer`.
 
@@ -34,8 +32,8 @@ class WindowExplorer(TextApp):
 
     >>> from alibi_viz.widgets import WindowExplorer
     >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
-    >>> print(app.caption)  # doctest: +ELLIPSIS
-    Every head looks at the whole text, 100 tokens: nothing can be left out. Content is 0 for every pair, ...
+    >>> print(app.caption)
+    Every head looks at the whole text, 100 tokens: nothing can be left out.
     """
 
     why = Why(
@@ -47,7 +45,7 @@ class WindowExplorer(TextApp):
     typing_delay = 0.3  # all weights of 4,096 tokens take a second
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self._windows: tuple[Reading, pd.DataFrame] | None = None
+        self._spans: tuple[Reading, pd.DataFrame] | None = None
         if "text" not in state:
             state["text"] = bytes(load_text().validation[:MAX_TOKENS].tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
@@ -58,30 +56,34 @@ class WindowExplorer(TextApp):
     def controls(self) -> list[Widget]:
         return [*super().controls(), reset_button(self)]
 
-    def draw(self) -> str:
-        reading = self.read()
-        if self._windows is None or self._windows[0] is not reading:
-            self._windows = reading, head_windows(reading)
-        windows, length = self._windows[1], len(reading.tokens)
-        window_plot.draw(self.figure, windows, length)
+    def draw(self) -> tuple[str, str]:
+        (reading,) = self.read(self.text)
+        if self._spans is None or self._spans[0] is not reading:
+            self._spans = reading, head_spans(reading)
+        spans, length = self._spans[1], len(reading.tokens)
+        window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
-        return f"{_describe(windows, length)} {reading.note}"
+        caption, details = _describe(spans, length)
+        return caption, f"{details} {reading.note}".strip()
 
 
-def _describe(windows: pd.DataFrame, length: int) -> str:
-    """Describe the steepest head, how many heads look at everything, and the share of the work that is left out."""
-    left_out, everywhere = windows["left_out"].mean(), int((windows["left_out"] == 0).sum())
-    flat = windows["slope"] <= 0
-    missing = f" Heads without a positive slope are not drawn: {int(flat.sum())} of {len(windows)}." * bool(flat.any())
+def _describe(spans: pd.DataFrame, length: int) -> tuple[str, str]:
+    """The steepest head and the share of the work that is left out; what else the table says."""
+    left_out, everywhere = spans["left_out"].mean(), int((spans["left_out"] == 0).sum())
+    flat = int((spans["slope"] <= 0).sum())
+    missing = f"Heads without a positive slope are not drawn: {flat} of {len(spans)}." * bool(flat)
     if left_out == 0:
         tokens = "1 token" if length == 1 else f"{length:,} tokens"
-        return f"Every head looks at the whole text, {tokens}: nothing can be left out.{missing}"
-    steep = windows.loc[windows["slope"].idxmax()]
-    parts = [
+        return f"Every head looks at the whole text, {tokens}: nothing can be left out.", missing
+    steep = spans.loc[spans["slope"].idxmax()]
+    caption = (
         f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks {steep['needed']:,.0f} "
-        "steps back: all keys further away together have at most 2^-24 of any query's weight.",
-        f"The bound, found without computing the weights, is {steep['bound']:,.0f}.",
-        f"Heads that look at all {length:,} tokens: {everywhere} of {len(windows)}." if everywhere else "",
-        f"In all, {format_percent(left_out)} of the pairs of query and key can be left out.{missing}",
+        "steps back: all keys further away together have at most 2^-24 of any query's weight. "
+        f"In all, {format_percent(left_out)} of the pairs of query and key can be left out."
+    )
+    details = [
+        f"Without computing the weights, {steep['bound']:,.0f} steps are found to be enough for this head.",
+        f"Heads that look at all {length:,} tokens: {everywhere} of {len(spans)}." * bool(everywhere),
+        missing,
     ]
-    return " ".join(filter(None, parts))
+    return caption, " ".join(filter(None, details))

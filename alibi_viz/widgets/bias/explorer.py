@@ -13,6 +13,8 @@ from traitlets import observe
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as bias_plot
+from alibi_viz.figures.color_scale import SCALES
+from alibi_viz.figures.matrices import on_tile_click
 from alibi_viz.lab.law_trace import law_curve
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 from alibi_viz.widgets.bias.caption import describe
@@ -23,8 +25,6 @@ from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, ope
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Count, Flag, HasHead
 from alibi_viz.widgets.core.why import Why
-
-__all__ = ["BiasExplorer"]
 
 Floats = NDArray[np.float32]
 
@@ -55,7 +55,7 @@ class BiasExplorer(HasHead, App):
     >>> from alibi_viz.widgets import BiasExplorer
     >>> app = BiasExplorer(num_heads=2, length=4)
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    2 heads, 4 x 4, ... At distance 3, head 1 leaves 83%, while head 2 still leaves 99%. ... Click a head to enlarge it.
+    2 heads, 4 x 4, ... At distance 3, head 1 leaves 83%, while head 2 still leaves 99%.
     >>> app.head = 3
     Traceback (most recent call last):
     alibi_viz.widgets.core.traits.BadValue: head must be None or an integer from 1 to num_heads=2, got 3
@@ -74,14 +74,14 @@ class BiasExplorer(HasHead, App):
     form = Choice("relative", FORMS)
     causal = Flag(True)
     scheme = Choice("official", SCHEMES)
-    scale = Choice("linear", bias_plot.SCALES)
+    scale = Choice("linear", SCALES)
     head = Count(None, 1, 32, allow_none=True)
 
     def __init__(self, **state: Any) -> None:
         self._debounce = Debounce(_HOVER_DELAY)
         super().__init__(**state)
         self.add_class("alibi-titles")
-        bias_plot.on_click(self.figure, self._on_click)
+        on_tile_click(self.figure, self._on_click)
 
     def blank(self) -> go.Figure:
         return bias_plot.blank()
@@ -107,29 +107,28 @@ class BiasExplorer(HasHead, App):
                 "head",
                 "s-head",
                 "Enlarge one head; a click on it does the same",
-                options=lambda: {_head_name(head): head for head in (None, *range(1, self.num_heads + 1))},
-                text=_head_name,
+                options=lambda: {str(head or "all"): head for head in (None, *range(1, self.num_heads + 1))},
+                text=lambda head: str(head or "all"),
                 changed_by="num_heads",
             ),
             reset_button(self),
         ]
 
-    def draw(self) -> str:
-        if self.law == LINEAR:
-            slopes = alibi_slopes(self.num_heads, self.scheme)
-            bias = _matrices(slopes, self.length, self.form)  # [heads, query, key]
-            is_masked = np.isneginf(bias) if self.form == "split" else np.zeros(bias.shape[1:], dtype=bool)
+    def draw(self) -> tuple[str, str]:
+        slopes = alibi_slopes(self.num_heads, self.scheme) if self.law == LINEAR else None
+        if slopes is not None:
+            bias = _alibi_matrices(slopes, self.length, self.form)  # [heads, query, key]
         else:
-            slopes = None
-            bias = _law_matrices(law_curve(law_function(self.law), self.num_heads, self.length))
-            is_masked = np.isneginf(bias)
-        masked = np.broadcast_to(is_masked | ~np.tri(self.length, dtype=bool) if self.causal else is_masked, bias.shape)
-        heads = np.arange(self.num_heads) if self.head is None else np.array([self.head - 1])
-        bias, masked = bias[heads[0] : heads[-1] + 1], masked[heads[0] : heads[-1] + 1]
+            curve = law_curve(law_function(self.law), self.num_heads, self.length)  # [heads, distance]
+            bias = _shifted(torch.cat((curve.flip(1), curve[:, 1:]), dim=1))
+        hidden = np.isneginf(bias) if slopes is None or self.form == "split" else np.zeros(bias.shape[1:], dtype=bool)
+        masked = np.broadcast_to(hidden | ~np.tri(self.length, dtype=bool) if self.causal else hidden, bias.shape)
+        shown = slice(None) if self.head is None else slice(self.head - 1, self.head)
+        heads = np.arange(self.num_heads)[shown]
         add_hover = bias_plot.draw(
             self.figure,
-            bias,
-            masked,
+            bias[shown],
+            masked[shown],
             show=self.show,
             heads=heads + 1,
             slopes=None if slopes is None else [format_slope(slopes[head]) for head in heads],
@@ -140,7 +139,8 @@ class BiasExplorer(HasHead, App):
         self._scale_menu.disabled = self.show == "weight"
         for menu in self._alibi_menus:
             menu.disabled = self.law != LINEAR
-        return describe(self, bias, masked, None if slopes is None or self.head is None else slopes[self.head - 1])
+        slope = None if slopes is None or self.head is None else slopes[self.head - 1]
+        return describe(self, bias[shown], masked[shown], slope)
 
     def fit(self, width: int) -> None:
         self.page_width = width
@@ -159,23 +159,17 @@ class BiasExplorer(HasHead, App):
         self.head = head if self.head is None else None
 
 
-def _matrices(slopes: Tensor, length: int, form: str) -> Floats:
+def _alibi_matrices(slopes: Tensor, length: int, form: str) -> Floats:
     """The values of `alibi_bias(slopes, length, form=form)`, float32 [heads, query, key], as views of a few rows.
 
-    Where the bias depends on i - j alone, every row is the previous one shifted by one key, and a single row of
-    2 * length - 1 values contains them all. Computing two million cells with torch's threads is slow on a busy machine.
+    Computing two million cells with torch's threads is slow on a busy machine.
     """
     if form in ("key", "end"):  # the same for every query
         return np.broadcast_to(alibi_bias(slopes, length, form=form).numpy(), (len(slopes), length, length))
     row = bias_from_positions(slopes, torch.tensor([length - 1]), torch.arange(2 * length - 1), form=form)
-    return sliding_window_view(row[:, 0].numpy(), length, axis=1)[:, ::-1]
+    return _shifted(row[:, 0])
 
 
-def _law_matrices(curve: Tensor) -> Floats:
-    """float32 [heads, query, key]: the bias of a law, from its values [heads, distance], as views of one row a head."""
-    row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1).numpy()
-    return sliding_window_view(row, curve.shape[1], axis=1)[:, ::-1]
-
-
-def _head_name(head: int | None) -> str:
-    return str(head) if head else "all"
+def _shifted(row: Tensor) -> Floats:
+    """[heads, query, key] from one row [heads, 2 * length - 1], if each row is the previous one shifted by one key."""
+    return sliding_window_view(row.numpy(), (row.shape[1] + 1) // 2, axis=1)[:, ::-1]

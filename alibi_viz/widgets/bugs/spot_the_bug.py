@@ -13,7 +13,7 @@ from traitlets import observe, validate
 from alibi_viz import lessons
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
-from alibi_viz.figures import weight_pair as picture
+from alibi_viz.figures.matrices import blank_pair, draw_pair
 from alibi_viz.lessons import BUGS
 from alibi_viz.lessons.repair import SECONDS, shown_weights
 from alibi_viz.widgets.bugs import caption
@@ -115,7 +115,7 @@ class SpotTheBug(App):
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
-        return picture.blank()
+        return blank_pair()
 
     def controls(self) -> list[Widget]:
         self._progress = HTML().add_class("s-progress")  # a Label here would be taken for the menu's name
@@ -165,7 +165,7 @@ class SpotTheBug(App):
             report, repaired = None, None
         correct, faulty = _weights(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
-        picture.draw(
+        draw_pair(
             self.figure,
             correct,
             shown,

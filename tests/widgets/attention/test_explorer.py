@@ -1,24 +1,41 @@
 """AttentionExplorer, driven through its traits and its controls, without a browser."""
 
 import re
+import statistics
+import time
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets import Checkbox, Dropdown, IntSlider, Textarea
+from ipywidgets import Textarea
 from traitlets import TraitError
 
 from alibi_viz import AlibiSelfAttention, alibi_slopes, attention_trace, figures, lab
-from alibi_viz.figures.attention_layout import BIAS, CONTENT, HEADS, LOGITS, MATRICES, OTHER, WEIGHTS
+from alibi_viz.figures.attention import STEPS
+from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lab.attention_sources import Words
+from alibi_viz.lab.model_sources import ByteModel, ModelRun
+from alibi_viz.lab.shuffle import shuffle_words
 from alibi_viz.widgets import AttentionExplorer
-from tests.widgets.race.small_race import control, controls, message
+from alibi_viz.widgets.attention.caption import NEAR
+from tests.figures.reading import numbers
+from tests.figures.test_matrices import click
+from tests.own_laws import for_four_heads, root
+from tests.widgets.race.small_race import control, message
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
+WORDS = [f"w{number % 97}" for number in range(4096)]
+LONG = " ".join(WORDS)
+
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
 
 
-def cells(app: AttentionExplorer, panel: int) -> np.ndarray:
-    return np.array(app.figure.data[panel].z, dtype=object).astype(float)
+def shown(app: AttentionExplorer, name: str) -> np.ndarray:
+    return numbers(app.figure, name)
+
+
+def words(app: AttentionExplorer) -> tuple[str, ...]:
+    return app.figure.get_subplot(2, 1).xaxis.ticktext
 
 
 def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
@@ -28,24 +45,6 @@ def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
     return attention_trace(reading.query, reading.key, slopes, causal=app.causal).weights[0, app.head - 1]
 
 
-@pytest.mark.parametrize("width", [700, 880, 1100])
-def test_matrices_are_nearly_square_and_the_figure_leaves_room_for_the_caption(width: int) -> None:
-    app = AttentionExplorer(text=TEXT)
-    app.fit(width)
-    layout = app.figure.layout
-    across = (layout.width - layout.margin.l - layout.margin.r) * (layout.xaxis.domain[1] - layout.xaxis.domain[0])
-    down = (layout.height - layout.margin.t - layout.margin.b) * (layout.yaxis.domain[1] - layout.yaxis.domain[0])
-    assert 0.9 <= across / down <= 1.2
-    assert layout.height <= 770
-
-
-def test_trace_that_requires_gradients_can_be_drawn() -> None:
-    trace = AlibiSelfAttention(8, 2).trace(torch.zeros(1, 3, 8))
-    assert trace.weights.requires_grad
-    shown = figures.attention_figure(["a", "b", "c"], trace, trace).data[WEIGHTS].z
-    assert shown[2][0] == pytest.approx(trace.weights[0, 0, 2, 0].item(), abs=1e-5)
-
-
 def test_default_app_has_a_readable_repr_and_caption() -> None:
     app = AttentionExplorer()
     assert repr(app) == (
@@ -53,67 +52,82 @@ def test_default_app_has_a_readable_repr_and_caption() -> None:
         "content='same word', head=3, query=None, law='linear', bias=True, causal=True, order=None)"
     )
     assert app.caption.startswith("Head 3 of 8, slope 1/8, bias on. Query 17 “cat” gives 63% of its weight to itself")
-    assert "made up" in app.caption, "says where the content comes from"
+    assert "made up" in app.details, "says where the content comes from"
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 def test_figure_shows_the_recomputed_weights(bias: bool, causal: bool) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=6, head=5, bias=bias, causal=causal)
-    shown = cells(app, WEIGHTS)
-    np.testing.assert_allclose(np.nan_to_num(shown), share(app, bias), atol=1e-5)
-    np.testing.assert_allclose(np.nan_to_num(app.figure.data[OTHER].y), share(app, not bias)[-1], atol=1e-5)
-    assert np.isnan(shown).any() == causal
+    np.testing.assert_allclose(np.nan_to_num(shown(app, "weights")), share(app, bias), atol=1e-5)
+    other = named_trace(app.figure, "other").y
+    np.testing.assert_allclose(np.nan_to_num(other), share(app, not bias)[-1], atol=1e-5)
+    assert np.isnan(shown(app, "weights")).any() == causal
 
 
-def test_switching_the_bias_off_keeps_the_content() -> None:
+@pytest.mark.parametrize(("head", "query"), [(1, None), (3, 8), (8, 5)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
+    head: int, query: int | None, bias: bool
+) -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias)
+    place, tokens = 10 if query is None else query, TEXT.split()
+    shares = [100 * share(app, switch)[place] for switch in (bias, not bias)]
+    found = re.search(r"itself and the 3 nearest tokens; with\w* the bias ([\d.]+)%", app.caption)
+    here = re.search(r"gives ([\d.]+)% of its weight", app.caption)
+    near = [key for key in range(place + 1) if place - key <= NEAR]
+    assert here and found
+    assert [float(here[1]), float(found[1])] == pytest.approx([float(each[near].sum()) for each in shares], abs=0.51)
+    equal = [key for key in range(place) if tokens[key] == tokens[place]]
+    found = re.search(r"The farthest other “\w+”, (\d+) away, gets (.+)%; with\w* the bias ([\d.]+)%", app.details)
+    assert bool(found) == bool(equal)
+    if found and "under" not in found[2]:
+        assert int(found[1]) == place - equal[0]
+        assert [float(found[2]), float(found[3])] == pytest.approx([float(each[equal[0]]) for each in shares], abs=0.51)
+
+
+def test_caption_of_a_token_that_sees_only_itself() -> None:
+    assert "Query 0 “the” sees only itself" in AttentionExplorer(text=TEXT, query=0).caption
+    assert "Query 0 “one” sees only itself" in AttentionExplorer(text="one", causal=False).caption
+
+
+def test_head_and_switch_change_the_bias_and_keep_the_content() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
-    content = cells(app, CONTENT)
-    assert np.nanmin(cells(app, BIAS)) == -10 / 2, "head 1 of 8 has slope 1/2, the first word is 10 tokens away"
-    app.bias = False
-    assert not np.nan_to_num(cells(app, BIAS)).any()
-    np.testing.assert_array_equal(cells(app, LOGITS), content)
-    np.testing.assert_array_equal(cells(app, CONTENT), content)
-
-
-def test_selecting_a_head_changes_the_bias_and_keeps_the_content() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8)
-    content, bias = cells(app, CONTENT), cells(app, BIAS)
+    content, bias = shown(app, "content"), shown(app, "bias")
+    assert np.nanmin(bias) == -10 / 2, "head 1 of 8 has slope 1/2, the first word is 10 tokens away"
     app.head = 3
-    np.testing.assert_array_equal(cells(app, CONTENT), content)
-    np.testing.assert_allclose(cells(app, BIAS), bias / 4)
-
-
-def test_equal_content_shows_only_the_bias() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=2, content="equal")
-    np.testing.assert_array_equal(cells(app, LOGITS), cells(app, BIAS))
+    np.testing.assert_allclose(shown(app, "bias"), bias / 4)
     app.bias = False
-    assert cells(app, WEIGHTS)[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
+    assert not np.nan_to_num(shown(app, "bias")).any()
+    np.testing.assert_array_equal(shown(app, "logits"), content)
+    np.testing.assert_array_equal(shown(app, "content"), content)
+    app.content = "equal"
+    assert shown(app, "weights")[-1] == pytest.approx([1 / 11] * 11, abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("trait", "value", "words"),
+    ("trait", "value", "expected"),
     [
         ("text", "", "text must have at least one word, got ''"),
-        ("text", " \n ", "text must have at least one word"),
         ("text", 7, "text must be a string, got 7"),
         ("text", "a" * 50_001, "text must have at most 50,000 characters, got 50,001"),
         ("num_heads", 0, "num_heads must be an integer from 1 to 32, got 0"),
-        ("num_heads", 2.5, "got 2.5"),
         ("head", 9, "head must be an integer from 1 to num_heads=8, got 9"),
         ("query", 11, "query must be a position from 0 to 10 in this text, got 11"),
         ("query", -1, "query must be an integer from 0 to 4095 or None, got -1"),
         ("content", "nonsense", "content must be one of same word, equal, random, got 'nonsense'"),
         ("bias", 1, "bias must be True or False, got 1"),
+        ("order", 2**31, "order must be an integer from 0 to 2147483647 or None"),
+        ("law", "quadratic", "law must be one of linear, "),
     ],
 )
-def test_bad_value_raises_and_changes_nothing(trait: str, value: object, words: str) -> None:
+def test_bad_value_raises_and_changes_nothing(trait: str, value: object, expected: str) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8, query=3)
     before = repr(app), app.caption, app.figure.to_json()
-    with pytest.raises((TraitError, ValueError), match=re.escape(words)):
+    with pytest.raises((TraitError, ValueError), match=re.escape(expected)):
         setattr(app, trait, value)
     assert (repr(app), app.caption, app.figure.to_json()) == before
-    with pytest.raises((TraitError, ValueError), match=re.escape(words)):
+    with pytest.raises((TraitError, ValueError), match=re.escape(expected)):
         AttentionExplorer(**{"text": TEXT, "num_heads": 8, trait: value})
 
 
@@ -122,11 +136,9 @@ def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     box = control(app, "s-text")
     assert isinstance(box, Textarea)
     box.value = ""
-    assert "at least one word" in message(app)
-    assert (box.value, app.text) == ("", TEXT)
+    assert "at least one word" in message(app) and (box.value, app.text) == ("", TEXT)
     box.value = "<script>alert(1)</script>"
-    assert message(app) == ""
-    assert app.text == "<script>alert(1)</script>"
+    assert (message(app), app.text) == ("", "<script>alert(1)</script>")
     app.text = TEXT
     assert box.value == TEXT
 
@@ -134,12 +146,11 @@ def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
 def test_markup_is_escaped_everywhere() -> None:
     app = AttentionExplorer(text="<img/src=x/onerror=alert(1)> <img")
     assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
-    shown = [app._caption.value, *app.figure.layout.xaxis3.ticktext, *app.figure.layout.yaxis.ticktext]
-    shown += [annotation.text for annotation in app.figure.layout.annotations]
-    for panel in (*MATRICES, HEADS):
-        shown += np.ravel(app.figure.data[panel].text).tolist()
-    assert any("&lt;img" in text for text in shown)
-    assert not any("<img" in text for text in shown)
+    found = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
+    found += [annotation.text for annotation in app.figure.layout.annotations]
+    for panel in (*STEPS, "heads"):
+        found += np.ravel(named_trace(app.figure, panel).text).tolist()
+    assert any("&lt;img" in text for text in found) and not any("<img" in text for text in found)
     control(app, "s-head-field").value = "<b>"
     assert "&lt;b&gt;" in message(app)
 
@@ -155,18 +166,14 @@ def test_any_text_can_be_encoded_for_a_browser(text: str) -> None:
 def test_controls_and_traits_change_each_other() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
-    assert isinstance(query, IntSlider)
     assert (head.max, query.max, query.value) == (8, 10, 10)
     head.value, query.value = 6, 4
     assert (app.head, app.query) == (6, 4)
     query.value = 10
     assert app.query is None, "the right end follows a longer text"
-    bias, causal, content = control(app, "s-bias"), control(app, "s-causal"), control(app, "s-content")
-    assert isinstance(bias, Checkbox) and isinstance(causal, Checkbox) and isinstance(content, Dropdown)
-    bias.value = causal.value = False
-    content.label = "equal"
-    assert (app.bias, app.causal, app.content) == (False, False, "equal")
-    assert message(app) == ""
+    control(app, "s-bias").value = control(app, "s-causal").value = False
+    control(app, "s-content").label = "equal"
+    assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
 
 
 def test_head_and_query_stay_in_range_when_text_or_heads_change() -> None:
@@ -176,70 +183,201 @@ def test_head_and_query_stay_in_range_when_text_or_heads_change() -> None:
     app.text = "a b"
     assert (app.query, control(app, "s-query").max, control(app, "s-query").value) == (None, 1, 1)
     app.text = TEXT
-    assert control(app, "s-query").value == 10
-    assert message(app) == ""
+    assert (control(app, "s-query").value, message(app)) == (10, "")
 
 
-def test_click_on_a_row_selects_it() -> None:
+def test_clicks_select_a_query_or_a_head() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
-    click(app, CONTENT, y=4)
+    click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
-    click(app, HEADS, y=7)
+    click(app.figure, "heads", 0, 0, y=7)
     assert (app.head, app.query) == (7, 4)
+    z = named_trace(app.figure, "tiles").z
+    click(app.figure, "tiles", *np.argwhere(z == 6)[0])
+    assert (app.head, app.query) == (6, 4)
+    app = AttentionExplorer(text=LONG, query=2000)
+    click(app.figure, "bias", 0, 0, y=1976)
+    assert app.query == 1976 and "tokens 1,952 to 1,999 of 4,096" in app.details
 
 
-def click(app: AttentionExplorer, panel: int, y: int) -> None:
-    """What the browser sends for a click on a cell of the first column."""
-    points = {"trace_indexes": [panel], "point_indexes": [[y, 0]], "xs": [0], "ys": [y], "zs": [0]}
-    app.figure._js2py_pointsCallback = {
-        "event_type": "plotly_click",
-        "points": points,
-        "device_state": None,
-        "selector": None,
-    }
+# Sources.
 
 
 def test_trained_model_reads_the_bytes_of_the_text() -> None:
-    model = lab.make_model("alibi")
-    app = AttentionExplorer(model, text="to be")
+    app = AttentionExplorer(lab.make_model("alibi"), text="to be")
     assert (app.num_heads, app.head, app.content) == (8, 1, "layer 1")
-    assert "s-heads" not in str([widget._dom_classes for widget in controls(app) if hasattr(widget, "_dom_classes")])
-    before = cells(app, CONTENT)
+    before = np.nan_to_num(shown(app, "content"))
     app.content = "layer 2"
-    assert not np.allclose(np.nan_to_num(cells(app, CONTENT)), np.nan_to_num(before))
-    assert "layer 2 of 2" in app.caption
+    assert not np.allclose(np.nan_to_num(shown(app, "content")), before) and "layer 2 of 2" in app.details
     with pytest.raises(ValueError, match="num_heads must be 8, as in the model, got 4"):
         app.num_heads = 4
-    with pytest.raises(ValueError, match="position 'alibi', got 'none'"):
-        AttentionExplorer(lab.make_model("none"))
 
 
-def test_custom_source_is_used() -> None:
+def test_custom_source_is_used_and_another_object_raises() -> None:
     class Halves(Words):
         contents = ("first", "second")
 
         def read(self, text: str, content: str, num_heads: int, longest: int) -> lab.attention_sources.Reading:
             return Words().read(text[: len(text) // 2], "equal", num_heads, longest)
 
-    app = AttentionExplorer(Halves(), text="one two " + "x" * 8, content="second")
-    assert app.figure.layout.xaxis3.ticktext == ("one", "two")
-
-
-def test_text_given_as_source_raises_a_type_error() -> None:
+    assert words(AttentionExplorer(Halves(), text="one two " + "x" * 8, content="second")) == ("one", "two")
     with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="):
         AttentionExplorer("to be")
     with pytest.raises(TypeError, match="source must be a LanguageModel, the name of a pretrained model"):
         AttentionExplorer(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="position 'alibi', got 'none'"):
+        AttentionExplorer(lab.make_model("none"))
 
 
-def test_wider_page_shows_more_labels() -> None:
-    app = AttentionExplorer(text="word " * 48)
+def test_trace_that_requires_gradients_can_be_drawn() -> None:
+    trace = AlibiSelfAttention(8, 2).trace(torch.zeros(1, 3, 8))
+    assert trace.weights.requires_grad
+    weights = numbers(figures.attention_figure(["a", "b", "c"], trace, trace), "weights")
+    assert weights[2][0] == pytest.approx(trace.weights[0, 0, 2, 0].item(), abs=1e-5)
+
+
+def test_text_is_read_once_for_all_queries_heads_and_layers() -> None:
+    class Counting(ByteModel):
+        runs = 0
+
+        def start(self, text: str, longest: int) -> ModelRun:
+            self.runs += 1
+            return super().start(text, longest)
+
+    source = Counting(lab.make_model("alibi"))
+    app = AttentionExplorer(source, text=LONG[:2000])
+    app.query, app.head, app.bias, app.law, app.content = 5, 2, False, "power", "layer 2"
     app.fit(600)
-    few = len(app.figure.layout.xaxis3.ticktext)
-    app.fit(1600)
-    assert few < len(app.figure.layout.xaxis3.ticktext)
-    assert app.figure.layout.width == 1600
+    assert source.runs == 1
+    app.refresh()
+    assert source.runs == 2
 
 
-def test_snapshot_is_the_same_in_every_run() -> None:
-    assert AttentionExplorer(text=TEXT).snapshot().to_json() == AttentionExplorer(text=TEXT).snapshot().to_json()
+# Long texts.
+
+
+@pytest.mark.parametrize("query", [0, 70, 199])
+@pytest.mark.parametrize("causal", [True, False])
+def test_part_around_the_query_and_its_full_row_are_those_of_the_whole_text(query: int, causal: bool) -> None:
+    app = AttentionExplorer(text=" ".join(WORDS[:200]), num_heads=4, head=2, query=query, causal=causal)
+    reading = Words().read(app.text, "same word", 4, 4096)
+    on, off = (attention_trace(reading.query, reading.key, slopes, causal=causal) for slopes in (alibi_slopes(4), None))
+    start = {0: 0, 70: 46, 199: 152}[query]
+    part, seen = slice(start, start + 48), ~np.isnan(shown(app, "logits"))
+    for name in STEPS:
+        step = getattr(on, name)[0, 1, part, part].numpy()
+        np.testing.assert_allclose(shown(app, name)[seen], step[seen], atol=2e-5)
+        assert named_trace(app.figure, name).x0 == named_trace(app.figure, name).y0 == start
+    expected = on.weights[0, :, query].reshape(4, 50, 4).sum(-1).numpy()  # 200 keys in 50 bars
+    bars, other = (named_trace(app.figure, name) for name in ("bars", "other"))
+    np.testing.assert_allclose(np.nan_to_num(shown(app, "heads")), expected, atol=1e-4)
+    np.testing.assert_allclose(np.nan_to_num(bars.y.astype(float)), expected[1], atol=1e-4)
+    np.testing.assert_allclose(np.nan_to_num(other.y), off.weights[0, 1, query].reshape(50, 4).sum(-1), atol=1e-4)
+    assert f"The matrices show tokens {start} to {start + 47} of 200, around the query" in app.details
+    assert "the right column shows all keys, 4 in each bar." in app.details
+    first = f"query {query} “w{query % 97}”<br>keys 0 to 3<br>distance "
+    assert bars.hovertext[0] == first + ("0 to 3" if query == 0 else f"{query - 3} to {query}")
+    assert (bars.x[0], app.figure.get_subplot(2, 3).xaxis.ticktext) == (1.5, None), "positions, not tokens"
+    app.text = "short again"
+    assert app.figure.get_subplot(2, 3).xaxis.ticktext == ("short", "again")
+
+
+def test_tokens_beyond_4096_are_cut_and_interactions_take_less_than_a_second() -> None:
+    app = AttentionExplorer(text=f"{LONG} and more")
+    note = control(app, "s-note")
+    assert (note.value, note.layout.display) == ("only the first 4,096 of 4,098 tokens are used", None)
+    assert control(app, "s-query").max == 4095
+    times = []
+    changes = [("query", 100), ("head", 5), ("bias", False), ("causal", False), ("law", "power"), ("content", "equal")]
+    for name, value in [*changes, ("query", 2100), ("bias", True), ("num_heads", 12), ("text", f"{LONG[:-3]} other")]:
+        started = time.perf_counter()
+        setattr(app, name, value)
+        times.append(time.perf_counter() - started)
+    assert statistics.median(times) < 1, times
+    assert len(app.figure.to_json()) < 2_000_000, "what a change sends to the browser"
+    app.text = "short"
+    assert note.layout.display == "none" and message(app) == ""
+
+
+# Laws.
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_bias_and_weights_are_those_of_the_law_and_diamonds_those_of_alibi(causal: bool) -> None:
+    app = AttentionExplorer(text=TEXT, law=root, num_heads=4, head=2, causal=causal)
+    bias = -0.25 * (torch.arange(11)[:, None] - torch.arange(11)).abs().sqrt()
+    reading = Words().read(TEXT, "same word", 4, 48)
+    alibi = attention_trace(reading.query, reading.key, alibi_slopes(4), causal=causal)
+    seen = ~np.isnan(shown(app, "logits"))
+    assert seen.sum() == (66 if causal else 121)
+    np.testing.assert_allclose(shown(app, "bias")[seen], bias.numpy()[seen], atol=1e-5)
+    logits = alibi.content[0, 1] + bias
+    weights = logits.masked_fill(~torch.from_numpy(seen), -torch.inf).softmax(-1).numpy()
+    np.testing.assert_allclose(shown(app, "weights")[seen], weights[seen], atol=1e-5)
+    np.testing.assert_allclose(named_trace(app.figure, "other").y, alibi.weights[0, 1, -1], atol=1e-5)
+    titles = " ".join(annotation.text for annotation in app.figure.layout.annotations)
+    assert "■</span> root" in titles and "◇</span> ALiBi" in titles and f"root({'' if causal else '|'}i" in titles
+    assert "law root, bias on." in app.caption and "with ALiBi" in app.caption
+    app.bias = False
+    assert "law root, bias off" in app.caption and "; with root " in app.caption
+
+
+def test_keys_outside_a_window_are_gray_on_both_sides() -> None:
+    app = AttentionExplorer(text="a b c d e f g h i j k l m n", law="window", num_heads=2, head=1, query=11)
+    gray = np.array(named_trace(app.figure, "masked").y[:-1]) > 0
+    assert gray.tolist() == [value is None for value in named_trace(app.figure, "bars").y]
+    assert gray.tolist() == [True] * 4 + [False] * 8 + [True] * 2
+    other = named_trace(app.figure, "other").y
+    assert other[0] > 0 and np.isnan(other[12:]).all(), "ALiBi gives a weight to a key outside the window"
+    assert named_trace(app.figure, "bias").customdata[11][0][1] == "\N{MINUS SIGN}∞ (masked)"
+
+
+def test_failing_law_is_a_message() -> None:
+    app = AttentionExplorer(text=TEXT, law=for_four_heads, num_heads=4)
+    control(app, "s-heads").value = 8
+    assert "law &#x27;for_four_heads&#x27;, head 5 of 8: IndexError" in message(app) and app.num_heads == 4
+    control(app, "s-law").value = "logarithmic"
+    control(app, "s-heads").value = 8
+    assert (message(app), app.num_heads) == ("", 8)
+
+
+# Shuffled words.
+
+
+def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> None:
+    app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
+    before = repr(app), app.caption, app.figure.to_json()
+    shuffle, restore = control(app, "s-shuffle"), control(app, "s-original")
+    assert restore.disabled
+    for order in (1, 2, 3):
+        shuffle.click()
+        assert (app.order, app.text, restore.disabled) == (order, TEXT, False)
+        assert words(app) == tuple(shuffle_words(TEXT, order).split())
+    restore.click()
+    assert restore.disabled and (repr(app), app.caption, app.figure.to_json()) == before
+    app.order, app.query = 1, 3
+    control(app, "s-text").value = "another short text"
+    assert (app.order, app.query, words(app)) == (None, None, ("another", "short", "text"))
+    app.num_heads, app.bias, app.causal, app.law, app.order, app.content = 2, False, False, "power", 9, "equal"
+    control(app, "s-reset").click()
+    assert (repr(app), app.caption, message(app)) == (*before[:2], "")
+    assert control(app, "s-text").value == TEXT
+
+
+def test_caption_gives_what_a_shuffle_changes() -> None:
+    app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
+    assert "every query shown gives each token the same weight" in app.caption and "difference is 0.000" in app.caption
+    app.causal = True
+    assert "the last query gives each token the same weight" in app.caption
+    found = re.search(r"Those of other queries change by up to ([\d.]+), because the mask now hides other", app.details)
+    assert found and float(found[1]) > 0.1
+    app.bias = True
+    found = re.search(r"weights of the last query change by up to ([\d.]+); its content is the same", app.caption)
+    assert found and float(found[1]) > 0.01
+    app.content = "layer 2"
+    assert "in this layer, queries and keys depend on the order, and content changes by up to" in app.caption
+    app.order = None
+    assert "shuffled" not in app.caption
+    assert "There is nothing to shuffle" in AttentionExplorer(text="one two", order=4).caption
+    long = AttentionExplorer(text=" ".join(f"w{number}" for number in range(5000)), order=0)
+    assert "weights cannot be compared" in long.caption, "only 4,096 are read"

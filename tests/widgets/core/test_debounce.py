@@ -47,10 +47,10 @@ def test_hover_is_hidden_while_the_picture_changes_and_correct_afterwards():
         assert hover.visible is False  # it still holds the biases of the previous length
         await asyncio.sleep(0.1)
         assert hover.visible is True
-        assert hover.customdata[4][0].tolist()[:5] == [1, 4, 0, 4, -0.25]
+        assert hover.customdata[4][0].tolist()[:4] == [4, 0, 4, -0.25]
         app.length = 3
         picture = app.snapshot()  # flushes
         assert picture.data[0].visible is True
-        assert picture.data[0].customdata[2][0].tolist()[:5] == [1, 2, 0, 2, -0.125]
+        assert picture.data[0].customdata[2][0].tolist()[:4] == [2, 0, 2, -0.125]
 
     asyncio.run(scene())
