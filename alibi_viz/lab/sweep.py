@@ -11,10 +11,11 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryFile
 
 import cloudpickle
@@ -66,9 +67,10 @@ def sweep(
 
     def records() -> Iterator[Record]:
         yield from finished
-        made = map(measure, missing) if executor is None else _submit(missing, executor)
+        in_turn = (_save(measure(run), folder) for run in missing)
+        made = in_turn if executor is None else _submit(missing, executor, folder)
         with tqdm(made, total=len(runs), initial=len(finished), unit="run", disable=not progress) as bar:
-            yield from (_save(record, folder) for record in bar)
+            yield from bar
 
     return records()
 
@@ -79,14 +81,26 @@ def in_order(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
     return sorted(records, key=lambda record: order[_key(record["run"])])
 
 
-def _submit(runs: list[Run], executor: Executor) -> Iterator[Record]:
-    """The records of runs on an executor, as they finish."""
-    futures = []
+def _submit(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
+    """The saved records of runs on an executor, as they finish."""
+    results: SimpleQueue[Future[Record]] = SimpleQueue()
+
+    def save(future: Future[Record]) -> None:
+        """Save at once, on the executor's thread: the caller may be slow to ask for the next record, or never ask."""
+        result: Future[Record] = Future()
+        try:
+            result.set_result(_save(future.result(), folder))
+        except BaseException as error:
+            result.set_exception(error)
+        results.put(result)
+
+    futures: list[Future[Record]] = []
     try:
         for run in runs:  # one by one: an interruption here must not lose the runs already submitted
             futures.append(executor.submit(_measure_pickled, cloudpickle.dumps(run)))
-        for future in as_completed(futures):
-            yield future.result()
+            futures[-1].add_done_callback(save)
+        for _ in futures:
+            yield results.get().result()
     finally:
         for future in futures:
             future.cancel()

@@ -1,144 +1,132 @@
 """Losses at other lengths than the training length: the same target bytes at each length, only the context differs."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from alibi_viz import lab
+from alibi_viz.lab.evaluation import diverged, token_losses
+from alibi_viz.models import LanguageModel
+from tests.tables import SMALL
+
+TEXT = lab.load_text()
+DATA = TEXT.validation.long()
 
 
 @pytest.fixture(scope="module")
-def text():
-    return lab.load_text()
-
-
-@pytest.fixture(scope="module")
-def model(text):
-    model = lab.make_model("alibi")
-    for _ in lab.train(model, text, steps=100):
-        pass
+def model() -> LanguageModel:
+    model = lab.make_model("alibi", seed=1, **SMALL)
+    list(lab.train(model, TEXT, length=16, steps=5))
     return model
 
 
-def bits_of_byte(model, context, target):
-    """-log2 p of one byte after a context, both from the definition: one window, the last position."""
-    return -float(model(context[None])[0, -1].double().softmax(-1)[target].log2())
-
-
-def test_token_losses_equal_predictions_one_byte_at_a_time(model, text):
-    data = text.validation.long()
+def bits_of_byte(model: LanguageModel, start: int, at: int) -> float:
+    """-log2 p of the byte at `at` after those from `start`, from the definition: one window, the last position."""
     with torch.inference_mode():
-        expected = [
-            [bits_of_byte(model, data[start : start + p + 1], data[start + p + 1]) for p in range(6)]
-            for start in (0, 6, 12)
-        ]
-    losses = lab.token_losses(model, text, 6, targets=18)
-    torch.testing.assert_close(losses, torch.tensor(expected), atol=1e-4, rtol=1e-4)
+        return -float(model(DATA[None, start:at])[0, -1].double().softmax(-1)[DATA[at]].log2())
 
 
-def test_loss_by_length_and_by_position_are_means_of_token_losses(model, text):
-    lengths = [8, 16, 24]
-    by_length = lab.loss_by_length(model, text, lengths, targets=500)
-    shared = 500 // 48 * 48  # 48 is a multiple of every length
-    for length in lengths:
-        losses = lab.token_losses(model, text, length, targets=shared)
-        assert losses.numel() == shared
-        assert by_length[length] == pytest.approx(float(losses.mean()))
-    torch.testing.assert_close(
-        lab.loss_by_position(model, text, 8, targets=80), lab.token_losses(model, text, 8, targets=80).mean(0)
-    )
-
-
-@pytest.mark.parametrize(("lengths", "targets"), [([48, 100, 333], 400), ([7, 11, 13, 17], 300), ([200], 300)])
-def test_targets_are_the_same_at_each_length_if_no_multiple_of_all_lengths_fits(model, text, lengths, targets):
-    shared = min(targets // length * length for length in lengths)
-    for length, bits in lab.loss_by_length(model, text, lengths, targets=targets).items():
-        losses = lab.token_losses(model, text, length, targets=targets).flatten()
-        assert len(losses) >= shared
-        assert bits == pytest.approx(float(losses[:shared].mean()), abs=1e-5)
-
-
-def test_loss_is_higher_at_the_first_positions(model, text):
-    losses = lab.loss_by_position(model, text, 32)
-    assert losses[0] > losses[8:].mean() + 0.3
-
-
-def test_loss_is_nan_beyond_a_learned_table(text):
-    learned = lab.make_model("learned", max_length=16)
-    for losses in (
-        lab.loss_by_length(learned, text, [16, 17]),
-        lab.loss_by_context(learned, text, [16, 17], targets=4),
-    ):
-        assert math.isfinite(losses[16])
-        assert math.isnan(losses[17])
-
-
-def test_nan_is_divergence_only_where_the_model_is_defined():
-    learned = lab.make_model("learned", max_length=16)
-    assert not lab.diverged(learned, {16: 2.0, 17: math.nan})
-    assert lab.diverged(learned, {16: math.nan})
-    assert lab.diverged(lab.make_model("alibi"), {17: math.inf})
-
-
-def test_evaluation_leaves_the_model_unchanged(model, text):
-    model.train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    lab.loss_by_length(model, text, [16])
-    lab.loss_by_context(model, text, [16], targets=4)
-    assert model.training
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-
-
-@pytest.mark.parametrize("length", [0, -3, 1.5, True])
-def test_lengths_that_are_not_positive_integers_raise(model, text, length):
-    message = f"length must be an integer of at least 1, got {length!r}"
-    with pytest.raises(ValueError, match=message):
-        lab.token_losses(model, text, length)
-    with pytest.raises(ValueError, match=message):
-        lab.loss_by_length(model, text, [8, length])
-
-
-def test_length_beyond_the_validation_part_raises_and_names_what_fits(model):
-    short = lab.load_text("x" * 1000)
-    with pytest.raises(ValueError, match=r"length 128 is too long: .* windows of at most 99 fit"):
-        lab.loss_by_length(model, short, [64, 128])
-
-
-def test_each_target_of_loss_by_context_sees_exactly_that_context(model, text):
-    data = text.validation.long()
-    losses = lab.loss_by_context(model, text, [3, 10, 40], targets=12)
-    for context, bits in losses.items():
-        with torch.inference_mode():
-            expected = [bits_of_byte(model, data[at - context : at], data[at]) for at in range(41, 41 + 12)]
-        assert bits == pytest.approx(sum(expected) / 12, abs=1e-4)
-
-
-def test_loss_by_context_with_a_stride_is_close_to_the_exact_loss(model, text):
-    exact = lab.loss_by_context(model, text, [64], targets=128)[64]
-    strided = lab.loss_by_context(model, text, [64], targets=128, stride=8)[64]
-    assert strided == pytest.approx(exact, abs=0.05)
-    assert strided != exact
-
-
-def test_loss_by_context_with_a_stride_of_the_context_equals_windows_without_overlap(model, text):
-    windows = lab.token_losses(model, text, 32, targets=32 * 5)[1:]  # the targets start after the first context
-    bits = lab.loss_by_context(model, text, [32], targets=32 * 4, stride=32)[32]
-    assert bits == pytest.approx(float(windows.mean()), abs=1e-5)
+def test_token_losses_equal_predictions_one_byte_at_a_time(model: LanguageModel) -> None:
+    expected = [[bits_of_byte(model, start, start + p + 1) for p in range(6)] for start in (0, 6, 12)]
+    torch.testing.assert_close(token_losses(model, TEXT, 6, targets=20), torch.tensor(expected), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("lengths", "targets", "shared"),
     [
-        ({"contexts": [0]}, "contexts must be an integer of at least 1, got 0"),
-        ({"contexts": [8], "targets": 2.5}, "targets must be an integer of at least 1, got 2.5"),
-        ({"contexts": [8], "stride": 9}, "must be at least the stride 9"),
-        ({"contexts": [8], "targets": 10**6}, "need 1,000,009 bytes"),
-        ({"contexts": [8], "longest": 4}, "contexts up to 8"),
-        ({"contexts": [8], "longest": 10.5}, "longest must be an integer of at least 1, got 10.5"),
-        ({"contexts": []}, r"contexts must have at least one integer, got \[\]"),
+        ([8, 16, 24], 500, 480),  # a multiple of every length
+        ([48, 100, 333], 400, 333),  # no such multiple fits, so the last windows reach beyond the shared targets
+        ([7, 11, 13, 17], 300, 289),
+        ([200], 300, 200),
     ],
 )
-def test_loss_by_context_refuses_numbers_out_of_range(model, text, arguments, message):
+def test_every_length_predicts_the_same_bytes(
+    model: LanguageModel, lengths: list[int], targets: int, shared: int
+) -> None:
+    for length, bits in lab.loss_by_length(model, TEXT, lengths, targets=targets).items():
+        losses = token_losses(model, TEXT, length, targets=math.ceil(shared / length) * length).flatten()
+        assert bits == pytest.approx(float(losses[:shared].mean()), abs=1e-5)
+
+
+def test_the_loss_by_position_is_the_mean_over_windows(model: LanguageModel) -> None:
+    losses = token_losses(model, TEXT, 8, targets=80)
+    assert losses.shape == (10, 8)
+    torch.testing.assert_close(lab.loss_by_position(model, TEXT, 8, targets=80), losses.mean(0))
+
+
+def test_each_target_of_the_loss_by_context_sees_exactly_that_context(model: LanguageModel) -> None:
+    for context, bits in lab.loss_by_context(model, TEXT, [3, 10, 40], targets=12).items():
+        expected = [bits_of_byte(model, at - context, at) for at in range(41, 41 + 12)]
+        assert bits == pytest.approx(sum(expected) / 12, abs=1e-4)
+
+
+def test_a_stride_gives_each_window_as_many_targets(model: LanguageModel) -> None:
+    strided = lab.loss_by_context(model, TEXT, [10], targets=13, stride=4, longest=20)[10]
+    starts = [20 + 4 * window + 4 - 10 for window in range(3)]  # 12 targets; each window ends before its last one
+    expected = [bits_of_byte(model, start, at) for start in starts for at in range(start + 7, start + 11)]
+    assert strided == pytest.approx(sum(expected) / 12, abs=1e-4)
+
+
+def test_the_loss_is_nan_beyond_a_learned_table_and_that_is_not_divergence(model: LanguageModel) -> None:
+    learned = lab.make_model("learned", max_length=16, **SMALL)
+    by_length = lab.loss_by_length(learned, TEXT, [16, 17], targets=64)
+    for losses in (by_length, lab.loss_by_context(learned, TEXT, [16, 17], targets=4)):
+        assert math.isfinite(losses[16]) and math.isnan(losses[17])
+    assert not diverged(learned, by_length)
+    assert diverged(learned, {16: math.nan}) and diverged(model, {17: math.inf})
+
+
+EVALUATIONS: dict[str, Callable[[LanguageModel], Any]] = {
+    "loss_by_length": lambda model: lab.loss_by_length(model, TEXT, [16], targets=64),
+    "loss_by_context": lambda model: lab.loss_by_context(model, TEXT, [16], targets=4),
+    "loss_by_position": lambda model: lab.loss_by_position(model, TEXT, 16, targets=64),
+    "accuracy": lambda model: lab.accuracy(model, lab.TASKS["needle"], 5, samples=4),
+    "continuations": lambda model: lab.continuations(model, TEXT, 4),
+    "attention_stats": lambda model: lab.attention_stats(model, TEXT, 8, trained=4, windows=1),
+    "needle_margins": lambda model: lab.needle_margins(model, [3], samples=2),
+    "make_model with the same weights": lambda model: lab.make_model(model.config.position),
+}
+
+
+@pytest.mark.parametrize("name", EVALUATIONS)
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_without_dropout_leaves_the_model_and_its_mode_as_they_were(name: str, training: bool) -> None:
+    model = lab.make_model("alibi", dropout=0.5, **SMALL).train(training)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    first, again = (EVALUATIONS[name](model) for _ in range(2))
+    assert str(first) == str(again), "dropout is off"
+    assert all(module.training == training for module in model.modules())
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def test_a_failing_evaluation_leaves_the_model_in_its_mode() -> None:
+    model = lab.make_model("alibi", **SMALL).train()
+    model.head.weight = torch.nn.Parameter(torch.zeros(3, 5))
+    with pytest.raises(RuntimeError):
+        lab.loss_by_length(model, TEXT, [8], targets=8)
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128]), "windows of at most 99 fit"),
+        (lambda model: lab.loss_by_length(model, TEXT, [8, 2.5]), "length must be .*, got 2.5"),
+        (lambda model: lab.loss_by_context(model, TEXT, [16, 8], stride=9), "must be at least the stride 9"),
+        (lambda model: lab.loss_by_context(model, TEXT, [8], targets=10**6), "need 1,000,009 bytes"),
+        (lambda model: lab.loss_by_context(model, TEXT, [4, 8], longest=4), "contexts up to 8"),
+        (lambda model: lab.loss_by_context(model, TEXT, []), r"contexts must have at least one integer, got \[\]"),
+    ],
+)
+def test_numbers_out_of_range_are_named(model: LanguageModel, call: Callable[[Any], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        lab.loss_by_context(model, text, **arguments)
+        call(model)
+
+
+@pytest.mark.parametrize(("longest", "factors"), [(0, []), (1, [1]), (16, [1, 2, 4, 8, 16]), (31, [1, 2, 4, 8, 16])])
+def test_evaluation_lengths_are_doubled_up_to_the_longest(longest: int, factors: list[int]) -> None:
+    assert lab.evaluation_lengths(24, longest) == [24 * factor for factor in factors]

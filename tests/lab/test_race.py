@@ -1,244 +1,249 @@
-"""A race: several methods trained side by side, evaluated at checkpoints, and collected on a scoreboard."""
+"""A race: the rows of several methods trained side by side, equal to those of each alone, and the streams behind it."""
 
 import math
 import threading
+import time
+from collections.abc import Iterator
+from typing import Any
 
+import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.lab.training import LENGTH
-from alibi_viz.lab.turns import on_one_thread
-from alibi_viz.models import Position
+from alibi_viz.lab.race import round_robin
+from alibi_viz.lab.training import limited_threads
+from alibi_viz.models import LanguageModel, Position
+from alibi_viz.table import TRAINING_LOSS, results_table
+from tests.tables import SMALL, curve
+
+TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
+SHORT = {"length": 16, "checkpoints": 1, "lengths": [16], "targets": 64, **SMALL}
 
 
-@pytest.fixture(scope="module")
-def text():
-    return lab.load_text()
-
-
-def losses_of(method, laps):
-    return [lap.step.loss for lap in laps if lap.method == method and lap.scores is None]
-
-
-def test_alibi_holds_beyond_its_training_length_and_the_others_fail(text):
-    laps = lab.race(["alibi", "sinusoidal", "rotary"], text, length=32, steps=150, checkpoints=1)
-    scores = {lap.method: lap.scores for lap in laps}  # the last lap of each method has all lengths
-    assert max(scores["alibi"].values()) < scores["alibi"][32] + 0.1
-    assert scores["sinusoidal"][128] > scores["alibi"][128] + 0.5
-    assert scores["rotary"][512] > scores["alibi"][512] + 0.5
-
-
-def test_models_take_steps_in_turn_and_are_evaluated_at_checkpoints(text):
-    laps = list(lab.race(["alibi", "none"], text, steps=10, checkpoints=2, lengths=[32, 64], targets=128))
-    assert [(lap.method, lap.step.index) for lap in laps if lap.scores is None] == [
-        (method, index) for index in range(1, 11) for method in ("alibi", "none")
-    ]
-    assert [(lap.method, lap.step.index, list(lap.scores)) for lap in laps if lap.scores is not None] == [
-        (method, index, lengths) for index in (5, 10) for method in ("alibi", "none") for lengths in ([32], [32, 64])
-    ]
-
-
-def test_scores_equal_loss_by_length(text):
-    *_, last = lab.race(["rotary"], text, length=32, steps=3, checkpoints=1, targets=1024)
-    assert last.scores == lab.loss_by_length(last.model, text, lab.evaluation_lengths(32), targets=1024)
+def race_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("alibi_viz race")]
 
 
 @pytest.fixture(params=[1, 2, 4])
-def threads(request):
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """How many models train at the same time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
+    with limited_threads(request.param):
+        yield request.param
+    assert race_threads() == []
 
 
-def trained_alone(method, source, **settings):
-    """An untrained model, and its training by `lab.train` with one thread of torch."""
-    sizes = {"dropout": settings.pop("dropout", 0.0), "vocabulary": source.vocabulary}
-    model = lab.make_model(method, max_length=settings.get("length", LENGTH), **sizes)
-    return model, on_one_thread(lab.train(model, source, **settings))
+def alone(method: str, source: lab.Text = TEXT, **given: Any) -> tuple[LanguageModel, Iterator[dict[str, Any]]]:
+    """An untrained model, and its training by `lab.train`, step by step on one thread."""
+    sizes = {"vocabulary": source.vocabulary, "max_length": given["length"], **SMALL}
+    model = lab.make_model(method, seed=given["seed"], dropout=given.pop("dropout", 0.0), **sizes)
+
+    def steps() -> Iterator[dict[str, Any]]:
+        stream = lab.train(model, source, **given)
+        while True:
+            with limited_threads(1):
+                row = next(stream, None)
+            if row is None:
+                return
+            yield row
+
+    return model, steps()
 
 
-def same_weights(one, other):
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(*pair) for pair in pairs)
+def same_weights(one: LanguageModel, other: LanguageModel) -> bool:
+    return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))
 
 
-@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}])
-def test_race_trains_each_model_as_if_it_were_alone(text, threads, sizes):
-    methods = ["rotary", "alibi", "kerple-log"]  # the last has learned parameters
-    laps = list(lab.race(methods, text, length=32, steps=6, checkpoints=3, targets=512, **sizes))
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bit(threads: int, dropout: float) -> None:
+    methods, lengths = ["rotary", "alibi", "learned"], lab.evaluation_lengths(16)  # the last is not defined beyond 16
+    chosen = {"length": 16, "steps": 6, "seed": 5, "batch_size": 4, "learning_rate": 0.01}
+    state = torch.get_rng_state()
+    race = lab.race(methods, TEXT, checkpoints=3, targets=512, dropout=dropout, **chosen, **SMALL)
+    rows = results_table(race)
+    assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
+    assert len(rows) == 3 * (6 + 3 * (len(lengths) + 1))
+    for name, value in {"origin": "live", "task": "text", "seed": 5, "length": 16, "text": TEXT.fingerprint}.items():
+        assert set(rows[name]) == {value}
     for method in methods:
-        alone, training = trained_alone(method, text, length=32, steps=6, **sizes)
-        last = [lap for lap in laps if lap.method == method][-1]
-        assert losses_of(method, laps) == [step.loss for step in training]
-        assert same_weights(last.model, alone)
-        assert last.scores == lab.loss_by_length(alone, text, lab.evaluation_lengths(32), targets=512)
+        model, training = alone(method, dropout=dropout, **chosen)
+        for loss in training:
+            step = loss["step"]
+            assert curve(rows, TRAINING_LOSS, method=method)[step] == loss["value"]
+            if step % 2 == 0:
+                with limited_threads(1):
+                    tests = lab.loss_by_length(model, TEXT, lengths, targets=512)
+                tested = curve(rows, "longer windows", method=method, step=step)
+                assert list(tested) == lengths
+                assert list(tested.values()) == pytest.approx(list(tests.values()), abs=0, nan_ok=True)
+                gap = curve(rows, "gap", method=method, step=step)[step]
+                assert gap == pytest.approx(tests[64] - tests[16], abs=0, nan_ok=True)
+        assert same_weights(race.models[method], model)
 
 
-def test_models_of_earlier_laps_wait_although_the_next_step_has_begun(text, threads):
-    methods = ["alibi", "none", "rotary"]
-    alone = {method: trained_alone(method, text, steps=4) for method in methods}
-    models = {}
-    for lap in lab.race(methods, text, steps=4, checkpoints=1, lengths=[32], targets=32):
-        models[lap.method] = lap.model
-        if lap.scores is None:
-            next(alone[lap.method][1])
-        assert all(same_weights(model, alone[method][0]) for method, model in models.items())
+def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
+    chosen = {"length": 8, "steps": 4, "seed": 2}
+    race = lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, **chosen, **SMALL)
+    rows = results_table(race)
+    assert (set(rows["task"]), set(rows["text"]), set(rows["question"])) == ({"needle"}, {""}, {TRAINING_LOSS, "needle"})
+    model, training = alone("alibi", NEEDLE, **chosen)
+    assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [row["value"] for row in training]
+    assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
+    tested = curve(rows, "needle", method="alibi")
+    assert list(tested) == lab.evaluation_distances(NEEDLE, 8)
+    assert tested[31] == lab.accuracy(model, NEEDLE, 31)
+    assert [x for x, value in curve(rows, "needle", method="learned").items() if not math.isnan(value)] == [7]
 
 
-def test_dropout_of_two_models_leaves_the_random_state_unchanged(text, threads):
-    losses = [step.loss for step in trained_alone("alibi", text, steps=3, dropout=0.2)[1]]
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    laps = list(lab.race(["alibi", "none"], text, steps=3, checkpoints=1, lengths=[32], targets=32, dropout=0.2))
-    assert losses_of("alibi", laps) == losses
-    assert torch.equal(torch.rand(3), expected)
+def test_methods_take_steps_in_turn_and_are_tested_after_the_documented_steps() -> None:
+    rows = pd.DataFrame(lab.race(iter(["alibi", "none"]), TEXT, steps=10, **{**SHORT, "checkpoints": 3}))
+    steps = rows[rows["question"] == TRAINING_LOSS]
+    assert list(zip(steps["step"], steps["method"], strict=True)) == [(n, m) for n in range(1, 11) for m in ("alibi", "none")]
+    tests = rows[rows["question"] == "longer windows"]
+    assert tests["step"].tolist() == [3, 3, 7, 7, 10, 10]
+    assert (steps["tokens_per_second"] > 0).all()
 
 
-def test_closed_race_leaves_no_thread_and_the_models_at_their_laps(text, threads):
-    laps, last = lab.race(["alibi", "none", "rotary"], text, steps=50, checkpoints=1, targets=512), {}
-    for lap in laps:
-        last[lap.method] = lap
-        if lap.method == "none" and lap.step.index == 3:
+def test_models_are_those_of_the_rows_so_far_although_others_are_ahead_and_a_closed_race_ends(threads: int) -> None:
+    methods, chosen = ["alibi", "none", "rotary"], {"steps": 50, "seed": 1}
+    references = {method: alone(method, length=16, **chosen) for method in methods}
+    race = lab.race(methods, TEXT, **chosen, **SHORT)
+    for row in race:
+        assert row["value"] == next(references[row["method"]][1])["value"]
+        assert all(same_weights(race.models[method], model) for method, (model, _) in references.items())
+        if row["step"] == 4 and row["method"] == "none":
             break
-    laps.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("alibi_viz turns")]
-    assert {method: lap.step.index for method, lap in last.items()} == {"alibi": 3, "none": 3, "rotary": 2}
-    for method, lap in last.items():
-        alone, training = trained_alone(method, text, steps=50)
-        assert lap.step.loss == [next(training).loss for _ in range(lap.step.index)][-1]
-        assert same_weights(lap.model, alone)
-
-
-def test_race_on_a_task_is_scored_by_distance():
-    task = lab.TASKS["needle"]
-    laps = list(lab.race(["alibi", "learned"], task, length=8, steps=4, checkpoints=1))
-    last = {lap.method: lap for lap in laps}
-    assert list(last["alibi"].scores) == lab.evaluation_distances(task, 8) == [7, 15, 31, 63, 127, 255]
-    assert last["alibi"].scores[7] == lab.accuracy(last["alibi"].model, task, 7)
-    assert [math.isnan(score) for score in last["learned"].scores.values()] == [False] + [True] * 5
-    alone = lab.make_model("alibi", max_length=8, vocabulary=task.vocabulary)
-    steps = on_one_thread(lab.train(alone, task, length=8, steps=4))  # as in a race
-    assert losses_of("alibi", laps) == [step.loss for step in steps]
-
-
-@pytest.mark.parametrize("methods", [[], ["alibi", "alibi"]])
-def test_missing_and_repeated_methods_raise(text, methods):
-    with pytest.raises(ValueError, match="one or more different names"):
-        lab.race(methods, text)
-
-
-def test_unknown_method_raises(text):
-    with pytest.raises(ValueError, match="got 'alibbi'"):
-        lab.race(["alibbi"], text)
-
-
-def test_text_too_short_for_the_longest_length_raises_at_the_call():
-    with pytest.raises(ValueError, match=r"too short to test at length 1,024: its validation part has 100 bytes"):
-        lab.race(["alibi"], lab.load_text("y" * 1000))
-
-
-@pytest.mark.parametrize("source", [lab.load_text(), lab.TASKS["needle"]], ids=["text", "task"])
-@pytest.mark.parametrize(("lengths", "got"), [([32, 0], "0"), ([32.0], "32.0"), ([], r"\[\]")])
-def test_bad_lengths_raise_at_the_call(source, lengths, got):
-    with pytest.raises(ValueError, match=rf"^lengths must .* got {got}$"):
-        lab.race(["alibi"], source, lengths=lengths)
-
-
-def test_divergence_in_training_names_the_method(text):
-    with pytest.raises(lab.TrainingDiverged, match=r"^none: the loss became .* at step \d+ of 50; try a learning rate"):
-        list(lab.race(["none"], text, steps=50, learning_rate=1e30))
+    race.close()
+    assert race_threads() == []
+    assert next(race, None) is None
+    assert all(same_weights(race.models[method], model) for method, (model, _) in references.items())
 
 
 class NanBeyond32(Position):
     """No positions, but no numbers either for more than 32 tokens."""
 
-    def embed(self, tokens, start=0):
+    def embed(self, tokens: torch.Tensor, start: int = 0) -> torch.Tensor:
         return tokens if tokens.shape[1] <= 32 else tokens * math.nan
 
 
-@pytest.mark.usefixtures("forget_own_methods")
-def test_divergence_in_an_evaluation_names_the_method_and_the_length(text, threads):
-    settings = {"length": 32, "steps": 4, "checkpoints": 2, "lengths": [32, 64], "targets": 128}
-    laps, seen = lab.race(["none", NanBeyond32], text, **settings), []
-    with pytest.raises(lab.TrainingDiverged, match=r"^NanBeyond32: after step 2 of 4 the loss at length 64 is nan"):
-        for lap in laps:
-            seen.append((lap.method, lap.step.index, list(lap.scores or {})))
-    assert seen[-2:] == [("NanBeyond32", 2, []), ("NanBeyond32", 2, [32])]
-    assert max(index for _, index, _ in seen) == 2, "other models may be ahead, their laps are not"
+class Tired(Position):
+    """Fails in its fourth step of training, in batches of 21."""
+
+    calls = 0
+
+    def embed(self, tokens: torch.Tensor, start: int = 0) -> torch.Tensor:
+        Tired.calls += tokens.shape[0] == 21
+        if Tired.calls > 3:
+            raise KeyError("after three steps")
+        return tokens
 
 
 @pytest.mark.usefixtures("forget_own_methods")
-def test_error_of_your_own_method_is_raised(text, threads):
-    class Tired(Position):
-        """Fails in training."""
-
-        calls = 0
-
-        def embed(self, tokens, start=0):
-            Tired.calls += tokens.shape[0] == 32
-            if Tired.calls > 3:
-                raise KeyError("after three steps")
-            return tokens
-
-    laps = lab.race(["none", Tired], text, steps=10, batch_size=32, checkpoints=1, lengths=[32], targets=32)
-    with pytest.raises(KeyError, match="after three steps"):
-        list(laps)
-    assert next(laps, None) is None
-
-
-def test_learned_positions_beyond_their_table_are_not_divergence(text):
-    *_, last = lab.race(["learned"], text, length=16, steps=2, checkpoints=1)
-    assert math.isnan(last.scores[32])
-    *_, last = lab.race(["learned"], lab.TASKS["copy"], length=32, steps=2, checkpoints=1)
-    assert math.isfinite(last.scores[16])
-    assert math.isnan(last.scores[32]), "32 symbols to copy are 64 tokens, the table has 32"
+@pytest.mark.parametrize(
+    ("method", "settings", "error", "message", "rows"),
+    [
+        ("none", {"learning_rate": 1e30}, lab.TrainingDiverged, r"^alibi: the loss became .* at step \d+ of 9", None),
+        (NanBeyond32, {"lengths": [32, 64]}, lab.TrainingDiverged, "^NanBeyond32: after step 9 the loss at length 64", 10),
+        (Tired, {"batch_size": 21}, KeyError, "after three steps", 3),
+    ],
+)
+def test_an_error_names_the_method_and_comes_after_its_valid_rows(
+    threads: int, method: Any, settings: dict[str, Any], error: type[Exception], message: str, rows: int | None
+) -> None:
+    Tired.calls = 0
+    race, seen = lab.race(["alibi", method], TEXT, **{**SHORT, "steps": 9, **settings}), []
+    with pytest.raises(error, match=message):
+        for row in race:
+            seen.append(row["method"])
+    assert rows is None or seen.count(getattr(method, "__name__", method)) == rows
+    assert next(race, None) is None
 
 
-def lap(method="alibi", index=1, *, loss=4.0, speed=1000.0, scores=None):
-    return lab.Lap(method, lab.Step(index, 10, loss, speed), scores, model=lab.make_model(method))
+@pytest.mark.parametrize(
+    ("methods", "source", "given", "message"),
+    [
+        ([], TEXT, {}, "one or more different names"),
+        (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
+        (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024: its validation part has 100 bytes"),
+        (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
+        (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
+    ],
+)
+def test_what_can_not_be_raced_is_refused_at_the_call(methods: Any, source: Any, given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lab.race(methods, source, **given)
 
 
-def scoreboard(*methods):
-    return lab.Scoreboard(methods, steps=10, lengths=[32, 64])
+# The streams behind a race.
 
 
-def test_scoreboard_collects_losses_and_models():
-    board = scoreboard("alibi", "none")
-    for one in (lap(loss=4.0), lap(scores={32: 5.0}), lap(index=2, loss=3.0)):
-        board.add(one)
-    assert board.losses == {"alibi": [4.0, 3.0], "none": []}
-    assert (board.step("alibi"), board.step("none")) == (2, 0)
-    assert list(board.models) == ["alibi"]
+def stream(name: str, turns: list[int], pause: float = 0.0) -> Iterator[tuple[str, int, int] | None]:
+    """A stream with so many items in each of its turns."""
+    for turn, items in enumerate(turns):
+        for item in range(items):
+            time.sleep(pause)
+            yield name, turn, item
+        yield None
 
 
-def test_last_checkpoint_is_complete_for_every_method():
-    board = scoreboard("alibi", "none")
-    board.add(lap(scores={32: 5.0}))
-    board.add(lap(scores={32: 5.0, 64: 6.0}))
-    assert (board.last_checkpoint(), board.scores("alibi")) == (0, {})  # none has not been evaluated
-    board.add(lap("none", scores={32: 7.0, 64: 8.0}))
-    board.add(lap(index=2, scores={32: 4.0}))
-    assert board.last_checkpoint() == 1  # the evaluation of alibi after step 2 is not complete
-    assert (board.scores("alibi"), board.scores("none")) == ({32: 5.0, 64: 6.0}, {32: 7.0, 64: 8.0})
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.integers(0, 2), max_size=4), max_size=4), st.integers(1, 4), st.sampled_from([0.0, 0.002]))
+def test_items_come_in_turn_however_many_threads_and_whichever_stream_is_slow(
+    streams: list[list[int]], threads: int, pause: float
+) -> None:
+    named = [(f"stream {number}", turns) for number, turns in enumerate(streams)]
+    slow = [stream(name, turns, pause * (number % 2)) for number, (name, turns) in enumerate(named)]
+    assert list(round_robin(slow, threads)) == [
+        (name, turn, item)
+        for turn in range(max(map(len, streams), default=0))
+        for name, turns in named
+        for item in range(turns[turn] if turn < len(turns) else 0)
+    ]
+    assert race_threads() == []
 
 
-def test_tokens_per_second_is_averaged_over_recent_steps():
-    board = scoreboard("alibi")
-    assert board.tokens_per_second("alibi") == 0
-    for index, speed in enumerate([1.0] * 40 + [1000.0, 3000.0] * 10):
-        board.add(lap(index=index, speed=speed))
-    assert board.tokens_per_second("alibi") == pytest.approx(1500)  # the same number of tokens at each speed
+@pytest.mark.parametrize("threads", [1, 2])
+def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_one_thread_of_torch(
+    threads: int,
+) -> None:
+    working, most, torch_threads, steps = set(), [], set(), dict.fromkeys("abcd", 0)
+
+    def work(name: str) -> Iterator[Any]:
+        for _ in range(5):
+            working.add(name)
+            most.append(len(working))
+            torch_threads.add(torch.get_num_threads())
+            time.sleep(0.01)
+            working.discard(name)
+            steps[name] += 1
+            yield name, steps[name]
+            yield None
+
+    before = torch.get_num_threads()
+    for name, step in round_robin([work(name) for name in steps], threads):
+        time.sleep(0.003)  # time to run ahead
+        assert steps[name] == step
+        assert max(steps.values()) - step <= 1
+    assert (max(most), torch_threads, torch.get_num_threads()) == (threads, {1}, before)
 
 
-def test_seconds_left_extrapolates_the_pace_so_far(monkeypatch):
-    monkeypatch.setattr("time.monotonic", lambda: 100.0)
-    board = scoreboard("alibi")
-    assert board.seconds_left("alibi") is None
-    monkeypatch.setattr("time.monotonic", lambda: 104.0)
-    for index in (1, 2):
-        board.add(lap(index=index))
-    assert board.seconds_left("alibi") == pytest.approx(4 / 2 * 8)
+def test_a_closed_stream_ends_its_threads_within_a_turn_and_nothing_goes_on() -> None:
+    done: list[str] = []
+
+    def long(name: str) -> Iterator[str]:
+        for _ in range(1000):
+            time.sleep(0.003)
+            done.append(name)
+            yield name
+
+    items = round_robin([long("a"), long("b"), long("c")], 2)
+    assert not race_threads(), "nothing works before the first item is asked for"
+    next(items)
+    items.close()
+    finished = len(done)
+    assert finished < 20, "closing does not wait for the end of a turn"
+    assert race_threads() == []
+    time.sleep(0.02)
+    assert len(done) == finished

@@ -1,4 +1,4 @@
-"""A sweep saves every finished run at once, and resumes after a kill without repeating or losing one."""
+"""A sweep saves every finished run at once, and resumes after a kill without repeating, mixing or losing one."""
 
 import json
 import os
@@ -6,199 +6,224 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
 
 import psutil
 import pytest
+from torch import Tensor
 
 from alibi_viz import lab
-from alibi_viz.lab import experiment
-from alibi_viz.lab.results import read_records
+from alibi_viz.lab.runs import read_records
+from alibi_viz.lab.sweep import in_order, process_pool
+from tests.lab.test_runs import steep
+from tests.tables import SMALL
+
+sweep_module = sys.modules["alibi_viz.lab.sweep"]  # lab.sweep is the function
+READ_ONLY = Path("/proc/self")  # nobody can write in it, not even root
 
 
-def runs(count=4, **settings):
-    model = {"num_layers": 1, "num_heads": 1, "d_model": 8}
-    tiny = {"length": 16, "steps": 4, "longest": 2, "model": model, **settings}
-    seeds = range((count + 1) // 2)
-    return [lab.Run(position, seed=seed, **tiny) for seed in seeds for position in ("alibi", "none")][:count]
+def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
+    tiny = {"length": 16, "steps": 4, "longest": 2, "model": SMALL, **settings}
+    return [lab.Run(("alibi", "none")[number % 2], seed=3 + number // 2, **tiny) for number in range(count)]
 
 
-def numbers(records):
+def numbers(records: Any) -> list[str]:
     """What must be equal between two sweeps: everything except how long it took."""
-    timed = {"seconds", "tokens_per_second"}
-    return sorted(
-        json.dumps({key: value for key, value in record.items() if key not in timed}, sort_keys=True)
-        for record in records
-    )
+    timed = {"seconds": 0, "tokens_per_second": 0}
+    return sorted(json.dumps({**record, **timed}, sort_keys=True) for record in records)
 
 
-@pytest.fixture(scope="module")
-def expected():
-    return numbers(lab.sweep(runs(), progress=False))
-
-
-class Counting(Executor):
-    """Does the work at once, and counts it."""
-
-    def __init__(self):
-        self.labels = []
-
-    def submit(self, fn, /, *args):
-        self.labels.append((args[0].label, args[0].seed))
-        future = Future()
-        try:
-            future.set_result(fn(*args))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def test_a_pool_gives_the_same_numbers_bit_for_bit(expected, tmp_path):
-    with lab.process_pool(2) as pool:
-        assert numbers(lab.sweep(runs(), pool, path=tmp_path / "pool", progress=False)) == expected
-    assert numbers(read_records(tmp_path / "pool")) == expected
-
-
-def test_each_run_is_in_the_folder_when_it_is_yielded(tmp_path):
-    path = tmp_path / "deep" / "results"
-    for count, record in enumerate(lab.sweep(runs(), path=path, progress=False), start=1):
-        assert record in read_records(path)
-        assert len(read_records(path)) == count
-
-
-def test_a_second_call_does_only_the_missing_runs(expected, tmp_path):
-    stream = lab.sweep(runs(), path=tmp_path, progress=False)
-    next(stream)
-    stream.close()
-    executor = Counting()
-    assert numbers(lab.sweep(runs(), executor, path=tmp_path, progress=False)) == expected
-    assert len(executor.labels) == 3
-    again = Counting()
-    assert numbers(lab.sweep(runs(), again, path=tmp_path, progress=False)) == expected
-    assert again.labels == []
-
-
-def sweep_command(tmp_path, count, *options, **settings):
-    """The command line of a sweep over `count` runs into tmp_path / "results"."""
-    listed = tmp_path / "runs.json"
-    listed.write_text(json.dumps([run.settings() for run in runs(count, **settings)]))
-    out = str(tmp_path / "results")
-    return [sys.executable, "-m", "alibi_viz.lab", "sweep", "--runs", str(listed), "--out", out, *options]
-
-
-def until(condition, seconds=120):
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_killed_sweep_resumes_with_the_finished_runs(tmp_path):
-    """A real kill -9 of a real sweep, then the same command once more."""
-    path, command = tmp_path / "results", sweep_command(tmp_path, 4, steps=60)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    until(lambda: list(path.glob("*.json")))
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    before = read_records(path)
-    assert 1 <= len(before) < 4
-    subprocess.run(command, capture_output=True, text=True, check=True)
-    after = read_records(path)
-    assert all(record in after for record in before)
-    assert len({json.dumps(record["run"]) for record in after}) == len(after) == 4
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
+    """Runs are listed here instead of being trained."""
+    done: list[lab.Run] = []
+
+    def measure(run: lab.Run) -> dict[str, Any]:
+        done.append(run)
+        return {"run": run.settings(), "text": lab.load_text().fingerprint, "error": None, "answers": []}
+
+    monkeypatch.setattr(sweep_module, "measure", measure)
+    return done
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_end_with_a_sweep_that_is_killed(tmp_path, how):
-    command = sweep_command(tmp_path, 4, "--workers", "2", steps=2000)
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: len(psutil.Process(process.pid).children()) >= 2)
-    workers = psutil.Process(process.pid).children(recursive=True)
-    os.kill(process.pid, how)
-    process.wait(60)
-    _, alive = psutil.wait_procs(workers, timeout=60)
-    assert alive == []
+@pytest.mark.usefixtures("forget_own_methods")
+def test_a_pool_gives_the_same_numbers_bit_for_bit_also_for_the_methods_of_a_notebook(tmp_path: Path) -> None:
+    def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
+        return -distance.float() / head
+
+    many = [*runs(2), *(replace(runs(1)[0], position=method, label="") for method in (local, steep(2.0)))]
+    with process_pool(1) as pool:
+        records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
+    assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
+    assert [record["run"]["label"] for record in in_order(records, many)] == ["alibi", "none", "local", "law"]
+    assert numbers(lab.sweep(many, path=tmp_path, progress=False)) == numbers(records), "nothing is missing"
 
 
-def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path):
-    with lab.process_pool(1) as pool:
-        stream = lab.sweep(runs(4, steps=40), pool, path=tmp_path, progress=False)
+def test_each_run_is_in_the_folder_when_it_is_yielded_and_a_closed_stream_goes_no_further(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    folder = tmp_path / "deep" / "results"
+    stream = lab.sweep(runs(), path=folder, progress=False)
+    assert not measured and not list(folder.iterdir()), "nothing starts before the first record is asked for"
+    for count in (1, 2):
+        assert next(stream) in read_records(folder)
+        assert len(read_records(folder)) == count
+    stream.close()
+    assert (len(measured), next(stream, None)) == (2, None)
+    assert len(list(lab.sweep(runs(), path=folder, progress=False))) == 4
+    assert len(measured) == 4, "only the missing ones"
+
+
+def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those_that_have_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, closed = [], Event()
+
+    def measure(run: lab.Run) -> dict[str, Any]:
+        started.append(run)
+        if len(started) > 1:
+            closed.wait(60)
+        return {"run": run.settings(), "text": "", "error": None, "answers": []}
+
+    monkeypatch.setattr(sweep_module, "measure", measure)
+    with ThreadPoolExecutor(1) as pool:
+        stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
         next(stream)
-        (worker,) = pool._processes
-        os.kill(worker, signal.SIGKILL)
+        until(lambda: len(started) == 2)
+        stream.close()
+        closed.set()
+    assert len(started) == len(read_records(tmp_path)) == 2
+
+
+OTHER_SETTINGS: dict[str, Any] = {
+    "position": "rotary", "task": "needle", "length": 17, "steps": 5, "batch_size": 3, "learning_rate": 0.5, "seed": 9,
+    "longest": 4, "threads": 2, "path": "other.txt", "device": "cpu", "model": {**SMALL, "num_layers": 2}, "label": "x",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("forget_own_methods")
+def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    (run,) = runs(1)
+    others = [replace(run, **({"label": ""} if name == "position" else {}), **{name: value}) for name, value in OTHER_SETTINGS.items()]
+    others += [replace(run, position=steep(slope), label="") for slope in (0.25, 0.5)]  # equal text, another value
+    assert OTHER_SETTINGS.keys() == {field.name for field in fields(lab.Run)} - {"custom"}
+    list(lab.sweep([run], path=tmp_path, progress=False))
+    list(lab.sweep([run, *others], path=tmp_path, progress=False))
+    assert measured == [run, *others]
+    assert len(read_records(tmp_path)) == len(measured), "each in a file of its own"
+    with pytest.raises(ValueError, match="runs must be different: 3 were given, but only 2 different"):
+        lab.sweep([run, others[0], replace(run)])
+
+
+SCRIPT = """
+from alibi_viz import lab
+from alibi_viz.lab.sweep import executor
+from tests.lab.test_sweep import runs
+
+if __name__ == "__main__":
+    with executor({workers}) as pool:
+        list(lab.sweep(runs(4, steps={steps}), pool, path={folder!r}, progress=False))
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a sweep as a process of its own, which saves in `tmp_path / "results"`."""
+    started = []
+
+    def start(workers: int, steps: int) -> subprocess.Popen[bytes]:
+        file = tmp_path / "script.py"
+        file.write_text(SCRIPT.format(workers=workers, steps=steps, folder=str(tmp_path / "results")))
+        root = Path(__file__).parents[2]
+        started.append(subprocess.Popen([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(root)}))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_killed_sweep_resumes_with_the_finished_runs(script: Callable[..., Any], tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    process = script(workers=1, steps=60)
+    until(lambda: list(folder.glob("*.json")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = read_records(folder)
+    assert 1 <= len(before) < 4
+    after = list(lab.sweep(runs(4, steps=60), path=folder, progress=False))
+    assert all(record in after for record in before) and len(after) == len(read_records(folder)) == 4
+
+
+def test_workers_end_with_a_sweep_that_is_killed(script: Callable[..., Any]) -> None:
+    process = psutil.Process(script(workers=2, steps=100_000).pid)
+    until(lambda: len(process.children()) >= 3)  # the resource tracker is one
+    workers = process.children(recursive=True)
+    process.kill()
+    assert psutil.wait_procs(workers, timeout=60)[1] == []
+
+
+def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path: Path) -> None:
+    with process_pool(1) as pool:
+        stream = lab.sweep(runs(4, steps=200), pool, path=tmp_path, progress=False)
+        next(stream)
+        os.kill(next(iter(pool._processes)), signal.SIGKILL)
         with pytest.raises(Exception, match="terminated abruptly"):
             list(stream)
     assert 1 <= len(read_records(tmp_path)) < 4
 
 
-def test_a_dask_sweep_survives_a_killed_worker(tmp_path):
+def test_a_dask_sweep_survives_a_killed_worker(tmp_path: Path) -> None:
     """A scheduler and two workers, processes of their own, over TCP on loopback."""
     distributed = pytest.importorskip("distributed")
-    path, many = tmp_path / "results", runs(6, steps=20)
+    many = runs(6, steps=20)
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
-        assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         with distributed.Client(cluster.scheduler_address) as client:
             workers = client.run(os.getpid)
-            assert len(set(workers.values())) == 2
-            assert os.getpid() not in workers.values()
-            stream = lab.sweep(many, client.get_executor(), path=path, progress=False)
+            assert len({os.getpid(), *workers.values()}) == 3
+            stream = lab.sweep(many, client.get_executor(), path=tmp_path, progress=False)
             first = next(stream)
             os.kill(next(iter(workers.values())), signal.SIGKILL)
             records = [first, *stream]
     assert len(records) == 6
-    assert numbers(records) == numbers(read_records(path)) == numbers(lab.sweep(many, progress=False))
+    assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
 
 
-def test_divergence_is_a_result_and_other_errors_end_the_sweep(tmp_path, monkeypatch):
-    first, second = runs(2)
-
-    def diverging(*arguments, **settings):
-        raise lab.TrainingDiverged("the loss became nan at step 1 of 4")
-        yield
-
-    with monkeypatch.context() as patch:
-        patch.setattr(experiment, "train", diverging)
-        (record,) = lab.sweep([first], path=tmp_path, progress=False)
-    assert record["error"] == "the loss became nan at step 1 of 4"
-    assert record["answers"] == []
-    missing_text = lab.Run("alibi", length=16, steps=4, path=str(tmp_path / "gone.txt"))
-    stream = lab.sweep([first, second, missing_text], path=tmp_path, progress=False)
-    assert next(stream) == record
-    next(stream)
+def test_divergence_is_a_result_and_other_errors_end_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    diverging = replace(runs(1)[0], learning_rate=1e30)
+    missing = replace(runs(1)[0], path=str(tmp_path / "gone.txt"))
+    stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
+    assert "the loss became" in next(stream)["error"]
     with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
         next(stream)
-    assert len(read_records(tmp_path)) == 2
-
-
-def test_progress_is_shown_on_standard_error(capsys):
-    list(lab.sweep(runs(2)))
+    assert len(read_records(tmp_path / "results")) == 1
     shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "0/2" in shown.err
-    assert "2/2" in shown.err
+    assert (shown.out, "1/4" in shown.err) == ("", True), "progress is shown on standard error"
 
 
-def test_equal_runs_and_bad_settings_raise():
-    with pytest.raises(ValueError, match="runs must be different: 2 were given, but only 1 different"):
-        lab.sweep([lab.Run("alibi"), lab.Run("alibi")])
-    for settings, message in (
-        ({"position": "alibba"}, "got 'alibba'"),
-        ({"position": "alibi", "task": "juggle"}, "task must be one of text, passages, .* induction, got 'juggle'"),
-        ({"position": "alibi", "steps": 0}, "steps must be an integer of at least 1, got 0"),
-        ({"position": "alibi", "learning_rate": -1.0}, r"learning_rate must be a positive number, got -1\.0"),
-        ({"position": "alibi", "model": {"d_model": 30}}, "d_model=30 must be a multiple"),
-        ({"position": "alibi", "model": {"num_heads": 128}}, "d_model=64 must be a multiple of num_heads=128"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            lab.Run(**settings)
-
-
-def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(tmp_path):
+def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
     class Interrupted(ThreadPoolExecutor):
         given = 0
 
-        def submit(self, *arguments, **options):
+        def submit(self, *arguments: Any, **options: Any) -> Any:
             self.given += 1
             if self.given == 3:
                 raise KeyboardInterrupt
@@ -207,3 +232,52 @@ def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(tmp_pa
     with Interrupted(1) as pool, pytest.raises(KeyboardInterrupt):
         list(lab.sweep(runs(4), pool, path=tmp_path, progress=False))
     assert len(read_records(tmp_path)) >= 1
+
+
+def test_two_sweeps_that_share_a_folder_keep_each_run_once(measured: list[lab.Run], tmp_path: Path) -> None:
+    one, other = (lab.sweep(runs(count), path=tmp_path, progress=False) for count in (2, 3))
+    assert len([*one, *other]) == 5
+    assert len(read_records(tmp_path)) == 3
+
+
+def test_foreign_json_files_are_refused_and_unfinished_or_other_files_ignored(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("my results")
+    (tmp_path / ".text-alibi.json.123-456").write_text('{"run": {')  # an unfinished file of a killed sweep
+    assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
+    (tmp_path / "notes.json").write_text("my notes")
+    with pytest.raises(ValueError, match=r"notes\.json of .* is not a result of this version"):
+        lab.sweep(runs(3), path=tmp_path)
+    assert (tmp_path / "notes.json").read_text() == "my notes" and len(measured) == 2
+
+
+def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
+    path, folder = tmp_path / "text.txt", tmp_path / "results"
+    path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(600)))
+    (run,) = runs(1, path=str(path))
+    first = list(lab.sweep([run], path=folder, progress=False))
+    assert list(lab.sweep([run], path=folder, progress=False)) == first
+    path.write_text("".join(f"something else, and more of it than {number}. " for number in range(600)))
+    with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
+        lab.sweep([run], path=folder)
+    built_in = list(lab.sweep(runs(1), path=tmp_path / "built in", progress=False))[0]
+    (file,) = (tmp_path / "built in").glob("*.json")
+    file.write_text(json.dumps({**built_in, "text": "0123456789abcdef"}))
+    with pytest.raises(ValueError, match="the built-in text has changed since runs"):
+        lab.sweep(runs(1), path=tmp_path / "built in")
+
+
+@pytest.mark.skipif(not READ_ONLY.is_dir(), reason="needs a folder that nobody can write in")
+def test_a_folder_that_can_not_be_written_in_is_refused_before_anything_is_trained(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    (tmp_path / "results.jsonl").write_text("")
+    for path, error, message in (
+        (READ_ONLY, OSError, "cannot write in the folder '/proc/self'"),
+        (tmp_path / "results.jsonl", ValueError, "is a file, and results are saved in a folder"),
+        (tmp_path / "results.jsonl" / "below", OSError, r"results\.jsonl"),
+    ):
+        with pytest.raises(error, match=message):
+            lab.sweep(runs(1), path=path)
+    assert not measured

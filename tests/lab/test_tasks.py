@@ -1,4 +1,4 @@
-"""Each task asks what it should, can be learned with `train`, and has the chance level it states."""
+"""Each task asks what it should, at the distance it should, and has the chance level it states."""
 
 import math
 
@@ -8,145 +8,100 @@ import torch
 from alibi_viz import lab
 from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, examples_at_once, task_samples
 from alibi_viz.models import POSITIONS
+from tests.tables import SMALL
+
+each_task = pytest.mark.parametrize("name", TASKS)
 
 
-def examples(name, distance, length, batch=64):
-    """Pairs of inputs and targets, as lists of integers."""
-    inputs, targets = TASKS[name].make(batch, distance, length, torch.Generator().manual_seed(1))
-    assert inputs.shape == targets.shape == (batch, length)
-    return zip(inputs.tolist(), targets.tolist(), strict=True)
-
-
-@pytest.mark.parametrize("distance", [1, 5, 19])
-def test_needle_has_one_value_and_asks_for_it_at_the_end(distance):
-    for inputs, targets in examples("needle", distance, 20):
-        (position,) = [i for i, token in enumerate(inputs) if token < SYMBOLS]
-        assert position == 19 - distance
-        assert inputs[-1] == MARK
-        assert targets == [NOT_ASKED] * 19 + [inputs[position]]
-        assert all(NOISE <= token < MARK for i, token in enumerate(inputs[:-1]) if i != position)
+@pytest.mark.parametrize(("name", "distance"), [("needle", 1), ("needle", 19), ("induction", 1), ("induction", 18)])
+def test_needle_and_induction_ask_at_the_end_for_the_token_that_far_back(name: str, distance: int) -> None:
+    inputs, targets = TASKS[name].make(64, distance, 20, torch.Generator().manual_seed(1))
+    answers = inputs[:, 19 - distance]
+    assert (inputs[:, -1] == MARK).all() and (answers < SYMBOLS).all()
+    assert (targets[:, :-1] == NOT_ASKED).all() and torch.equal(targets[:, -1], answers)
+    if name == "needle":  # all else is noise
+        assert ((inputs[:, :-1] >= NOISE) & (inputs[:, :-1] < MARK)).sum(1).tolist() == [18] * 64
+    else:  # the cue is before the answer and at the end, and nowhere else
+        assert (inputs[:, 18 - distance] == MARK).all() and (inputs == MARK).sum(1).tolist() == [2] * 64
 
 
 @pytest.mark.parametrize("distance", [1, 7])
-def test_copy_asks_for_every_symbol_again(distance):
-    for inputs, targets in examples("copy", distance, 2 * distance):
-        symbols = inputs[:distance]
-        assert inputs[distance] == MARK
-        assert targets == [NOT_ASKED] * distance + symbols
-        assert inputs[distance + 1 :] == symbols[:-1]  # no answer is among the inputs at the position that asks for it
-
-
-def test_copy_refuses_a_length_other_than_twice_the_distance():
+def test_copy_asks_for_every_symbol_again(distance: int) -> None:
+    inputs, targets = TASKS["copy"].make(64, distance, 2 * distance, torch.Generator().manual_seed(1))
+    symbols = inputs[:, :distance]
+    assert (inputs[:, distance] == MARK).all() and (targets[:, :distance] == NOT_ASKED).all()
+    assert torch.equal(targets[:, distance:], symbols)
+    assert torch.equal(inputs[:, distance + 1 :], symbols[:, :-1]), "no answer is an input where it is asked for"
     with pytest.raises(ValueError, match="copying 7 symbols takes 14 tokens, got length 50"):
         TASKS["copy"].make(4, 7, 50, torch.Generator())
 
 
-@pytest.mark.parametrize("distance", [1, 5, 18])
-def test_induction_asks_what_followed_the_cue(distance):
-    for inputs, targets in examples("induction", distance, 20):
-        first, second = (i for i, token in enumerate(inputs) if token == MARK)
-        assert second == 19
-        assert second - (first + 1) == distance
-        assert targets == [NOT_ASKED] * 19 + [inputs[first + 1]]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_batches_are_reproducible_and_fit_into_the_length(name):
-    task = TASKS[name]
-
-    def first_batches(seed, count=30):
-        stream = task.batches(24, 4, seed)
-        return [next(stream) for _ in range(count)]
-
-    for (inputs, targets), (again, _), (other, _) in zip(
-        first_batches(0), first_batches(0), first_batches(1), strict=True
-    ):
-        assert torch.equal(inputs, again)
-        assert inputs.shape == targets.shape
-        assert inputs.shape[1] <= 24
-        assert int(inputs.max()) < task.vocabulary
-        assert inputs.shape != other.shape or not torch.equal(inputs, other)
-    assert len({inputs.shape[1] for inputs, _ in first_batches(0)}) > 5  # various lengths
-
-
 @pytest.mark.parametrize(("name", "total"), [("needle", 54_778), ("copy", 13_961), ("induction", 22_116)])
-def test_batches_of_a_seed_never_change_because_published_results_depend_on_them(name, total):
-    stream = TASKS[name].batches(24, 4, 7)
-    assert sum(int(next(stream)[0].sum()) for _ in range(30)) == total
+def test_batches_of_a_seed_never_change_and_fit_into_the_length(name: str, total: int) -> None:
+    """Published results depend on them."""
+    task, streams = TASKS[name], [TASKS[name].batches(24, 4, seed) for seed in (7, 8)]
+    batches = [next(streams[0]) for _ in range(30)]
+    assert sum(int(inputs.sum()) for inputs, _ in batches) == total != sum(int(next(streams[1])[0].sum()) for _ in batches)
+    assert all(inputs.shape == targets.shape and inputs.shape[1] <= 24 for inputs, targets in batches)
+    assert all(int(inputs.max()) < task.vocabulary for inputs, _ in batches)
+    assert len({inputs.shape[1] for inputs, _ in batches}) > 5, "various lengths"
 
 
-@pytest.mark.parametrize(("name", "distance"), [("needle", 23), ("copy", 12), ("induction", 22)])
-def test_max_distance_is_the_largest_that_fits(name, distance):
+@each_task
+def test_the_largest_distance_that_fits_is_found_and_too_short_lengths_are_refused(name: str) -> None:
     task = TASKS[name]
-    assert task.max_distance(24) == distance
-    assert task.min_length(distance) <= 24 < task.min_length(distance + 1)
-    with pytest.raises(ValueError, match=rf"{name} needs a length of at least {task.min_length(1)}, got 1"):
+    for length in (2, 3, 24, 25):
+        if length >= task.min_length(1):
+            assert task.min_length(task.max_distance(length)) <= length < task.min_length(task.max_distance(length) + 1)
+    assert lab.evaluation_distances(task, 24, 5) == [task.max_distance(size) for size in (24, 48, 96)]
+    with pytest.raises(ValueError, match=f"{name} needs a length of at least {task.min_length(1)}, got 1"):
         task.max_distance(1)
 
 
-def test_task_samples_are_limited_by_tokens_and_at_least_16():
-    needle = TASKS["needle"]
-    assert [task_samples(needle, distance) for distance in (127, 255, 2047, 10**6)] == [256, 128, 16, 16]
-    assert task_samples(needle, 2047, max_tokens=65_536) == 32
+def test_as_many_examples_are_tested_as_tokens_allow_but_16_to_256() -> None:
+    assert [task_samples(TASKS["needle"], distance) for distance in (127, 255, 2047, 10**6)] == [256, 128, 16, 16]
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_chance_is_the_accuracy_of_the_best_constant_guess(name):
+@each_task
+def test_chance_is_the_accuracy_of_the_best_constant_guess(name: str) -> None:
     task = TASKS[name]
     _, targets = task.make(4000, 5, task.min_length(5), torch.Generator().manual_seed(0))
     counts = torch.bincount(targets[targets != NOT_ASKED], minlength=SYMBOLS)
-    assert len(counts) == SYMBOLS
     assert task.chance == pytest.approx(float(counts.max() / counts.sum()), abs=0.015)
 
 
-def test_needle_and_induction_can_be_learned():
-    for name, steps in (("needle", 120), ("induction", 400)):
-        task = TASKS[name]
-        model = lab.make_model("kerple-log", vocabulary=task.vocabulary)
-        losses = [step.loss for step in lab.train(model, task, length=24, steps=steps, learning_rate=4e-3)]
-        assert losses[0] > math.log2(SYMBOLS) - 0.5
-        assert lab.accuracy(model, task, 20) > 0.9
-
-
-def test_accuracy_is_the_share_of_right_answers_where_one_is_asked():
-    task = TASKS["copy"]
-    model = lab.make_model("none", vocabulary=task.vocabulary)
-    inputs, targets = task.make(10, 6, 12, torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        guesses = model(inputs).argmax(-1)
-    right = sum(int(guesses[b, i] == targets[b, i]) for b in range(10) for i in range(6, 12))
-    assert lab.accuracy(model, task, 6, samples=10, seed=0) == pytest.approx(right / 60)
-
-
+@each_task
 @pytest.mark.parametrize("position", ["alibi", "t5", "forget"])
-@pytest.mark.parametrize("name", TASKS)
-def test_accuracy_is_the_same_in_batches_of_any_size(name, position, monkeypatch):
+def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(
+    name: str, position: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = TASKS[name]
-    model = lab.make_model(position, vocabulary=task.vocabulary)
-    at_once = lab.accuracy(model, task, 9, samples=50)
+    model = lab.make_model(position, vocabulary=task.vocabulary, **SMALL)
+    inputs, targets = task.make(50, 6, task.min_length(6), torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        right = (model(inputs).argmax(-1) == targets)[targets != NOT_ASKED]
+    assert lab.accuracy(model, task, 6, samples=50, seed=3) == pytest.approx(float(right.float().mean()))
     monkeypatch.setattr("alibi_viz.lab.tasks.SHARED_BATCH_TOKENS", 60)
     monkeypatch.setattr("alibi_viz.lab.tasks.MAX_BATCH_TOKENS", 1)
-    assert lab.accuracy(model, task, 9, samples=50) == at_once
+    assert lab.accuracy(model, task, 6, samples=50, seed=3) == pytest.approx(float(right.float().mean()))
 
 
-def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches():
+def test_a_task_can_be_learned() -> None:
+    task = TASKS["needle"]
+    model = lab.make_model("kerple-log", vocabulary=task.vocabulary)
+    rows = list(lab.train(model, task, length=24, steps=120, learning_rate=4e-3))
+    assert rows[0]["value"] > math.log2(SYMBOLS) - 0.5 and rows[0]["unit"] == "bits per answer"
+    assert lab.accuracy(model, task, 20) > 0.9
+
+
+def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches() -> None:
     at_once = {name: examples_at_once(lab.make_model(name), 2048) for name in POSITIONS}
     assert {name for name, size in at_once.items() if size == 2} == {"forget", "stick-breaking", "cope"}
     assert {*at_once.values()} == {2, 32}
     assert examples_at_once(lab.make_model("forget"), 10_000) == 1
 
 
-def test_accuracy_beyond_a_learned_table_is_nan():
-    task = TASKS["needle"]
-    model = lab.make_model("learned", vocabulary=task.vocabulary, max_length=16)
-    assert math.isfinite(lab.accuracy(model, task, 15))
-    assert math.isnan(lab.accuracy(model, task, 16))
-
-
-def test_accuracy_refuses_numbers_below_1():
-    task = TASKS["needle"]
-    model = lab.make_model("alibi", vocabulary=task.vocabulary)
-    with pytest.raises(ValueError, match="distance must be an integer of at least 1, got 0"):
-        lab.accuracy(model, task, 0)
-    with pytest.raises(ValueError, match="samples must be an integer of at least 1, got 0"):
-        lab.accuracy(model, task, 3, samples=0)
+def test_accuracy_beyond_a_learned_table_is_nan() -> None:
+    model = lab.make_model("learned", vocabulary=33, max_length=16, **SMALL)
+    assert math.isfinite(lab.accuracy(model, TASKS["needle"], 15))
+    assert math.isnan(lab.accuracy(model, TASKS["needle"], 16))

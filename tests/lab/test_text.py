@@ -4,129 +4,129 @@ import hashlib
 import re
 import sys
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.lab.text import MAX_BYTES, STRETCH
+from alibi_viz.lab.text import MAX_BYTES, STRETCH, Text, check_testable
 
 LINES = "\n".join(f"Line {number} of a text of our own, with some words." for number in range(8_000))  # 390 kB
 
 
-def test_built_in_text_is_tales():
+def parts(text: Text) -> tuple[bytes, bytes]:
+    return text.train.numpy().tobytes(), text.validation.numpy().tobytes()
+
+
+def test_the_built_in_text_is_the_tales_and_read_once() -> None:
     text = lab.load_text()
-    assert (text.name, len(text.train), len(text.validation)) == ("tales", 500_000, 100_000)
+    assert (text.name, *map(len, parts(text))) == ("tales", 500_000, 100_000)
     assert lab.load_text() is text
+    assert text in [lab.load_text("to be"), text], "texts are compared by identity"
 
 
-def test_python_reference_is_read_from_this_python():
+def test_the_reference_of_this_python_is_read_or_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = lab.python_text()
     assert text.name == f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
-    assert len(text.train) > 300_000
-    assert bytes(text.train).decode().count(" the ") > 3_000
-
-
-def test_python_without_its_reference_is_told(monkeypatch):
+    assert len(text.train) > 300_000 and parts(text)[0].decode().count(" the ") > 3_000
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(ImportError, match="pydoc_data"):
         lab.python_text()
 
 
-def test_string_bytes_and_file_give_the_same_text(tmp_path):
-    content = "grüße, 世界 🙂 שלום"
-    file = tmp_path / "words.txt"
-    file.write_text(content, encoding="utf-8")
-    for text in (
-        lab.load_text(content),
-        lab.load_text(content.encode()),
-        lab.load_text(memoryview(content.encode())),
-        lab.load_text(path=file),
-        lab.load_text(file),
-    ):
-        assert (text.train.numpy().tobytes() + text.validation.numpy().tobytes()).decode() == content
-    assert lab.load_text(path=str(file)).name == "words.txt"
+@given(st.text(min_size=1, max_size=300), st.integers(1, 40))
+def test_a_short_text_is_split_once_at_about_nine_tenths_and_never_inside_a_character(words: str, times: int) -> None:
+    data = (words.replace("\0", "0") * times).encode("utf-8", "replace")
+    train, validation = parts(lab.load_text(data))
+    assert train + validation == data
+    assert 0 <= len(train) - len(data) * 9 // 10 <= max(3, len(data) // 100)
+    assert train.decode() + validation.decode() == data.decode()
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "世", "🙂"])
+def test_a_long_text_without_lines_is_cut_between_characters(letter: str) -> None:
+    """Two stretches, with cuts at four places; each is tried at every byte of a character."""
+    for shift in range(len(letter.encode())):
+        content = "x" * shift + letter * (2 * STRETCH // len(letter.encode()) + 7)
+        train, validation = (part.decode() for part in parts(lab.load_text(content)))
+        assert len(train) + len(validation) == len(content)
+        assert len(validation.encode()) == pytest.approx(0.1 * len(content.encode()), rel=0.01)
 
 
 @pytest.mark.parametrize("text", [lab.load_text(LINES), lab.python_text()], ids=["lines", "python"])
-def test_validation_part_is_the_last_tenth_of_long_stretches(text):
-    train, validation = bytes(text.train), bytes(text.validation)
+def test_the_validation_part_is_the_last_tenth_of_each_long_stretch_in_whole_lines(text: Text) -> None:
+    train, validation = parts(text)
     assert 0.09 < len(validation) / len(train + validation) < 0.11
-    size = len(validation) * STRETCH // len(train + validation)  # of a block, roughly
-    assert validation[: size // 2] not in train
+    assert validation[: len(validation) * STRETCH // len(train + validation) // 2] not in train
     if text.name == "your text":
-        blocks = [block for block in re.split("(?=Line)", validation.decode()) if block]
-        numbers = [int(block.split()[1]) for block in blocks]
-        seams = sum(after != before + 1 for before, after in pairwise(numbers))
-        assert seams == len(LINES) // STRETCH - 1  # elsewhere every line follows the one before it in the source
+        numbers = [int(block.split()[1]) for block in re.split("(?=Line)", validation.decode()) if block]
+        assert sum(after != before + 1 for before, after in pairwise(numbers)) == len(LINES) // STRETCH - 1
         assert sorted((train + validation).splitlines()) == sorted(LINES.encode().splitlines())
 
 
-@pytest.mark.parametrize("content", ["0123456789", "one paragraph of many words " * 50, "äöü" * 700, "\n" * 99])
-def test_short_text_is_split_at_nine_tenths_between_characters(content):
-    text, data = lab.load_text(content), content.encode()
-    train, validation = text.train.numpy().tobytes(), text.validation.numpy().tobytes()
-    assert train + validation == data
-    assert 0 <= len(train) - len(data) * 9 // 10 <= max(1, len(data) // 100)
-    assert train.decode() + validation.decode() == content
+def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
+    content = "grüße, 世界 🙂 שלום"
+    file = tmp_path / "words.txt"
+    file.write_text(content, encoding="utf-8")
+    given = [content, content.encode(), bytearray(content.encode()), memoryview(content.encode()), file]
+    for each in given:
+        assert b"".join(parts(lab.load_text(each))).decode() == content
+    assert lab.load_text(file).name == "words.txt"
+    assert b"".join(parts(lab.load_text(str(file)))) == str(file).encode()
+    assert parts(lab.load_text("a\ud83d"))[1] == b"?", "an unpaired surrogate"
 
 
-def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part():
+def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part() -> None:
     assert lab.load_text("to be or not to be, " * 500).repeats == 1
-    assert lab.load_text(LINES).repeats == 0
-    assert lab.load_text("short").repeats == 0
+    assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
     unique = "".join(f"{number:06}" for number in range(10_000))
     half = lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:])
     assert half.repeats == pytest.approx(0.5, abs=0.03)
 
 
-def test_facts_of_a_text_without_any_raise():
-    with pytest.raises(ValueError, match=r"your text has no recorded facts: only the tales have"):
-        _ = lab.load_text("to be").facts
+def test_the_shortest_text_that_can_be_tested_and_one_byte_less() -> None:
+    text = lab.load_text(LINES[:3_000])
+    size = len(text.validation)
+    check_testable(text, size - 2)
+    with pytest.raises(ValueError, match=f"at length {size - 1:,}: its validation part has {size:,} bytes"):
+        check_testable(text, size - 1)
+    with pytest.raises(ValueError, match="has nothing but repeats"):
+        check_testable(lab.load_text("to be or not to be, " * 500), 8)
 
 
-def test_fingerprint_identifies_the_bytes():
+def test_the_fingerprint_identifies_the_bytes() -> None:
     assert lab.load_text("a text").fingerprint == hashlib.sha256(b"a text").hexdigest()[:16]
-    assert lab.load_text(b"a text").fingerprint != lab.load_text("a text ").fingerprint
+    assert lab.load_text("a text").fingerprint != lab.load_text("a text ").fingerprint
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "error", "message"),
     [
-        ("", "your text is empty"),
-        (b"", "your text is empty"),
-        (b"abc\xff\xfe", "byte 0xff at position 3"),
-        (b"PK\x03\x04\x00\x01", "zero byte at position 4"),
-        (b"a" * 50_000_000, "50.0 MB; at most 20 MB"),
+        ("", ValueError, "your text is empty"),
+        (b"", ValueError, "your text is empty"),
+        (b"abc\xff\xfe", ValueError, "byte 0xff at position 3"),
+        (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
+        (b"a" * (MAX_BYTES + 1), ValueError, "20.0 MB; at most 20 MB"),
+        (3, TypeError, "got int"),
+        (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),
+        (Path(), ValueError, "is not a file"),
     ],
 )
-def test_unusable_content_raises_with_the_reason(content, message):
-    with pytest.raises(ValueError, match=message):
+def test_unusable_content_is_refused_with_the_reason(content: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         lab.load_text(content)
 
 
-def test_missing_file_folder_and_huge_file_raise(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file .*nowhere\.txt"):
-        lab.load_text(path=tmp_path / "nowhere.txt")
-    with pytest.raises(ValueError, match="is not a file"):
-        lab.load_text(path=tmp_path)
-    huge = tmp_path / "huge.txt"
-    with huge.open("wb") as file:
-        file.truncate(MAX_BYTES + 1)  # sparse; the size must be checked before the file is read
-    with pytest.raises(ValueError, match=r"huge\.txt has 20\.0 MB"):
-        lab.load_text(path=huge)
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(10**12)  # sparse: reading it would need 1 TB
+    with pytest.raises(ValueError, match=r"huge\.txt has 1000000\.0 MB"):
+        lab.load_text(tmp_path / "huge.txt")
 
 
-def test_texts_can_be_compared_and_found_in_a_list():
-    text = lab.load_text("to be or not to be")
-    assert text in [lab.load_text("to be"), text]
-
-
-def test_other_types_and_two_arguments_raise():
-    with pytest.raises(TypeError, match="got int"):
-        lab.load_text(3)
-    with pytest.raises(TypeError, match="not both"):
-        lab.load_text("a", path="b")
-
-
-def test_unpaired_surrogate_becomes_a_question_mark():
-    assert lab.load_text("a\ud83d").validation.tolist() == [ord("?")]
+def test_only_tales_have_recorded_facts() -> None:
+    with pytest.raises(ValueError, match="your text has no recorded facts: only the tales have"):
+        _ = lab.load_text("to be").facts

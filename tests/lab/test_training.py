@@ -1,6 +1,8 @@
-"""Training reduces the loss, is reproducible, and refuses bad settings before the first step."""
+"""Training does what its docstring says, is reproducible, stops when its stream is closed, and refuses bad settings."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -8,143 +10,133 @@ from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
 from alibi_viz.lab.training import batches
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, LanguageModel
+from tests.tables import SMALL
+
+TEXT = lab.load_text()
 
 
-@pytest.fixture(scope="module")
-def text():
-    return lab.load_text()
+def model_of(position: str = "alibi", **settings: Any) -> LanguageModel:
+    return lab.make_model(position, **{**SMALL, **settings})
 
 
-def losses(model, text, **settings):
-    return [step.loss for step in lab.train(model, text, **settings)]
+def losses(model: LanguageModel, source: lab.Text = TEXT, **settings: Any) -> list[float]:
+    return [row["value"] for row in lab.train(model, source, **{"length": 16, "steps": 4, **settings})]
+
+
+def equal_weights(one: LanguageModel, other: LanguageModel) -> bool:
+    return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))
+
+
+def test_rows_and_weights_are_those_of_the_documented_optimizer_schedule_and_batches() -> None:
+    """The loop of the docstring, by hand: AdamW, warm-up over a twentieth, a cosine to a tenth, gradients of norm 1."""
+    length, steps, rate, seed = 16, 60, 0.02, 5
+    model, by_hand = model_of(seed=1), model_of(seed=1)
+    rows = list(lab.train(model, TEXT, length=length, steps=steps, batch_size=8, learning_rate=rate, seed=seed))
+    optimizer = torch.optim.AdamW(by_hand.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    windows, clipped = batches(TEXT.train, length, 8, seed), 0
+    for step, row in enumerate(rows, start=1):
+        cosine = (1 + math.cos(math.pi * (step - 3) / (steps - 3))) / 2
+        optimizer.param_groups[0]["lr"] = rate * (step / 3 if step <= 3 else 0.1 + 0.9 * cosine)
+        window = next(windows)
+        loss = cross_entropy(by_hand(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
+        assert (row["step"], row["x"], row["count"], row["unit"]) == (step, step, 8, "bits per byte")
+        assert row["value"] == pytest.approx(loss.item() / math.log(2), rel=1e-4)
+        optimizer.zero_grad()
+        loss.backward()
+        clipped += torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0) > 1
+        optimizer.step()
+    assert clipped, "otherwise the norm is not tested"
+    for name, weights in model.state_dict().items():
+        torch.testing.assert_close(weights, by_hand.state_dict()[name], atol=1e-4, rtol=1e-3)
+    assert rows[-1]["value"] < rows[0]["value"] - 2
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_every_method_learns(text, position):
-    each = losses(lab.make_model(position, max_length=32), text, length=32, steps=40)
-    assert each[0] > 7  # about log2(256) bits before the first step
-    assert sum(each[-5:]) / 5 < each[0] - 2
+def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_them(position: str) -> None:
+    common, model = model_of("none", seed=3, max_length=16), model_of(position, seed=3, max_length=16)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    assert all(torch.equal(weights[name], value) for name, value in common.state_dict().items())
+    losses(model, steps=3)
+    still = [name for name, value in model.named_parameters() if torch.equal(value, weights[name])]
+    assert not still
 
 
-def test_equal_seeds_give_equal_losses_and_weights(text):
-    models = [lab.make_model(seed=3) for _ in range(2)]
-    first, second = (losses(model, text, steps=15, seed=3) for model in models)
-    assert first == second
-    assert all(map(torch.equal, models[0].state_dict().values(), models[1].state_dict().values()))
-
-
-def test_seed_of_the_model_and_seed_of_training_both_matter(text):
-    expected = losses(lab.make_model(seed=0), text, steps=1, seed=0)
-    assert losses(lab.make_model(seed=1), text, steps=1, seed=0) != expected
-    assert losses(lab.make_model(seed=0), text, steps=1, seed=1) != expected
-
-
-def test_first_loss_is_the_cross_entropy_in_bits(text):
-    model = lab.make_model()
-    window = next(batches(text.train, 32, 32, seed=5))
-    expected = cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten()).item() / math.log(2)
-    assert next(lab.train(model, text, length=32, batch_size=32, seed=5)).loss == pytest.approx(expected, rel=1e-6)
-
-
-def test_models_of_one_seed_start_from_the_same_weights():
-    expected = lab.make_model("none", seed=3, max_length=32).state_dict()
-    for position in POSITIONS:
-        weights = lab.make_model(position, seed=3, max_length=32).state_dict()
-        assert all(torch.equal(weights[name], value) for name, value in expected.items())
-
-
-def test_batches_are_windows_of_the_data_and_reproducible(text):
-    data = bytes(text.train.tolist())
-    windows = next(batches(text.train, 32, 16, seed=0))
-    assert all(bytes(window.tolist()) in data for window in windows)
-    assert torch.equal(windows, next(batches(text.train, 32, 16, seed=0)))
-
-
-def test_making_a_model_leaves_the_global_generator_unchanged():
+@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}])
+def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes: dict[str, float]) -> None:
+    models = [model_of(seed=3, **sizes) for _ in range(2)]
     state = torch.get_rng_state()
-    lab.make_model(seed=1)
-    assert torch.equal(torch.get_rng_state(), state)
+    expected = losses(models[0], seed=3)
+    assert torch.equal(torch.get_rng_state(), state), "making and training models leaves torch's generator as it was"
+    disturbed = []
+    for row in lab.train(models[1], TEXT, length=16, steps=4, seed=3):
+        disturbed.append(row["value"])
+        torch.rand(3)
+    assert disturbed == expected
+    assert equal_weights(*models)
+    assert losses(model_of(seed=4, **sizes), seed=3) != expected != losses(model_of(seed=3, **sizes), seed=4)
 
 
-def test_steps_count_up_and_training_can_stop_early(text):
-    stream = lab.train(lab.make_model(), text, steps=10)
-    indices = [next(stream).index for _ in range(3)]
+def test_dropout_depends_on_the_seed() -> None:
+    """The training part is a single window, so the batches of all seeds are equal, and only dropout differs."""
+    text = lab.load_text("a text that is used as a single window")
+    first = [losses(model_of(dropout=dropout), text, length=len(text.train) - 1, steps=1, seed=seed)
+             for dropout in (0.0, 0.2) for seed in (0, 1)]  # fmt: skip
+    assert first[0] == first[1] and first[2] != first[3]
+
+
+def test_batches_are_windows_of_the_data() -> None:
+    data = bytes(TEXT.train.tolist())
+    windows = next(batches(TEXT.train, 32, 16, seed=0))
+    assert windows.dtype == torch.int64
+    assert all(bytes(window.tolist()) in data for window in windows)
+    short = torch.arange(9, dtype=torch.uint8)
+    starts = {int(window[0]) for window in next(batches(short, 4, 200, seed=0))}
+    assert starts == {0, 1, 2, 3, 4}, "the last window ends with the last byte"
+
+
+def test_a_closed_stream_trains_no_further() -> None:
+    model = model_of()
+    stream = lab.train(model, TEXT, length=16, steps=10)
+    assert [next(stream)["step"] for _ in range(3)] == [1, 2, 3]
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
     stream.close()
-    assert indices == [1, 2, 3]
+    assert list(stream) == []
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def test_diverging_loss_raises_after_the_valid_steps(text):
-    model = lab.make_model()
-    steps = []
-    with pytest.raises(lab.TrainingDiverged, match=r"the loss became nan at step 3 of 10"):
-        for step in lab.train(model, text, steps=10):
-            steps.append(step)
-            if step.index == 2:
-                with torch.no_grad():
-                    model.head.weight.fill_(math.nan)
-    assert [step.index for step in steps] == [1, 2]
+def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
+    model, steps = model_of(), []
+    with pytest.raises(lab.TrainingDiverged, match="the loss became nan at step 3 of 10; try a learning rate below"):
+        for row in lab.train(model, TEXT, length=16, steps=10):
+            steps.append(row["step"])
+            if len(steps) == 2:
+                model.head.weight.data.fill_(math.nan)
+    assert steps == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
+    ("call", "message"),
     [
-        ({"length": 0}, "length must be an integer of at least 1, got 0"),
-        ({"length": 2.5}, "got 2.5"),
-        ({"steps": -1}, "steps must be"),
-        ({"batch_size": True}, "batch_size must be"),
-        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
-        ({"learning_rate": math.inf}, "learning_rate must be a positive number"),
-        ({"length": 10**6}, "too short to train on windows of 1000000"),
+        (lambda: losses(model_of(), lab.load_text("too short!")), r"has 9 bytes, at least 17 are needed"),
+        (lambda: lab.train(model_of(vocabulary=33), lab.TASKS["copy"], length=1), "copy needs a length of at least 2"),
+        (lambda: lab.train(model_of(), TEXT, learning_rate=math.inf), "learning_rate must be a positive number"),
+        (lambda: lab.train(model_of(), TEXT, device="tpu-9"), "device must be auto, cpu, cuda .*, got 'tpu-9'"),
     ],
 )
-def test_bad_settings_raise_at_the_call(text, setting, message):
+def test_what_can_not_be_trained_is_refused_at_the_call(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        lab.train(lab.make_model(), text, **setting)  # not iterated
+        call()
 
 
-def test_text_shorter_than_a_window_raises_and_names_the_needed_size():
-    with pytest.raises(ValueError, match="its training part has 9 bytes, at least 65 are needed"):
-        lab.train(lab.make_model(), lab.load_text("too short!"))
+def test_the_longest_window_that_fits_is_trained_on() -> None:
+    text = lab.load_text("exactly as long as needed")
+    assert len(losses(model_of(), text, length=len(text.train) - 1, steps=1)) == 1
 
 
-def test_task_that_does_not_fit_into_the_length_raises_at_the_call():
-    task = lab.TASKS["copy"]
-    with pytest.raises(ValueError, match="copy needs a length of at least 2, got 1"):
-        lab.train(lab.make_model(vocabulary=task.vocabulary), task, length=1)
-
-
-def test_auto_device_is_the_cpu_without_cuda(text, monkeypatch):
+def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    model = lab.make_model()
-    first = next(lab.train(model, text, device="auto")).loss
-    assert model.head.weight.device.type == "cpu"
-    assert first == next(lab.train(lab.make_model(), text, device="cpu")).loss
-
-
-def test_dropout_is_reproducible_when_random_numbers_are_drawn_between_steps(text):
-    expected = losses(lab.make_model(dropout=0.2), text, steps=4)
-    disturbed = []
-    for step in lab.train(lab.make_model(dropout=0.2), text, steps=4):
-        disturbed.append(step.loss)
-        torch.rand(3)
-    assert disturbed == expected
-
-
-def test_training_with_dropout_leaves_the_global_generator_unchanged(text):
-    state = torch.get_rng_state()
-    losses(lab.make_model(dropout=0.2), text, steps=2)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_dropout_depends_on_the_seed():
-    """The training part is a single window, so that the batches of both seeds are equal and only dropout differs."""
-    text = lab.load_text("a text that is used as a single window")
-    length = len(text.train) - 1
-
-    def first_loss(dropout, seed):
-        return next(lab.train(lab.make_model(dropout=dropout), text, length=length, seed=seed)).loss
-
-    assert first_loss(0.0, seed=0) == first_loss(0.0, seed=1)
-    assert first_loss(0.2, seed=0) == first_loss(0.2, seed=0)
-    assert first_loss(0.2, seed=0) != first_loss(0.2, seed=1)
+    model = torch.compile(model_of(), backend="eager")
+    assert len(losses(model, steps=2)) == 2
+    assert next(model.parameters()).device.type == "cpu", "the device auto without CUDA"
+    assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}

@@ -1,0 +1,186 @@
+"""Each question measures what it says: compared with the functions of the lab, with loops and with formulas."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
+from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.measures import memory_bits
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, find_question, main_question
+from tests.tables import SMALL
+
+TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
+LENGTH, LENGTHS = 16, [16, 32, 64]
+
+
+def measured(question: str, model: Any, source: Any = TEXT, length: int = LENGTH) -> dict[int, tuple[float, int]]:
+    return {x: (value, n) for x, value, n in find_question(question).measure(model, source, length, 4)}
+
+
+def values(question: str, model: Any, source: Any = TEXT, length: int = LENGTH) -> dict[int, float]:
+    return {x: value for x, (value, _) in measured(question, model, source, length).items()}
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    model = lab.make_model("none", max_length=LENGTH, **SMALL)
+    list(lab.train(model, TEXT, length=LENGTH, steps=5))
+    return model
+
+
+def test_questions_have_different_names_and_each_task_a_main_one_that_is_answered_while_training() -> None:
+    names = [question.name for question in (*QUESTIONS, SLIDING_WINDOWS)]
+    assert len(set(names)) == len(names) and [find_question(name).name for name in names] == names
+    with pytest.raises(ValueError, match=r"must be one of longer windows, gap, .*, sliding windows, got 'nothing'"):
+        find_question("nothing")
+    for task in ("text", *lab.TASKS):
+        assert main_question(task).task == task and main_question(task).while_training
+
+
+def test_longer_windows_and_same_targets_are_the_losses_by_length_and_by_context(model: LanguageModel) -> None:
+    answers = measured("longer windows", model)
+    assert {x: value for x, (value, _) in answers.items()} == pytest.approx(lab.loss_by_length(model, TEXT, LENGTHS))
+    assert {count for _, count in answers.values()} == {8192}
+    assert {count for _, count in measured("longer windows", model, length=100).values()} == {8000}, "those shared"
+    answers = measured("same targets", model)
+    expected = lab.loss_by_context(model, TEXT, LENGTHS, targets=1024, stride=16, longest=64)
+    assert {x: value for x, (value, _) in answers.items()} == pytest.approx(expected)
+    assert {count for _, count in answers.values()} == {1024}
+
+
+@pytest.mark.parametrize("length", [8, 9, 16, 100])
+def test_bins_of_positions_average_each_position_once_and_split_at_the_training_length(
+    model: LanguageModel, length: int
+) -> None:
+    answers = measured("by position", model, length=length)
+    bits = lab.loss_by_position(model, TEXT, 4 * length, targets=min(32_768, 128 * 4 * length))
+    windows = min(32_768, 128 * 4 * length) // (4 * length)
+    first, ends = 1, []
+    for x, (value, count) in answers.items():
+        end = first + count // windows
+        assert value == pytest.approx(float(bits[first - 1 : end - 1].mean()), abs=1e-4)
+        assert first <= x < end
+        first = end
+        ends.append(end)
+    assert ends[-1] == 4 * length + 1 and length + 1 in ends
+
+
+def test_a_task_is_measured_by_its_accuracy_and_the_margin_by_the_best_head() -> None:
+    model = lab.make_model("alibi", vocabulary=NEEDLE.vocabulary)
+    accuracy = lab.accuracy(model, NEEDLE, 7, samples=512)
+    answers = measured("needle", model, NEEDLE, 8)
+    assert (list(answers), answers[7]) == ([7, 15, 31], (accuracy, 512))
+    margins = lab.needle_margins(model, [7, 15, 31], samples=64)
+    best = (margins["found"] - margins["needed"]).groupby(margins["distance"]).max()
+    assert values("needle margin", model, NEEDLE, 8) == pytest.approx(best.to_dict())
+    for other in ("none", "rotary", "forget", "kerple-log"):
+        assert not measured("needle margin", lab.make_model(other, vocabulary=33, **SMALL), NEEDLE, 8)
+
+
+def test_learned_slopes_are_answers_by_head_and_fixed_ones_are_not() -> None:
+    assert not measured("slopes", lab.make_model("alibi")) and not measured("slopes", lab.make_model("none"))
+    model = lab.make_model("alibi", learned_slopes=True)
+    list(lab.train(model, TEXT, length=16, steps=2))
+    slopes = model.transformer.position.slopes.tolist()
+    assert measured("slopes", model) == {head: (slope, 1) for head, slope in enumerate(slopes, start=1)}
+    assert slopes != alibi_slopes(8).tolist()
+
+
+# Attention.
+
+ATTENTION = ("attention beyond L", "softmax denominator", "attention sinks")
+
+
+def equal_content(position: str) -> LanguageModel:
+    """A model with zero queries, so that all keys have the same content logit."""
+    model = lab.make_model(position)
+    for block in model.transformer.blocks:
+        torch.nn.init.zeros_(block.attention.qkv.weight)
+    return model
+
+
+@pytest.mark.parametrize("position", ["none", "alibi"])
+def test_at_equal_content_the_answers_on_attention_are_those_of_the_bias_alone(position: str) -> None:
+    slopes = alibi_slopes(8).tolist() if position == "alibi" else [0.0]
+    statistics: dict[str, Callable[[list[float]], float]] = {
+        "attention beyond L": lambda weights: sum(weights[LENGTH:]) / sum(weights),
+        "softmax denominator": lambda weights: math.log2(sum(weights)),
+        "attention sinks": lambda weights: sum(weights[-4:]) / sum(weights),
+    }
+    model = equal_content(position)
+    for question, statistic in statistics.items():
+        expected = {
+            length: sum(
+                statistic([math.exp(-m * d) for d in range(keys)])
+                for m in slopes
+                for keys in range(length - 15, length + 1)  # of the last 16 queries
+            ) / (16 * len(slopes))
+            for length in LENGTHS
+        }  # fmt: skip
+        answers = measured(question, model)
+        assert {x: value for x, (value, _) in answers.items()} == pytest.approx(expected, abs=1e-5)
+        assert {count for _, count in answers.values()} == {8 * 16}  # windows, and the queries of a window of 16
+
+
+def test_a_window_has_no_attention_beyond_it_and_sinks_bring_back_the_first_tokens() -> None:
+    variants = evaluation_variants(equal_content("none"), LENGTH)
+    assert list(values("attention beyond L", variants["window"]).values()) == [0, 0, 0]
+    assert values("attention sinks", variants["window"])[64] == 0
+    assert values("attention sinks", variants["window and sinks"])[64] == pytest.approx(4 / 20)  # of a window of 16
+    assert values("softmax denominator", variants["window and sinks"])[64] == pytest.approx(math.log2(20))
+
+
+def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
+    learned = lab.make_model("learned", max_length=16, **SMALL)
+    for question in (*ATTENTION, "longer windows", "same targets"):
+        first, *others = values(question, learned).values()
+        assert math.isfinite(first) and all(map(math.isnan, others))
+    text = lab.load_text("to be or not to be, that is the question. " * 60)
+    windows = len(text.validation) // 64
+    assert 1 <= windows < 8
+    answers = measured("softmax denominator", lab.make_model(**SMALL), text)
+    assert {count for _, count in answers.values()} == {windows * 16}
+
+
+# Facts of the tales.
+
+
+class Parrot(LanguageModel):
+    """Knows by heart what its last `memory` bytes have told: a byte that continues them gets 0 bits, others 8."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__(TransformerConfig(num_layers=1, d_model=8, num_heads=1))
+        self.memory = memory
+
+    def forward(self, tokens: torch.Tensor, cache: Any = None, *, last: int | None = None) -> torch.Tensor:
+        last = last or tokens.shape[1]
+        logits = torch.zeros(len(tokens), last, 256)
+        for row, window in enumerate(tokens.tolist()):
+            for index in range(last):
+                end = len(window) - last + index + 1
+                seen, tail = bytes(window[max(0, end - self.memory) : end]), bytes(window[end - 2 : end])
+                before = seen.rfind(tail, 0, len(seen) - 1)
+                if before >= 0 and before + 2 < len(seen):
+                    logits[row, index, seen[before + 2]] = 20.0
+        return logits
+
+
+def test_bits_are_saved_only_by_facts_within_the_memory() -> None:
+    text = lab.tales_text(2_000, 30_000, seed=3)
+    facts = text.facts.query("stop > 600 and kind == 'thing' and distance < 400")
+    near, far = facts.query("distance < 60")[:8], facts.query("distance > 200")[:8]
+    assert len(near) and len(far)
+    assert memory_bits(Parrot(memory=2), text, near, 500).abs().max() == 0
+    assert memory_bits(Parrot(memory=100), text, near, 500).mean() > 1
+    assert memory_bits(Parrot(memory=100), text, far, 500).mean() < 0.5
+
+
+def test_facts_are_answers_by_bins_of_distances_up_to_the_longest_window_and_only_for_tales() -> None:
+    answers = measured("facts", lab.make_model("none", **SMALL), lab.tales_text(2_000, 30_000, seed=3), 64)
+    assert list(answers) == [23, 45, 91, 181]
+    assert all(0 < count <= 64 for _, count in answers.values())
+    assert not measured("facts", lab.make_model("none", **SMALL), lab.load_text("to be or not to be " * 500), 64)

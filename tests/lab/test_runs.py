@@ -1,0 +1,196 @@
+"""A run is trained and tested as its settings say, and its record is the same table after saving and reading."""
+
+import gzip
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import lab
+from alibi_viz.lab import runs, text
+from alibi_viz.lab.passages import passages_text
+from alibi_viz.lab.runs import record_table
+from alibi_viz.lab.training import limited_threads
+from alibi_viz.models import Method
+from alibi_viz.table import TRAINING_LOSS
+from tests.own_laws import root
+from tests.tables import SMALL, curve
+
+TEXT = lab.load_text()
+TINY: dict[str, Any] = {"length": 16, "steps": 4, "longest": 2, "model": SMALL}
+
+pytestmark = pytest.mark.usefixtures("forget_own_methods")
+
+
+def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
+    """With a seed other than 0, more steps than points of the training loss, and a learning rate of its own."""
+    run = lab.Run("rotary", seed=5, length=16, steps=90, batch_size=4, learning_rate=0.01, longest=4, model=SMALL)
+    rows = record_table([lab.measure(run)], "mine")
+    with limited_threads(1):
+        model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
+        stream = lab.train(model, TEXT, length=16, steps=90, batch_size=4, learning_rate=0.01, seed=5)
+        losses, gaps = [], {}
+        for row in stream:
+            losses.append(row["value"])
+            if row["step"] in (22, 45, 67, 90):  # quarters
+                tests = lab.loss_by_length(model, TEXT, [16, 64])
+                gaps[row["step"]] = tests[64] - tests[16]
+        tests = lab.loss_by_length(model, TEXT, [16, 32, 64])
+    assert curve(rows, "gap") == pytest.approx(gaps, abs=1e-4)
+    assert curve(rows, "longer windows") == pytest.approx(tests, abs=1e-4)
+    points, first = curve(rows, TRAINING_LOSS), 0
+    assert len(points) == 60 and list(points)[-1] == 90
+    for last, value in points.items():
+        assert value == pytest.approx(sum(losses[first:last]) / (last - first), abs=1e-3)
+        first = last
+    expected = {"origin": "mine", "task": "text", "method": "rotary", "seed": 5, "length": 16, "text": TEXT.fingerprint}
+    assert all(set(rows[name]) == {value} for name, value in expected.items())
+    assert (rows["step"] == rows["x"].where(rows["question"].isin([TRAINING_LOSS, "gap"]), 90)).all()
+    assert set(rows["variant"]) == {"as trained", "window", "pi", "ntk", "yarn"}
+
+
+@pytest.mark.parametrize(
+    ("task", "questions"),
+    [
+        ("text", {"longer windows", "gap", "by position", "same targets", "facts", "attention beyond L", "softmax denominator", "attention sinks"}),
+        ("needle", {"needle", "needle margin"}),
+        ("copy", {"copy"}),
+        ("induction", {"induction"}),
+        ("text with passages", {"far context in text", "recall in text"}),
+    ],
+)  # fmt: skip
+def test_a_run_answers_the_questions_of_its_task_and_is_read_back_from_its_folder(
+    task: str, questions: set[str], tmp_path: Path
+) -> None:
+    run = lab.Run("alibi", task=task, **{**TINY, "batch_size": 2})
+    (record,) = lab.sweep([run], path=tmp_path, progress=False)
+    rows = lab.read_results(tmp_path)
+    pd.testing.assert_frame_equal(rows, record_table([record], tmp_path.name))
+    assert set(rows["question"]) - {"facts"} == {TRAINING_LOSS, *questions} - {"facts"}  # windows of 32 hold few facts
+    assert set(rows["text"]) == {getattr(run.source(), "fingerprint", "")}
+    assert not rows.duplicated(["variant", "question", "x"]).any()
+
+
+def test_a_value_that_is_not_defined_is_nan_after_reading(tmp_path: Path) -> None:
+    list(lab.sweep([lab.Run("learned", **{**TINY, "longest": 4})], path=tmp_path, progress=False))
+    rows = lab.read_results(tmp_path)
+    assert [math.isnan(value) for value in curve(rows, "longer windows").values()] == [False, True, True]
+    assert all(map(math.isnan, curve(rows, "gap").values()))
+
+
+def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -> None:
+    run = lab.Run("kerple-log", **TINY)
+    one, other, untested = (lab.measure(each)["answers"] for each in (run, run, replace(run, longest=0)))
+    assert one == other
+    assert untested == [answer for answer in one if answer[1] == TRAINING_LOSS]
+
+
+def test_a_run_that_diverges_has_its_training_loss_only() -> None:
+    record = lab.measure(lab.Run("alibi", **{**TINY, "learning_rate": 1e30}))
+    assert "the loss became" in record["error"]
+    assert {answer[1] for answer in record["answers"]} <= {TRAINING_LOSS}
+
+
+def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reads, read = tmp_path / "text.txt", [], text._read
+    path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
+    monkeypatch.setattr(text, "_read", lambda path: reads.append(path) or read(path))
+    record = lab.measure(lab.Run("none", path=path, **TINY))
+    assert reads == [path]
+    assert record["text"] == lab.load_text(path).fingerprint
+    monkeypatch.setattr(runs, "train", lambda *_, **__: pytest.fail("trained for nothing"))
+    with pytest.raises(ValueError, match=r"too short to test at length 4,112: its validation part has 1,\d\d\d bytes"):
+        lab.measure(lab.Run("none", path=path, **{**TINY, "longest": 256}))
+
+
+def test_the_other_tasks_read_the_texts_they_name(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT.train.numpy().tobytes()[:200_000])
+    expected = passages_text(lab.load_text(path)).fingerprint
+    assert lab.Run("none", task="text with passages", path=path).source().fingerprint == expected
+
+
+def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> None:
+    run = lab.Run("none", device=torch.device("cpu"), path=tmp_path / "mine.txt", label=3)  # type: ignore[arg-type]
+    assert (run.device, run.path, run.label) == ("cpu", str(tmp_path / "mine.txt"), "3")
+    assert json.loads(json.dumps(run.settings())) == run.settings()
+    assert lab.Run("none", device="cuda").device == "cuda", "another machine may execute it"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"position": "alibba"}, ValueError, "got 'alibba'"),
+        ({"task": "juggle"}, ValueError, "task must be one of text, passages, .* induction, got 'juggle'"),
+        ({"device": "foo"}, ValueError, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
+        ({"seed": 2**63}, ValueError, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
+        ({"learning_rate": -1.0}, ValueError, r"learning_rate must be a positive number, got -1\.0"),
+        ({"longest": -4}, ValueError, "longest must be at least 0, got -4"),
+        ({"model": {"d_model": 30}}, ValueError, "d_model=30 must be a multiple"),
+        ({"model": {"heads": 3}}, ValueError, "fields of a model must be some of num_layers, .*, got 'heads'"),
+        ({"path": 3}, TypeError, "path must be .*, got 3"),
+    ],
+)
+def test_a_run_that_would_fail_later_is_refused(settings: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        lab.Run(**{"position": "none", **settings})
+
+
+def steep(slope: float) -> Method:
+    def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -slope * distance.float()
+
+    return law
+
+
+def test_each_run_trains_its_own_law_of_a_name_and_keeps_its_source() -> None:
+    runs = [lab.Run(steep(slope), label=f"slope {slope}", **TINY) for slope in (0.0, 9.0)]
+    runs.append(replace(runs[0], label="slope 0 again"))
+    records = [lab.measure(run) for run in runs]
+    assert records[0]["answers"] == records[2]["answers"] != records[1]["answers"]
+    assert lab.measure(lab.Run(steep(9.0), **TINY))["answers"] == records[1]["answers"]
+    assert replace(runs[0], position="alibi").custom is None
+    settings = lab.Run(root, **TINY).settings()
+    assert (settings["position"], settings["label"]) == ("root", "root")
+    assert "-0.5 * distance.float().sqrt() / head" in settings["custom"]["source"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("notes.jsonl", b"my notes", r"line 1 of '.*notes\.jsonl' is not a result of this version"),
+        ("old.jsonl", b'{"run": 1}', "line 1 of .* is not a result"),
+        ("empty.jsonl", b"[]", "line 1 of .* is not a result"),
+        ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
+        ("not-utf-8.jsonl", b"\xff\n", r"cannot read results from '.*not-utf-8\.jsonl'"),
+        ("truncated.jsonl.gz", gzip.compress(b"{}\n")[:-4], "cannot read results from"),
+        ("damaged.jsonl.gz", gzip.compress(b"{}\n")[:10] + b"\xff" * 20, "cannot read results from"),
+        ("not-compressed.jsonl.gz", b"{}\n", "cannot read results from"),
+    ],
+)
+def test_a_file_that_holds_no_results_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        lab.read_results(tmp_path / name)
+    (tmp_path / "run.json").write_bytes(content)  # and in a folder
+    with pytest.raises(ValueError, match=r"run\.json"):
+        lab.read_results(tmp_path)
+
+
+def test_a_record_per_line_is_read_with_the_number_of_a_bad_line(tmp_path: Path) -> None:
+    record = json.dumps(lab.measure(lab.Run("none", **{**TINY, "longest": 0})))
+    (tmp_path / "runs.jsonl.gz").write_bytes(gzip.compress(f"{record}\n{record}\n".encode()))
+    assert len(lab.read_results(tmp_path / "runs.jsonl.gz")) == 2 * 4
+    (tmp_path / "runs.jsonl").write_text(f"{record}\nnull\n")
+    with pytest.raises(ValueError, match="line 2 of "):
+        lab.read_results(tmp_path / "runs.jsonl")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        lab.read_results(tmp_path / "nowhere")

@@ -1,0 +1,62 @@
+"""Means with intervals over seeds, and intervals of shares, compared with their definitions."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t
+
+from alibi_viz import lab
+from alibi_viz.table import over_seeds, results_table, share_interval
+from tests.tables import table
+
+VALUES = st.lists(st.one_of(st.floats(-10, 10), st.just(math.nan)), min_size=1, max_size=6)
+
+
+def test_a_table_has_the_documented_columns_and_dtypes_with_and_without_rows() -> None:
+    for rows in (results_table([]), table("gap", {"alibi": [{1: 2.0}]})):
+        assert {name: str(dtype) for name, dtype in rows.dtypes.items()} == lab.COLUMNS
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(1, 99)), VALUES, min_size=1))
+def test_each_group_has_the_mean_and_the_t_interval_of_its_defined_values(
+    groups: dict[tuple[str, int], list[float]],
+) -> None:
+    rows = [(label, seed, x, value) for (label, x), values in groups.items() for seed, value in enumerate(values)]
+    summary = over_seeds(pd.DataFrame(rows, columns=["label", "seed", "x", "value"]), limits=(-9.0, 9.0))
+    assert list(summary.index) == list(groups), "in the order of the rows"
+    for group, values in groups.items():
+        row, defined = summary.loc[group], [value for value in values if not math.isnan(value)]
+        assert row["seeds"] == len(defined)
+        assert row["mean"] == pytest.approx(np.mean(defined) if defined else math.nan, nan_ok=True)
+        if len(defined) < 2:
+            assert row[["half_width", "low", "high"]].isna().all()
+        elif np.ptp(defined) > 1e-6:
+            low, high = t.interval(0.95, len(defined) - 1, np.mean(defined), np.std(defined, ddof=1) / len(defined) ** 0.5)
+            assert row["half_width"] == pytest.approx((high - low) / 2)
+            assert (row["low"], row["high"]) == pytest.approx((max(low, -9), min(high, 9)))
+
+
+def test_95_of_100_intervals_contain_the_true_mean_and_fewer_of_a_bootstrap() -> None:
+    """The docstring of `over_seeds` quotes 84% as the reason for Student's t."""
+    generator = np.random.default_rng(0)
+    draws = generator.normal(5.0, 2.0, (2000, 5))
+    rows = pd.DataFrame({"label": np.arange(2000).repeat(5), "x": 0, "value": draws.ravel()})
+    summary = over_seeds(rows)
+    assert ((summary["mean"] - 5.0).abs() <= summary["half_width"]).mean() == pytest.approx(0.95, abs=0.015)
+    means = np.take_along_axis(draws[:, None], generator.integers(5, size=(2000, 400, 5)), axis=2).mean(2)
+    low, high = np.quantile(means, [0.025, 0.975], axis=1)
+    assert ((low <= 5.0) & (high >= 5.0)).mean() == pytest.approx(0.84, abs=0.02)
+
+
+@given(st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count))))
+def test_the_ends_of_the_interval_of_a_share_are_1_96_standard_deviations_away(answers: tuple[int, int]) -> None:
+    """Wilson's interval holds the shares p with |share - p| <= 1.96 sqrt(p (1 - p) / count)."""
+    right, count = answers
+    for end in share_interval(right / count, count):
+        assert 0 <= end <= 1
+        deviation = 1.9599639845 * math.sqrt(end * (1 - end) / count)
+        assert abs(right / count - end) == pytest.approx(deviation, abs=1e-9)
