@@ -24,16 +24,8 @@ from alibi_viz.arguments import check_instance
 from alibi_viz.lab.folders import check_new
 from alibi_viz.lab.results import record_table, results_table
 from alibi_viz.lab.version_1 import upgrade_saved
-from alibi_viz.models import (
-    POSITIONS,
-    LanguageModel,
-    Law,
-    Method,
-    TransformerConfig,
-    method_name,
-    own_method,
-    provenance,
-)
+from alibi_viz.models import POSITIONS, LanguageModel, TransformerConfig, register_method
+from alibi_viz.models.positions.custom import Law, Method, custom_method, provenance
 
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
@@ -162,7 +154,7 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
 
 def _provenance(model: LanguageModel) -> dict[str, str] | None:
     """Where the position method of a model comes from, if it is the user's own."""
-    if own_method(model.config.position) is None:
+    if custom_method(model.config.position) is None:
         return None
     position = type(model.transformer.position)
     return provenance(position.law if issubclass(position, Law) else position)
@@ -172,9 +164,9 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
     """Register the position method of a saved run. Raises BadRun if it is missing or another one."""
     if method is None:
         raise BadRun(f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, {name})")
-    own = own_method(method_name(method))
-    if method_name(method) != name or own is None:
-        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {method_name(method)!r}")
+    own = custom_method(register_method(method))
+    if register_method(method) != name or own is None:
+        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {register_method(method)!r}")
     if provenance(own) != saved:
         raise BadRun(f"position method {name!r} has changed since {str(path)!r} was saved with\n{saved['source']}")
 

@@ -44,7 +44,8 @@ from alibi_viz.lab.training import (
     model_config,
     train,
 )
-from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
+from alibi_viz.models import LanguageModel, register_method
+from alibi_viz.models.positions.custom import Method, custom_method, provenance
 
 __all__ = ["Run", "final_answers", "limited_threads", "measure", "new_model", "training_steps"]
 
@@ -100,9 +101,9 @@ class Run:
             object.__setattr__(self, "path", str(self.path))
         check_instance("model", self.model, dict)
         is_copy = self.own is not None and self.own.__name__ == self.position  # by `dataclasses.replace`
-        name = method_name(self.own if is_copy else self.position)
+        name = register_method(self.own if is_copy else self.position)
         object.__setattr__(self, "position", name)
-        object.__setattr__(self, "own", own_method(name))
+        object.__setattr__(self, "own", custom_method(name))
         _ = self._provenance  # computed now, because what the method reads may change
         model_config(name, self.model)  # raises for fields that don't fit
         object.__setattr__(self, "label", str(self.label or name))
@@ -112,7 +113,7 @@ class Run:
         """Restore a run in another process, where your own method has to be registered again."""
         self.__dict__.update(state)
         if self.own is not None:
-            method_name(self.own)
+            register_method(self.own)
 
     def settings(self) -> dict[str, Any]:
         """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""

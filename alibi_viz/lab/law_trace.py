@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace
-from alibi_viz.models.positions.own import LawFunction, law_class
+from alibi_viz.models.positions.custom import LawFunction, law_class
 
 __all__ = ["law_curve", "trace_queries"]
 

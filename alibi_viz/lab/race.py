@@ -26,8 +26,8 @@ from alibi_viz.lab.training import (
     train,
 )
 from alibi_viz.lab.turns import take_turns
-from alibi_viz.models import LanguageModel, Method
-from alibi_viz.models.positions.own import method_names
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.custom import Method, register_methods
 
 __all__ = ["Lap", "Scoreboard", "evaluation_distances", "evaluation_lengths", "race"]
 
@@ -115,7 +115,7 @@ def race(
     """
     check_instance("source", source, Text, Task)
     check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)
-    names = method_names(methods)
+    names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
@@ -190,7 +190,7 @@ class Scoreboard:
     """
 
     def __init__(self, methods: Iterable[Method], *, steps: int, lengths: Iterable[int]) -> None:
-        self.methods, self.steps = tuple(method_names(methods)), steps
+        self.methods, self.steps = tuple(register_methods(methods)), steps
         self.lengths = tuple(positive_integers("lengths", lengths))
         self.losses: dict[str, list[float]] = {method: [] for method in self.methods}
         self.checkpoints: dict[str, dict[int, dict[int, float]]] = {method: {} for method in self.methods}

@@ -27,7 +27,8 @@ from alibi_viz.lab.folders import create_folder
 from alibi_viz.lab.results import Record, read_records
 from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.text import Text
-from alibi_viz.models import POSITIONS, own_method
+from alibi_viz.models import POSITIONS
+from alibi_viz.models.positions.custom import custom_method
 
 __all__ = ["executor", "in_order", "process_pool", "sweep"]
 
@@ -169,7 +170,7 @@ def _exit_with_parent() -> None:
 
 def _files_of_own_methods() -> set[str]:
     """The files of your own position methods, except those in packages, which a worker has to have installed."""
-    names = {method.__module__ for method in map(own_method, POSITIONS) if method is not None}
+    names = {method.__module__ for method in map(custom_method, POSITIONS) if method is not None}
     files = [getattr(sys.modules[name], "__file__", None) for name in names if name != "__main__" and "." not in name]
     return {file for file in files if file}
 

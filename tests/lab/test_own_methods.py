@@ -13,8 +13,9 @@ from torch import Tensor
 from alibi_viz import lab, laws
 from alibi_viz.lab.__main__ import main
 from alibi_viz.lab.results import record_table
-from alibi_viz.models import Method, Position
-from tests.own_laws import root
+from alibi_viz.models import Position
+from alibi_viz.models.positions.custom import Method
+from tests.custom_laws import root
 
 SMALL = {"length": 16, "steps": 3, "longest": 2}
 LAW = """
@@ -24,7 +25,7 @@ def fast(distance, head, num_heads):
 """
 
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def test_race() -> None:

@@ -160,7 +160,7 @@ class NanBeyond32(Position):
         return tokens if tokens.shape[1] <= 32 else tokens * math.nan
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_divergence_in_an_evaluation_names_the_method_and_the_length(text, threads):
     settings = {"length": 32, "steps": 4, "checkpoints": 2, "lengths": [32, 64], "targets": 128}
     laps, seen = lab.race(["none", NanBeyond32], text, **settings), []
@@ -171,7 +171,7 @@ def test_divergence_in_an_evaluation_names_the_method_and_the_length(text, threa
     assert max(index for _, index, _ in seen) == 2, "other models may be ahead, their laps are not"
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_error_of_your_own_method_is_raised(text, threads):
     class Tired(Position):
         """Fails in training."""

@@ -2,13 +2,10 @@
 
 from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
-from alibi_viz.models.positions.alibi import Alibi
 from alibi_viz.models.positions.base import NoPosition, Position, register
-from alibi_viz.models.positions.contextual import Cope, StickBreaking
-from alibi_viz.models.positions.forget import Forget
-from alibi_viz.models.positions.relative import Bam, Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
-from alibi_viz.models.positions.rotary import Rotary
-from alibi_viz.models.positions.xpos import Xpos
+from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
+from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
+from alibi_viz.models.positions.rotary import Rotary, Xpos
 
 __all__ = [
     "POSITIONS",

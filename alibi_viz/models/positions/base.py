@@ -19,8 +19,6 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.distance import causal_mask
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 
-__all__ = ["NoPosition", "Position", "register"]
-
 P = TypeVar("P", bound="Position")
 
 
@@ -46,6 +44,7 @@ class Position(nn.Module):
     Attributes:
         name: the name it is registered under.
         summary: the first line of its docstring, for menus and help texts.
+        config_fields: the fields of `TransformerConfig` that the constructor takes.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
         uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
@@ -58,6 +57,7 @@ class Position(nn.Module):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    config_fields: ClassVar[tuple[str, ...]] = ()
     is_relative = True
     reads_input = False
     uses_key_statistics = False
@@ -69,8 +69,8 @@ class Position(nn.Module):
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":
-        """The method for a transformer with these settings."""
-        return cls()
+        """The method for a transformer with these settings. Override it if `config_fields` don't say enough."""
+        return cls(*(getattr(config, field) for field in cls.config_fields))
 
     @property
     def has_bias(self) -> bool:
@@ -145,7 +145,7 @@ class Position(nn.Module):
         Raises ValueError as `attend`.
 
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
-        >>> av.models.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
+        >>> av.models.positions.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
         """

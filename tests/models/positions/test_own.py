@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+from alibi_viz.models.positions.own import evaluate_law
 from torch import Tensor
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
 from alibi_viz.models import POSITIONS, Position, WindowWithSinks, method_name, own_method, provenance
-from alibi_viz.models.positions.own import evaluate_law
-from tests.own_laws import root
+from tests.custom_laws import root
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 class Learned(Position):

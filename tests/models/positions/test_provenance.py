@@ -16,7 +16,7 @@ from torch import Tensor
 from alibi_viz import lab, laws
 from alibi_viz.models import Position, WindowWithSinks, provenance
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 class Scaled:

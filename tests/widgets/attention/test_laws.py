@@ -12,13 +12,13 @@ from alibi_viz.lab.attention_sources import Words
 from alibi_viz.lab.law_trace import law_curve, trace_queries
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.core.traits import BadValue
-from tests.own_laws import for_four_heads, root
+from tests.custom_laws import for_four_heads, root
 from tests.widgets.race.small_race import control, message
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def cells(app: AttentionExplorer, panel: int) -> np.ndarray:

@@ -13,14 +13,14 @@ from alibi_viz import laws
 from alibi_viz.models import Position
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
-from tests.own_laws import for_four_heads, root
+from tests.custom_laws import for_four_heads, root
 from tests.widgets.bias.test_explorer import read
 from tests.widgets.core.test_app import control, message
 
 MINUS = "\N{MINUS SIGN}"
 
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 @pytest.mark.parametrize("causal", [True, False])
