@@ -63,7 +63,8 @@ def register_method(method: Method) -> str:
         raise ValueError(f"{name!r} is the name of a position method of alibi_viz; choose another name")
     POSITIONS.pop(name, None)
     _CUSTOM[name] = method
-    register(name)(method if is_class else law_class(name, method))  # type: ignore[arg-type]
+    position: type[Any] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
+    register(name)(position)
     return name
 
 

@@ -1,7 +1,7 @@
 """Biases computed from the distance d = i - j: ALiBi, and others that are one curve over d for each head."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class Alibi(Position):
 class Relative(Position):
     """A bias given by a curve over the distance |i - j|. Subclasses define `curve`."""
 
-    config_fields = ("num_heads",)
+    config_fields: ClassVar[tuple[str, ...]] = ("num_heads",)
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
