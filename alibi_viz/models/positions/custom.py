@@ -210,11 +210,12 @@ def provenance(method: Any) -> dict[str, str]:
             return f"{describe(value.__func__)} of {describe(value.__self__)}"
         value = inspect.unwrap(value)
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
-        if value.__module__ != module or id(value) in seen:
-            return name if value.__module__ == module else f"{value.__module__}.{name}"
+        origin = getattr(value, "__module__", None) or type(value).__module__
+        if origin != module or id(value) in seen:
+            return name if origin == module else f"{origin}.{name}"
         seen.add(id(value))
         if not isinstance(value, FunctionType | type):
-            return f"{describe(type(value))} with {describe(vars(value))}"
+            return f"{describe(type(value))} with {describe(getattr(value, '__dict__', {}))}"
         parts.append(f"# class {name}" if isinstance(value, type) else _source(value))
         for read, item in _reads(value):
             text = describe(item)
