@@ -2,7 +2,7 @@
 
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.model import AlibiSelfAttention, KeyValueCache, LanguageModel, SelfAttention, Transformer
-from alibi_viz.models.positions import POSITIONS, Position, register
+from alibi_viz.models.positions import POSITIONS, Position
 from alibi_viz.models.positions.custom import register_method
 
 __all__ = [
@@ -14,6 +14,5 @@ __all__ = [
     "SelfAttention",
     "Transformer",
     "TransformerConfig",
-    "register",
     "register_method",
 ]

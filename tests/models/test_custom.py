@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
-from alibi_viz.models import POSITIONS, Position, register, register_method
-from alibi_viz.models.positions import Relative
+from alibi_viz.models import POSITIONS, Position, register_method
 from alibi_viz.models.positions.custom import custom_method, evaluate_law, provenance
 from tests.custom_laws import root
 
@@ -54,28 +53,6 @@ def test_class_is_registered_and_trained() -> None:
     model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
     assert bool(model.transformer.position.slopes.grad.any())  # type: ignore[union-attr]
     assert torch.equal(model.head.weight, lab.make_model("alibi").head.weight)
-
-
-def test_registered_class_works_by_name_until_it_is_removed() -> None:
-    @register("toy")
-    class Toy(Relative):
-        """Bias -ln(1 + d) in every head.
-
-        Further lines are not part of the summary.
-        """
-
-        def curve(self, distance: Tensor) -> Tensor:
-            return -torch.log1p(distance.float()).expand(self.num_heads, -1)
-
-    try:
-        assert (Toy.name, Toy.summary) == ("toy", "Bias -ln(1 + d) in every head.")
-        assert bias_of("toy") == pytest.approx([-1.0986, -0.6931, 0.0], abs=1e-4)
-        with pytest.raises(ValueError, match="position method 'toy' is already registered, as Toy"):
-            register("toy")(Toy)
-    finally:
-        del POSITIONS["toy"]
-    with pytest.raises(ValueError, match=r"position must be one of alibi, .*, randomized, got 'toy'"):
-        TransformerConfig(position="toy")
 
 
 def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> None:

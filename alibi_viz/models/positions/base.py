@@ -1,4 +1,4 @@
-"""The interface of position methods, and the function that registers them.
+"""The interface of position methods.
 
 A method can act at four points; most methods use only one:
 
@@ -8,8 +8,7 @@ A method can act at four points; most methods use only one:
     weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
-from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
@@ -17,32 +16,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import attention_trace
 from alibi_viz.distance import causal_mask
-from alibi_viz.models.config import POSITIONS, TransformerConfig
-
-P = TypeVar("P", bound="Position")
-
-
-def register(name: str) -> Callable[[type[P]], type[P]]:
-    """Class decorator that makes a position method known by name to models, the lab, the apps and the command line.
-
-    Raises ValueError if the name is taken.
-    """
-
-    def add(method: type[P]) -> type[P]:
-        if name in POSITIONS:
-            raise ValueError(f"position method {name!r} is already registered, as {POSITIONS[name].__name__}")
-        method.name, method.summary = name, (method.__doc__ or "").partition("\n")[0]
-        POSITIONS[name] = method
-        return method
-
-    return add
+from alibi_viz.models.config import TransformerConfig
 
 
 class Position(nn.Module):
     """Base class of position methods; on its own it adds nothing.
 
     Attributes:
-        name: the name it is registered under.
+        name: the name under which it is in `POSITIONS`.
         summary: the first line of its docstring, for menus and help texts.
         config_fields: the fields of `TransformerConfig` that the constructor takes.
         is_relative: False if it adds absolute positions to the token vectors.
@@ -66,6 +47,10 @@ class Position(nn.Module):
     decoder_only = False
     supports_cache = True
     is_random = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import as_list
 from alibi_viz.models.config import POSITIONS
-from alibi_viz.models.positions.base import Position, register
+from alibi_viz.models.positions.base import Position
 from alibi_viz.models.positions.relative import Relative
 
 LawFunction = Callable[[Tensor, int, int], Tensor]
@@ -61,10 +61,10 @@ def register_method(method: Method) -> str:
         return name
     if name in POSITIONS and name not in _CUSTOM:
         raise ValueError(f"{name!r} is the name of a position method of alibi_viz; choose another name")
-    POSITIONS.pop(name, None)
+    POSITIONS.pop(name, None)  # the last one in menus
     _CUSTOM[name] = method
-    position: type[Any] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
-    register(name)(position)
+    POSITIONS[name] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
+    POSITIONS[name].name = name
     return name
 
 
@@ -85,10 +85,8 @@ def _is_same(registered: Any, method: Any) -> bool:
     """
     if registered == method:  # also the same method of the same object
         return True
-    at_top_level = [
-        isinstance(each, FunctionType | type) and "<locals>" not in each.__qualname__ for each in (registered, method)
-    ]
-    return all(at_top_level) and provenance(registered) == provenance(method)
+    is_local = "<locals>" in getattr(method, "__qualname__", "<locals>") or inspect.ismethod(method)
+    return not is_local and provenance(registered) == provenance(method)
 
 
 class Law(Relative):

@@ -21,8 +21,6 @@ from alibi_viz.models.positions.base import Position
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
 BASE = 10000.0
-# YaRN keeps pairs that turn at least FAST times in the training length, and slows those that turn at most SLOW times
-FAST, SLOW = 32, 1
 
 
 def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
@@ -90,13 +88,9 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
     """
     frequencies = rotary_frequencies(head_dim)
-
-    def pair(turns: int) -> float:
-        """The index, not rounded, of the pair that turns so often within the training length."""
-        return head_dim * math.log(trained_length / (turns * 2 * math.pi)) / (2 * math.log(BASE))
-
-    first = max(math.floor(pair(FAST)), 0)
-    last = min(math.ceil(pair(SLOW)), head_dim - 1)
+    # The indices, not rounded, of the pairs that turn so often within the training length
+    fast, slow = (head_dim * math.log(trained_length / (turns * math.tau)) / (2 * math.log(BASE)) for turns in (32, 1))
+    first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
     index = torch.arange(head_dim // 2, dtype=torch.float64)
     slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
     return frequencies * (1 - slowed) + frequencies / s * slowed
