@@ -17,7 +17,7 @@ from torch import Tensor
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.models import LanguageModel, Position
-from alibi_viz.models.positions import Alibi
+from alibi_viz.models.positions.relative import Alibi
 
 __all__ = ["NOT_ASKED", "TASKS", "Task", "accuracy", "examples_at_once", "task_samples"]
 

@@ -22,7 +22,8 @@ from alibi_viz.arguments import (
 from alibi_viz.attention import AttentionTrace, KeyStatistics, attention_trace
 from alibi_viz.attention.inputs import autocast_dtype
 from alibi_viz.models.config import POSITIONS, TransformerConfig
-from alibi_viz.models.positions import Alibi, Position
+from alibi_viz.models.positions import Position
+from alibi_viz.models.positions.relative import Alibi
 
 
 class KeyValueCache:

@@ -10,7 +10,7 @@ from alibi_viz.lab.results import seed_curves
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions import Alibi
+from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.panel import Panel
 from alibi_viz.slopes import alibi_slopes
 

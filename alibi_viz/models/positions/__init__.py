@@ -7,30 +7,10 @@ from alibi_viz.models.config import POSITIONS
 from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
 from alibi_viz.models.positions.base import NoPosition, Position
 from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
-from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Relative, Sandwich, T5Buckets
+from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Sandwich, T5Buckets
 from alibi_viz.models.positions.rotary import Rotary, Xpos
 
-__all__ = [
-    "POSITIONS",
-    "Alibi",
-    "Bam",
-    "Cope",
-    "Decay",
-    "Fire",
-    "Forget",
-    "KerpleLog",
-    "Learned",
-    "NoPosition",
-    "Position",
-    "Randomized",
-    "Relative",
-    "Rotary",
-    "Sandwich",
-    "Sinusoidal",
-    "StickBreaking",
-    "T5Buckets",
-    "Xpos",
-]
+__all__ = ["POSITIONS", "Position"]
 
 POSITIONS.update(
     {  # in the order of menus

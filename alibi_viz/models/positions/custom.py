@@ -54,6 +54,8 @@ def register_method(method: Method) -> str:
     is_class = isinstance(method, type) and issubclass(method, Position)
     if not is_class and (isinstance(method, type) or not callable(method)):
         raise TypeError(f"a position method must be a name, a function or a subclass of Position, got {method!r}")
+    if method in POSITIONS.values():
+        return str(method.name)  # type: ignore[union-attr]  # a class
     name = str(getattr(method, "__name__", ""))
     if not name.isidentifier():
         raise ValueError(f"a function used as a position method needs a name, given by `def`, got {method!r}")
@@ -101,15 +103,14 @@ class Law(Relative):
         self._grow(2 * _TRIED)  # a second evaluation, because a law that is random or counts its calls shows only then
 
     def curve(self, distance: Tensor) -> Tensor:
-        if len(distance):
-            self._grow(int(distance.amax()) + 1)
+        size = int(distance.amax()) + 1 if len(distance) else 0
+        if size > self.table.shape[1]:
+            self._grow(size)
         return self.table[:, distance]
 
     def _grow(self, size: int) -> None:
-        """Extend the table to `size` distances. Raises ValueError if the law gives other values than before."""
+        """Extend the table to at least `size` distances, of which those before must have the same values as before."""
         old_size = self.table.shape[1]
-        if size <= old_size:
-            return
         table = evaluate_law(type(self).law, self.num_heads, max(size, 2 * old_size)).to(self.table.device)
         same = table[:, :old_size].isclose(self.table, rtol=1e-4, atol=1e-6)
         if not bool(same.all()):
