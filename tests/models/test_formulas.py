@@ -26,9 +26,6 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-# Biases
-
-
 def sandwich(h: int, i: int, j: int) -> float:
     total = sum(math.cos((i - j) * 10000 ** (-2 * k / 128)) for k in range(1, 65))
     return (total - 64) / (8 * (h + 1) / HEADS)
@@ -147,9 +144,6 @@ def test_forget_without_the_input_of_every_key_raises() -> None:
             Forget(5, alibi_slopes(3)).bias(2, 4, x)
 
 
-# Absolute positions
-
-
 def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
     width = 10
     table = Sinusoidal(width).table(torch.arange(2000))
@@ -189,9 +183,6 @@ def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down
         torch.manual_seed(0)
         means = torch.stack([position.train().positions(length) for _ in range(4000)]).double().mean(0)
         assert bool(((means - torch.tensor(expected)).abs() < 1.7).all())  # rounding, and four standard errors
-
-
-# Rotations
 
 
 def rotated(vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence[float] = (1.0, 1.0, 1.0)) -> Tensor:
@@ -275,9 +266,6 @@ def test_xpos_products_are_finite_at_the_largest_length_and_longer_texts_raise(d
         assert bool(products.isfinite().all())
     with pytest.raises(ValueError, match="xPos is not defined beyond 32768 tokens, got 32769"):
         Xpos(16).transform(*vectors)
-
-
-# Positions from the content
 
 
 def cope_weights(query: Tensor, keys: list[Tensor], vectors: Tensor) -> list[float]:

@@ -187,14 +187,11 @@ def provenance(method: Any) -> dict[str, str]:
     """
     parts: list[str] = []
     seen: set[int] = set()  # functions, classes and objects that are described already
-    function = method
-    while isinstance(function, partial):
-        function = function.func
-    module = inspect.unwrap(function).__module__
+    module = inspect.unwrap(method.func if isinstance(method, partial) else method).__module__
 
     def describe(value: Any) -> str:  # noqa: PLR0911 - one line per kind of value
         """A value as text, without addresses. The functions and classes that it uses are added to `parts`."""
-        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes | torch.dtype):
             return repr(value)
         if isinstance(value, Tensor | np.ndarray | np.generic):
             return f"{value.dtype} {value.tolist()}"
@@ -247,8 +244,10 @@ def _reads(definition: FunctionType | type) -> Iterator[tuple[str, Any]]:
 
 
 def _global_names(code: CodeType) -> set[str]:
+    """The globals that a function reads, except those that it assigns itself, such as a counter of its calls."""
     names = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    names.update(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+    return names - {str(each.argval) for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
 
 
 def _source(function: FunctionType) -> str:
