@@ -2,7 +2,7 @@
 
 Each is a function law(distance, head, num_heads) -> bias, where distance is int64 [n], head counts from 1, and the bias
 is floating point [n]. Copy one, change it, and use it wherever a position method is asked for. What depends on more
-than the distance is a class, such as `alibi_viz.models.WindowWithSinks`.
+than the distance is a subclass of `alibi_viz.models.Position`.
 
 >>> from alibi_viz import laws
 >>> laws.square_root(torch.tensor([1, 4, 9]), head=1, num_heads=8)

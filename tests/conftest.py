@@ -1,4 +1,4 @@
-"""Fixtures of several folders: a small BLOOM that is trained once, and a registry without own methods afterwards."""
+"""Fixtures of several folders: a small BLOOM that is trained once, and a registry without custom methods afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from alibi_viz import lab
 from alibi_viz.models import POSITIONS
-from alibi_viz.models.positions import own
+from alibi_viz.models.positions import custom
 
 
 @pytest.fixture
-def forget_own_methods() -> Iterator[None]:
+def forget_custom_methods() -> Iterator[None]:
     """Position methods that a test registers are unknown to other tests, and the other way round."""
     forget()
     yield
@@ -24,9 +24,9 @@ def forget_own_methods() -> Iterator[None]:
 
 def forget() -> None:
     """Remove all position methods that are not built in."""
-    for name in own._OWN:
+    for name in custom._CUSTOM:
         POSITIONS.pop(name, None)
-    own._OWN.clear()
+    custom._CUSTOM.clear()
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ from alibi_viz.lab.sources import SOURCES
 from alibi_viz.lab.sweep import executor, sweep
 from alibi_viz.lab.text import load_text
 from alibi_viz.lab.training import LENGTH, STEPS
-from alibi_viz.models import POSITIONS, method_name
+from alibi_viz.models import POSITIONS, register_method
 
 METHODS = ("alibi", "sinusoidal", "rotary")  # to compare if none are given
 
@@ -167,7 +167,7 @@ def _print_table(table: pd.DataFrame, unit: str) -> None:
 def _method(text: str) -> str:
     """The name of a position method, for argparse; one of your own is loaded and registered."""
     try:
-        return method_name(load_function(text) if ":" in text else text)
+        return register_method(load_function(text) if ":" in text else text)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

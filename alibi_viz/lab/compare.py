@@ -18,8 +18,7 @@ from alibi_viz.lab.say import join, quoted
 from alibi_viz.lab.sweep import executor, in_order, sweep
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
-from alibi_viz.models import Law, Method
-from alibi_viz.models.positions.own import method_names
+from alibi_viz.models.positions.custom import Law, Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
 LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
@@ -233,7 +232,7 @@ def compare(
     >>> print(comparison.verdicts[0])
     "none, window" against none: undecided at 32 (...).
     """
-    names = method_names(methods)
+    names = register_methods(methods)
     if not names:
         raise ValueError("give at least one position method to compare")
     if twice := [name for name in names if names.count(name) > 1]:

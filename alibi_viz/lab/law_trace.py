@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.attention import AttentionTrace
-from alibi_viz.models.positions.own import LawFunction, law_class
+from alibi_viz.models.positions.custom import LawFunction, law_class
 
 
 def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:

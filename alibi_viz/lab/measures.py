@@ -27,7 +27,8 @@ from alibi_viz.lab.passages import PassagesText, Recurrence, recall_losses
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text
-from alibi_viz.models import Alibi, LanguageModel
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.relative import Alibi
 
 Measured = Iterator[tuple[int, float, int]]
 

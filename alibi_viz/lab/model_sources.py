@@ -21,7 +21,8 @@ from alibi_viz.adapters import (
 from alibi_viz.lab.attention_sources import Reading, check_reading
 from alibi_viz.lab.length_curve import check_tokens, token_ids
 from alibi_viz.lab.pretrained_layers import layer_inputs
-from alibi_viz.models import Alibi, LanguageModel
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.relative import Alibi
 
 __all__ = ["ByteModel", "ModelRun", "ModelSource", "PretrainedModel"]
 

@@ -10,8 +10,8 @@ from alibi_viz.arguments import check_instance, check_positive_integers, check_s
 from alibi_viz.attention import attention_trace
 from alibi_viz.lab.attention_stats import measure_layers
 from alibi_viz.lab.tasks import TASKS, examples_at_once
-from alibi_viz.models import Alibi, LanguageModel, SelfAttention
-from alibi_viz.models.positions import Decay
+from alibi_viz.models import LanguageModel, SelfAttention
+from alibi_viz.models.positions.relative import Alibi, Decay
 
 __all__ = ["has_slopes", "needle_margins"]
 

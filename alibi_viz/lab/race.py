@@ -25,8 +25,8 @@ from alibi_viz.lab.training import (
     make_model,
     train,
 )
-from alibi_viz.models import LanguageModel, Method
-from alibi_viz.models.positions.own import method_names
+from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ def race(
     """
     check_instance("source", source, Text, Task)
     check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)
-    names = method_names(methods)
+    names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:

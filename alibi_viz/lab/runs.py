@@ -48,7 +48,8 @@ from alibi_viz.lab.training import (
     model_config,
     train,
 )
-from alibi_viz.models import LanguageModel, Method, method_name, own_method, provenance
+from alibi_viz.models import LanguageModel, register_method
+from alibi_viz.models.positions.custom import Method, custom_method, provenance
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 
 CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
@@ -112,9 +113,9 @@ class Run:
             object.__setattr__(self, "path", str(self.path))
         check_instance("model", self.model, dict)
         is_copy = self.custom is not None and self.custom.__name__ == self.position  # by `dataclasses.replace`
-        name = method_name(self.custom if is_copy else self.position)
+        name = register_method(self.custom if is_copy else self.position)
         object.__setattr__(self, "position", name)
-        object.__setattr__(self, "custom", own_method(name))
+        object.__setattr__(self, "custom", custom_method(name))
         _ = self._provenance  # computed now, because what the method reads may change
         model_config(name, self.model)  # raises for fields that don't fit
         object.__setattr__(self, "label", str(self.label or name))
@@ -124,7 +125,7 @@ class Run:
         """Restore a run in another process, where your own method has to be registered again."""
         self.__dict__.update(state)
         if self.custom is not None:
-            method_name(self.custom)
+            register_method(self.custom)
 
     def settings(self) -> dict[str, Any]:
         """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""

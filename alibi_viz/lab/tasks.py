@@ -16,7 +16,8 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating, evaluation_lengths
-from alibi_viz.models import Alibi, LanguageModel, Position
+from alibi_viz.models import LanguageModel, Position
+from alibi_viz.models.positions.relative import Alibi
 
 SHARED_BATCH_TOKENS = 65_536  # of examples that share one bias, whose cost doesn't grow with their number
 NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy

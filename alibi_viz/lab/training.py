@@ -21,7 +21,8 @@ from alibi_viz.arguments import (
 from alibi_viz.lab.evaluation import reuse_freed_memory
 from alibi_viz.lab.tasks import NOT_ASKED, Task
 from alibi_viz.lab.text import Text
-from alibi_viz.models import LanguageModel, Method, TransformerConfig, method_name, own_method
+from alibi_viz.models import LanguageModel, TransformerConfig, register_method
+from alibi_viz.models.positions.custom import Method, custom_method
 from alibi_viz.table import TRAINING_LOSS, Row
 
 # The fields of `TransformerConfig` in which the lab's small models differ from its defaults.
@@ -39,7 +40,7 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
     of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`,
-    except `causal`. `position` is a name, or your own function or class (see `alibi_viz.models.method_name`).
+    except `causal`. `position` is a name, or your own function or class (see `alibi_viz.models.register_method`).
 
     Raises TypeError or ValueError for unknown sizes and those that don't fit, and ValueError for your own method that
     fails or looks ahead.
@@ -48,12 +49,12 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     >>> bool((alibi.head.weight == rotary.head.weight).all())
     True
     """
-    position = method_name(position)
+    position = register_method(position)
     check_seed(seed)
     with _random_state(seed, torch.device("cpu")):
         common, model = (LanguageModel(model_config(name, sizes)) for name in ("none", position))
     model.load_state_dict(common.state_dict(), strict=False)
-    if own_method(position) is not None:
+    if custom_method(position) is not None:
         _check_causal(model)
     return model
 

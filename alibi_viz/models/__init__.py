@@ -1,33 +1,18 @@
-"""Transformers that differ only in their position method."""
+"""Transformers that differ only in their position method. The methods themselves are in `positions`."""
 
 from alibi_viz.models.config import TransformerConfig
-from alibi_viz.models.key_value_cache import KeyValueCache
-from alibi_viz.models.language_model import LanguageModel
-from alibi_viz.models.positions import POSITIONS, Alibi, Learned, Position, Rotary, Sinusoidal, register
-from alibi_viz.models.positions.own import Law, Method, method_name, own_method
-from alibi_viz.models.positions.provenance import provenance
-from alibi_viz.models.positions.sinks import WindowWithSinks
-from alibi_viz.models.self_attention import AlibiSelfAttention, SelfAttention
-from alibi_viz.models.transformer import Transformer
+from alibi_viz.models.model import AlibiSelfAttention, KeyValueCache, LanguageModel, SelfAttention, Transformer
+from alibi_viz.models.positions import POSITIONS, Position
+from alibi_viz.models.positions.custom import register_method
 
 __all__ = [
     "POSITIONS",
-    "Alibi",
     "AlibiSelfAttention",
     "KeyValueCache",
     "LanguageModel",
-    "Law",
-    "Learned",
-    "Method",
     "Position",
-    "Rotary",
     "SelfAttention",
-    "Sinusoidal",
     "Transformer",
     "TransformerConfig",
-    "WindowWithSinks",
-    "method_name",
-    "own_method",
-    "provenance",
-    "register",
+    "register_method",
 ]

@@ -1,6 +1,5 @@
 """Settings of a transformer, and the registry of the position methods they can name."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +8,6 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_dropout, check_number, check_positive_integers
 from alibi_viz.slopes import SCHEMES, alibi_slopes
-
-__all__ = ["POSITIONS", "TransformerConfig"]
 
 # Position methods by name, in the order of menus. `positions` adds them.
 POSITIONS: dict[str, type[Any]] = {}
@@ -33,8 +30,8 @@ class TransformerConfig:
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
-    Raises TypeError if `dropout` or `slope_scale` is not a number, and ValueError when a value is out of range or
-    values do not fit together.
+    Raises TypeError or ValueError for a value of another type or out of range, and ValueError when values do not fit
+    together.
 
     >>> TransformerConfig(num_heads=2, d_model=32, slope_scale=2.0).slopes()
     tensor([0.1250, 0.0078])
@@ -60,11 +57,16 @@ class TransformerConfig:
             raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
         check_dropout(self.dropout)
         check_number("slope_scale", self.slope_scale)
-        if not (math.isfinite(self.slope_scale) and self.slope_scale > 0):
+        if not 0 < self.slope_scale < float("inf"):
             raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
         for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+
+    @property
+    def head_dim(self) -> int:
+        """Channels per head."""
+        return self.d_model // self.num_heads
 
     def slopes(self) -> Tensor:
         """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU."""

@@ -30,7 +30,7 @@ def comparison(text: Path, folder: Path) -> Comparison:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _forget_own_methods() -> Iterator[None]:
+def _forget_custom_methods() -> Iterator[None]:
     """Position methods that the tests of one file register are unknown to the next."""
     yield
     forget()

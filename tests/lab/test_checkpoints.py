@@ -16,11 +16,11 @@ from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from alibi_viz.lab.interventions import evaluation_variants
 from alibi_viz.models import POSITIONS
 from tests.lab.test_runs import steep
-from tests.own_laws import root
+from tests.custom_laws import root
 from tests.tables import SMALL, table
 
 TOKENS = torch.arange(30)[None]
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 @pytest.fixture

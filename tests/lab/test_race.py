@@ -140,7 +140,7 @@ class Tired(Position):
         return tokens
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 @pytest.mark.parametrize(
     ("method", "settings", "error", "message", "rows"),
     [

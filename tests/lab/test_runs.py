@@ -19,13 +19,13 @@ from alibi_viz.lab.runs import record_table
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.models import Method
 from alibi_viz.table import TRAINING_LOSS
-from tests.own_laws import root
+from tests.custom_laws import root
 from tests.tables import SMALL, curve
 
 TEXT = lab.load_text()
 TINY: dict[str, Any] = {"length": 16, "steps": 4, "longest": 2, "model": SMALL}
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def test_a_record_has_what_training_and_testing_by_hand_give() -> None:

@@ -58,7 +58,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
     return done
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_a_pool_gives_the_same_numbers_bit_for_bit_also_for_the_methods_of_a_notebook(tmp_path: Path) -> None:
     def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
         return -distance.float() / head
@@ -113,7 +113,7 @@ OTHER_SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:

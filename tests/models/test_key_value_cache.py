@@ -1,7 +1,7 @@
 """The statistics of a cache, and decoding that reads only the keys within the windows."""
 
 import math
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -9,49 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alibi_viz import (
-    AlibiSelfAttention,
-    KeyStatistics,
-    KeyValueCache,
-    LanguageModel,
-    TransformerConfig,
-    alibi_attention,
-    choose_backend,
-)
-from alibi_viz.attention import choose, windowed
-from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
+from alibi_viz.attention import KeyStatistics
+from alibi_viz.models.positions import relative
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def assert_contains(ball: KeyStatistics, keys: Tensor) -> None:
-    """Every key lies within the radius of its batch row and head."""
-    distances = (keys.double() - ball.center.double()).norm(dim=-1)
-    assert bool((distances <= ball.radius.double()[..., None] * (1 + 1e-6)).all())
-
-
 @given(steps=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 30), st.booleans()), min_size=1, max_size=6))
-def test_the_ball_contains_all_keys_however_the_cache_grew(steps: list[tuple[int, int, bool]]) -> None:
+def test_ball_contains_all_keys_however_the_cache_grew(steps: list[tuple[int, int, bool]]) -> None:
     cache = KeyValueCache()
     for index, (new, removed, measured) in enumerate(steps):
-        tensors = 10.0**index * normal(2, 2, 3, new, 4, seed=index)  # later keys are further away
-        keys, _ = cache.append(*tensors)
+        keys, _ = cache.append(*10.0**index * normal(2, 2, 3, new, 4, seed=index))  # later keys are further away
         if measured or index == len(steps) - 1:
-            assert_contains(cache.statistics(), keys)
+            ball = cache.statistics()
+            distances = (keys.double() - ball.center.double()).norm(dim=-1)
+            assert bool((distances <= ball.radius.double()[..., None] * (1 + 1e-6)).all())
         cache.length = max(0, cache.length - removed)
 
 
-def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = []
-    measure = KeyStatistics.of.__func__  # type: ignore[attr-defined]
+def test_each_token_is_measured_once_also_after_tokens_were_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths, measure = [], KeyStatistics.of
 
-    def spy(cls: type[KeyStatistics], key: Tensor, value: Tensor, center: Tensor | None = None) -> KeyStatistics:
+    def spy(key: Tensor, *rest: Any) -> KeyStatistics:
         lengths.append(key.shape[2])
-        return measure(cls, key, value, center)
+        return measure(key, *rest)
 
-    monkeypatch.setattr(KeyStatistics, "of", classmethod(spy))
+    monkeypatch.setattr(KeyStatistics, "of", spy)
     cache = KeyValueCache()
     for new in (50, 1, 1, 7):
         cache.append(*normal(2, 1, 2, new, 4))
@@ -62,22 +48,11 @@ def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lengths == [50, 1, 1, 7, 3]
 
 
-def test_a_cache_that_was_emptied_starts_anew() -> None:
-    cache = KeyValueCache()
-    with pytest.raises(ValueError, match="an empty cache has no statistics: append"):
-        cache.statistics()
-    cache.append(torch.full((1, 1, 5, 2), math.nan), torch.zeros(1, 1, 5, 2))
-    assert cache.statistics().radius.tolist() == [[math.inf]]
-    cache.length = 0
-    with pytest.raises(ValueError, match="an empty cache has no statistics"):
-        cache.statistics()
-    cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
-    assert float(cache.statistics().radius) < 1e-4
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("tensor", [0, 1])
-def test_nan_and_inf_in_keys_or_values_make_the_radius_infinite(tensor: int, bad: float) -> None:
+def test_nan_or_inf_in_keys_or_values_makes_the_radius_infinite_until_the_cache_is_emptied(
+    tensor: int, bad: float
+) -> None:
     tensors = normal(2, 2, 3, 40, 4)
     tensors[tensor, 1, 2, 39, 0] = bad
     cache = KeyValueCache()
@@ -85,17 +60,50 @@ def test_nan_and_inf_in_keys_or_values_make_the_radius_infinite(tensor: int, bad
     assert bool(cache.statistics().radius.isfinite().all())
     cache.append(*tensors[..., 20:, :])
     assert cache.statistics().radius.isinf().nonzero().tolist() == [[1, 2]]
+    cache.length = 0
+    cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
+    assert float(cache.statistics().radius) < 1e-4
 
 
-def test_statistics_of_another_shape_raise() -> None:
-    query, key = normal(1, 4, 1, 8), normal(1, 2, 2000, 8)
-    slopes = torch.tensor([0.5, 0.2, 0.1, 0.05])
-    for part in (key[:, :1], key.repeat(2, 1, 1, 1), key[..., :1]):
-        wrong = KeyStatistics.of(part, part)
-        with pytest.raises(
-            ValueError, match=r"center and radius of key_statistics must be \(\[1, 2, 1, 8\], \[1, 2\]\)"
-        ):
-            alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)
+@pytest.mark.parametrize("key_heads", [1, 4])
+def test_windowed_decoding_equals_one_pass_also_across_inference_mode_and_removed_tokens(
+    key_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    attention, cache = AlibiSelfAttention(32, num_heads=4, num_key_heads=key_heads), KeyValueCache()
+    x, other = normal(2, 1500, 32), normal(2, 5, 32, seed=1)
+    with torch.no_grad():
+        whole, changed = attention(x), attention(torch.cat((x[:, :1200], other), dim=1))[:, 1200:]
+
+    def windowed(*args: Any, **options: Any) -> Tensor:
+        assert "key_statistics" in options, "decoding hands over the statistics of the cache"
+        return alibi_attention(*args, **options, backend="windowed")
+
+    monkeypatch.setattr(relative, "alibi_attention", windowed)
+    parts = [1400, 1, 3, 95, 1]
+    for part, expected, mode in zip(
+        x.split(parts, 1),
+        whole.split(parts, 1),
+        [torch.inference_mode, torch.no_grad] * 2 + [torch.no_grad],
+        strict=True,
+    ):
+        with mode():
+            torch.testing.assert_close(attention(part, cache), expected, atol=2e-6, rtol=1e-5)
+    cache.length = 1200  # another continuation
+    with torch.no_grad():
+        torch.testing.assert_close(attention(other, cache), changed, atol=2e-6, rtol=1e-5)
+
+
+def test_one_token_reads_only_the_keys_within_the_windows_of_its_heads() -> None:
+    """NaN in all other keys and values, put there once the statistics are known, does not reach the output."""
+    slopes, cache = torch.tensor([0.5, 0.25, 0.0, 0.25]), KeyValueCache()
+    keys, values = cache.append(*normal(2, 1, 4, 16384, 64))
+    query = normal(1, 4, 1, 64, seed=1)
+    expected, statistics = alibi_attention(query, keys, values, slopes, backend="eager"), cache.statistics()
+    for head in (0, 1, 3):
+        keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
+    torch.testing.assert_close(output, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> None:
@@ -113,114 +121,15 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
     assert torch.allclose(output.float(), expected, atol=0.1)
 
 
-def test_the_cache_itself_is_named_when_it_is_given_instead_of_its_statistics() -> None:
-    cache = KeyValueCache()
-    keys, values = cache.append(*normal(2, 1, 2, 9, 4))
-    expected = "key_statistics must be KeyStatistics or a function that returns them, got KeyValueCache"
-    with pytest.raises(TypeError, match=expected):
-        alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_statistics=cache)
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tuple[int, ...]]]]:
-    """(queries, keys, windows) of each call of the backend "windowed", which few queries get from 1024 keys on here."""
-    recorded: list[tuple[int, int, tuple[int, ...]]] = []
-    find = windowed.key_windows
-
-    def spy(inputs: AttentionInputs) -> tuple[int, ...]:
-        windows = find(inputs)
-        recorded.append((inputs.query_length, inputs.key_length, windows))
-        return windows
-
-    monkeypatch.setattr(windowed, "key_windows", spy)
-    monkeypatch.setattr(choose, "FORWARD", (1024, 1))
-    monkeypatch.setattr(choose, "DECODING", (1024, 1))
-    yield recorded
-
-
-@pytest.mark.parametrize("key_heads", [1, 4])
-def test_decoding_beyond_1024_tokens_is_windowed_and_gives_the_same(
-    key_heads: int, calls: list[tuple[int, int, tuple[int, ...]]]
-) -> None:
-    torch.manual_seed(0)
-    attention = AlibiSelfAttention(32, num_heads=4, num_key_heads=key_heads)
-    x, cache = normal(2, 1500, 32), KeyValueCache()
-    with torch.no_grad():
-        whole = attention(x)
-        calls.clear()
-        for part, expected in zip(x.split([1400, 1, 3, 95, 1], 1), whole.split([1400, 1, 3, 95, 1], 1), strict=True):
-            assert torch.allclose(attention(part, cache), expected, atol=2e-6)
-        assert [call[:2] for call in calls] == [(1400, 1400), (1, 1401), (3, 1404), (95, 1499), (1, 1500)]
-        assert all(windows[0] < 200 for *_, windows in calls)
-        cache.length = 1200  # another continuation
-        other = normal(2, 5, 32, seed=1)
-        expected = attention(torch.cat((x[:, :1200], other), dim=1))[:, 1200:]
-        assert torch.allclose(attention(other, cache), expected, atol=2e-6)
-
-
-def test_decoding_with_inference_mode_on_and_off() -> None:
-    attention = AlibiSelfAttention(32, num_heads=4)
-    x, cache = normal(1, 1300, 32), KeyValueCache()
-    with torch.inference_mode():
-        whole = attention(x)
-        attention(x[:, :1200], cache)
-    with torch.no_grad():
-        assert torch.allclose(attention(x[:, 1200:1201], cache), whole[:, 1200:1201], atol=2e-6)
-    with torch.inference_mode():
-        assert torch.allclose(attention(x[:, 1201:], cache), whole[:, 1201:], atol=2e-6)
-
-
-@torch.no_grad()
-def test_a_language_model_decodes_windowed_with_the_logits_of_one_pass(
-    calls: list[tuple[int, int, tuple[int, ...]]],
-) -> None:
-    torch.manual_seed(0)
-    config = TransformerConfig(num_layers=2, d_model=24, num_heads=3, dropout=0.0, vocabulary=50)
-    model = LanguageModel(config).eval()
-    tokens = torch.randint(50, (1, 1100))
-    whole, cache = model(tokens), model.transformer.new_cache()
-    steps = [model(part, cache) for part in tokens.split([1095, 1, 1, 3], dim=1)]
-    assert torch.allclose(torch.cat(steps, dim=1), whole, atol=2e-5)
-    assert sum(rows == 1 for rows, *_ in calls) == 4  # two tokens in two layers
-    cached, uncached = (model.generate(tokens, 4, temperature=0, use_cache=use_cache) for use_cache in (True, False))
-    assert torch.equal(cached, uncached)
-
-
-def test_one_token_reads_only_the_keys_within_the_windows() -> None:
-    """NaN in all other keys and values, put there once the statistics are known, does not reach the output."""
-    slopes = torch.tensor([0.5, 0.25])
-    cache = KeyValueCache()
-    keys, values = cache.append(*normal(2, 1, 2, 4000, 16))
-    query = normal(1, 2, 1, 16, seed=1)
-    expected = alibi_attention(query, keys, values, slopes, backend="eager")
-    statistics = cache.statistics()
-    keys[:, :, :3700], values[:, :, :3700] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
-    assert torch.allclose(output, expected, atol=1e-6)
-
-
-def test_steep_heads_beside_a_flat_one_do_not_read_all_keys() -> None:
-    slopes = torch.tensor([0.5, 0.25, 0.0, 0.25])
-    keys, values = normal(2, 1, 4, 16384, 64)
-    query = normal(1, 4, 1, 64, seed=1)
-    expected = alibi_attention(query, keys, values, slopes, backend="eager")
-    statistics = KeyStatistics.of(keys, values)
-    for head in (0, 1, 3):
-        keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
-    assert torch.allclose(output, expected, atol=1e-6)
-
-
-def test_auto_needs_statistics_and_a_long_cache_to_decode_windowed() -> None:
-    slopes = torch.tensor([0.5, 0.25])
-    query, key = normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
+def test_statistics_that_do_not_fit_the_keys_raise_and_auto_uses_those_that_do() -> None:
+    slopes, query, key = torch.tensor([0.5, 0.25]), normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
     statistics = KeyStatistics.of(key, key)
-    assert choose_backend(query, key, slopes, key_statistics=statistics).name == "windowed"
     assert choose_backend(query, key, slopes, key_statistics=lambda: statistics).name == "windowed"
     assert choose_backend(query, key, slopes).name == "mask"
-    assert choose_backend(query, key[..., 1:, :], slopes, key_statistics=statistics).name == "mask"
-    few = KeyStatistics.of(key[..., :8], key[..., :8])
-    assert choose_backend(query[..., :8], key[..., :8], slopes, key_statistics=few).name == "mask", "small heads"
-    real = torch.ones(1, 4096, dtype=torch.bool)
-    choice = choose_backend(query, key, slopes, key_statistics=statistics, key_padding_mask=real)
-    assert choice.name == "mask"
+    for wrong, message in (
+        (KeyStatistics.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),
+        (KeyStatistics.of(key[..., :1], key[..., :1]), r"must be .*\[1, 2, 1, 1024\]"),
+        (KeyValueCache(), "must be .* or a function that returns .*, got KeyValueCache"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)  # type: ignore[arg-type]

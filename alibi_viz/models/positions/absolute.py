@@ -6,8 +6,6 @@ from torch import Tensor, nn
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
-__all__ = ["Learned", "Randomized", "Sinusoidal"]
-
 
 class Sinusoidal(Position):
     """sin and cos of i * 10000^(-2k / d_model) added to the token vectors (Vaswani et al. 2017, section 3.5).
@@ -15,15 +13,12 @@ class Sinusoidal(Position):
     Even channels hold the sines and odd channels the cosines, as in the paper.
     """
 
+    config_fields = ("d_model",)
     is_relative = False
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Sinusoidal":
-        return cls(config.d_model)
 
     def table(self, positions: Tensor) -> Tensor:
         """float32 [length, d_model] for integer positions [length]."""
@@ -55,9 +50,9 @@ class Randomized(Sinusoidal):
     (tensor([24, 49, 74]), tensor([0, 1, 2, 3]))
     """
 
+    max_length: int
     supports_cache = False
     is_random = True
-    RANGE = 16  # times the training length
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__(d_model)
@@ -65,13 +60,12 @@ class Randomized(Sinusoidal):
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Randomized":
-        return cls(config.d_model, cls.RANGE * config.max_length)
+        return cls(config.d_model, 16 * config.max_length)
 
     def positions(self, length: int) -> Tensor:
         """int64 [length], increasing, on the CPU: drawn in training, and evenly spread in evaluation."""
         if not self.is_defined_at(length):
             raise ValueError(f"randomized positions are not defined beyond length {self.max_length}, got {length}")
-        assert self.max_length is not None
         if self.training:
             # On the CPU, so that equal seeds draw equal positions on all devices
             return torch.randperm(self.max_length, device="cpu")[:length].sort().values
@@ -89,6 +83,7 @@ class Learned(Position):
     Raises ValueError beyond the end of the table: clamping or wrapping the positions would hide the problem.
     """
 
+    config_fields = ("d_model", "max_length")
     is_relative = False
 
     def __init__(self, d_model: int, max_length: int) -> None:
@@ -96,10 +91,6 @@ class Learned(Position):
         self.max_length = max_length
         self.table = nn.Embedding(max_length, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Learned":
-        return cls(config.d_model, config.max_length)
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         end = start + tokens.shape[1]

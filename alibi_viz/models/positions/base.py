@@ -1,4 +1,4 @@
-"""The interface of position methods, and the function that registers them.
+"""The interface of position methods.
 
 A method can act at four points; most methods use only one:
 
@@ -8,8 +8,7 @@ A method can act at four points; most methods use only one:
     weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
-from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
@@ -17,35 +16,16 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import attention_trace
 from alibi_viz.distance import causal_mask
-from alibi_viz.models.config import POSITIONS, TransformerConfig
-
-__all__ = ["NoPosition", "Position", "register"]
-
-P = TypeVar("P", bound="Position")
-
-
-def register(name: str) -> Callable[[type[P]], type[P]]:
-    """Class decorator that makes a position method known by name to models, the lab, the apps and the command line.
-
-    Raises ValueError if the name is taken.
-    """
-
-    def add(method: type[P]) -> type[P]:
-        if name in POSITIONS:
-            raise ValueError(f"position method {name!r} is already registered, as {POSITIONS[name].__name__}")
-        method.name, method.summary = name, (method.__doc__ or "").partition("\n")[0]
-        POSITIONS[name] = method
-        return method
-
-    return add
+from alibi_viz.models.config import TransformerConfig
 
 
 class Position(nn.Module):
     """Base class of position methods; on its own it adds nothing.
 
     Attributes:
-        name: the name it is registered under.
+        name: the name under which it is in `POSITIONS`.
         summary: the first line of its docstring, for menus and help texts.
+        config_fields: the fields of `TransformerConfig` that the constructor takes.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
         uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
@@ -58,6 +38,7 @@ class Position(nn.Module):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    config_fields: ClassVar[tuple[str, ...]] = ()
     is_relative = True
     reads_input = False
     uses_key_statistics = False
@@ -67,10 +48,14 @@ class Position(nn.Module):
     supports_cache = True
     is_random = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.summary = (cls.__doc__ or "").partition("\n")[0]
+
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Position":
-        """The method for a transformer with these settings."""
-        return cls()
+        """The method for a transformer with these settings. Override it if `config_fields` don't say enough."""
+        return cls(*(getattr(config, field) for field in cls.config_fields))
 
     @property
     def has_bias(self) -> bool:
@@ -145,7 +130,7 @@ class Position(nn.Module):
         Raises ValueError as `attend`.
 
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
-        >>> av.models.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
+        >>> av.models.positions.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
         tensor([[0.0900, 0.2447, 0.6652],
                 [0.3333, 0.3333, 0.3333]])
         """

@@ -1,6 +1,7 @@
-"""Positions that come from the content: the weights are not the softmax of content plus a bias.
+"""Positions that come from the content.
 
-Both methods are computed step by step, with several tensors [batch, heads, query, key], not by a fused kernel.
+CoPE and stick-breaking attention compute their weights step by step, with several tensors [batch, heads, query, key],
+because these are not the softmax of content plus a bias. The forget gate is a bias that reads the layer's input.
 """
 
 import math
@@ -12,8 +13,6 @@ from torch.nn.functional import logsigmoid, pad
 from alibi_viz.distance import causal_mask, right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
-
-__all__ = ["Cope", "StickBreaking"]
 
 
 def scaled_products(query: Tensor, vectors: Tensor) -> Tensor:
@@ -50,16 +49,13 @@ class Cope(Position):
         max_position: the largest position; in a model, the training length.
     """
 
+    config_fields = ("head_dim", "max_length")
     is_additive = False
     decoder_only = True
 
     def __init__(self, head_dim: int, max_position: int) -> None:
         super().__init__()
         self.vectors = nn.Parameter(torch.zeros(max_position + 1, head_dim))  # of the positions 0, 1, ...
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Cope":
-        return cls(config.d_model // config.num_heads, config.max_length)
 
     def for_layer(self, layer: int) -> "Cope":
         count, head_dim = self.vectors.shape
@@ -118,3 +114,41 @@ class StickBreaking(Position):
         left_before = pad(left_from[..., 1:], (0, 1)) if len(keys) else left_from
         shares = (logsigmoid(content) + left_before).exp() * takes_share
         return torch.where(itself, left.sum(-1, keepdim=True).exp(), shares)
+
+
+class Forget(Position):
+    """Sum of ln f_t over the tokens t from j + 1 to i, with a forget gate f_t (FoX, Lin et al. 2025, equation 5).
+
+    The gate f_t = sigmoid(w . x_t + b) reads the input x of the layer. With a constant gate f = e^-m the sum is
+    -m (i - j), which is ALiBi. We start at exactly that (w = 0, and b from the slopes), so that every difference from
+    ALiBi is learned from the data; the paper starts w at random. Each layer has its own gates.
+
+    In an encoder, the sum runs over the tokens between i and j, in either direction.
+    """
+
+    reads_input = True
+
+    def __init__(self, d_model: int, slopes: Tensor) -> None:
+        super().__init__()
+        self.gate = nn.Linear(d_model, len(slopes))
+        nn.init.zeros_(self.gate.weight)
+        with torch.no_grad():  # sigmoid(b) = e^-m
+            self.gate.bias.copy_(-torch.expm1(slopes.double()).log())
+        self.register_buffer("initial", slopes.clone(), persistent=False)
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Forget":
+        return cls(config.d_model, config.slopes())
+
+    def for_layer(self, layer: int) -> "Forget":
+        return self if layer == 0 else Forget(self.gate.in_features, self.get_buffer("initial"))
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        """float32 [batch, heads, query, key]. Raises ValueError if x is None or does not cover every key."""
+        if x is None or x.shape[1] != key_length:
+            got = "None" if x is None else f"shape {list(x.shape)}"
+            raise ValueError(f"a forget gate reads the layer's input, [batch, key={key_length}, d_model], got {got}")
+        # float64, because a bias between neighbors is a small difference of two long sums
+        total = logsigmoid(self.gate(x)).double().cumsum(1).transpose(1, 2)  # [batch, heads, key]
+        bias = total[:, :, key_length - query_length :, None] - total[:, :, None, :]
+        return -bias.float().abs()

@@ -1,27 +1,74 @@
-"""Biases computed from the distance d = i - j, most of them as one curve over d for each head."""
+"""Biases computed from the distance d = i - j: ALiBi, and others that are one curve over d for each head."""
 
 import math
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.attention import alibi_attention
+from alibi_viz.bias import alibi_bias
+from alibi_viz.bias_cache import AlibiBias
 from alibi_viz.distance import right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
+from alibi_viz.slopes import LearnedSlopes
 
-__all__ = ["Bam", "Decay", "Fire", "KerpleLog", "Relative", "Sandwich", "T5Buckets", "retention_slopes"]
+
+class Alibi(Position):
+    """Bias -m (i - j) with one slope m per head (Press et al. 2021); encoders use -m |i - j|.
+
+    Args:
+        num_heads: number of heads.
+        causal: False for an encoder.
+        scheme: slopes, as in `alibi_slopes`.
+        slopes: [heads], instead of a scheme.
+        learned: make the slopes trainable, starting at these values.
+    """
+
+    uses_key_statistics = True
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        causal: bool = True,
+        scheme: str = "official",
+        slopes: Tensor | None = None,
+        learned: bool = False,
+    ) -> None:
+        super().__init__()
+        form = "relative" if causal else "symmetric"
+        self.cached_bias = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
+        self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Alibi":
+        return cls(config.num_heads, causal=config.causal, slopes=config.slopes(), learned=config.learned_slopes)
+
+    @property
+    def slopes(self) -> Tensor:
+        """float32 [heads]"""
+        return self.cached_bias.slopes if self.learned is None else self.learned()
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        if self.learned is None:
+            return self.cached_bias(query_length, key_length)
+        return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, *, x: Tensor | None = None, **options: Any) -> Tensor:
+        """As `Position.attend`; `options` are those of `alibi_attention`, such as `key_padding_mask`."""
+        return alibi_attention(query, key, value, self.slopes, **options)
 
 
 class Relative(Position):
     """A bias given by a curve over the distance |i - j|. Subclasses define `curve`."""
 
+    config_fields: ClassVar[tuple[str, ...]] = ("num_heads",)
+
     def __init__(self, num_heads: int) -> None:
         super().__init__()
         self.num_heads = num_heads
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Relative":
-        return cls(config.num_heads)
 
     def curve(self, distance: Tensor) -> Tensor:
         """float32 [heads, distances] for distances d >= 0, int64 [distances]."""
@@ -46,16 +93,14 @@ class T5Buckets(Relative):
     length: a bucket that training never fills keeps its random initial value. If D is below 32, there are D buckets.
     """
 
+    config_fields = ("num_heads", "max_length")
+
     def __init__(self, num_heads: int, max_distance: int, num_buckets: int = 32) -> None:
         super().__init__(num_heads)
         self.max_distance = max(max_distance, 2)
         self.num_buckets = min(num_buckets, self.max_distance)
         self.values = nn.Embedding(self.num_buckets, num_heads)
         nn.init.normal_(self.values.weight, std=0.02)
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "T5Buckets":
-        return cls(config.num_heads, config.max_length)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
@@ -129,15 +174,13 @@ class Fire(Position):
     tau at the training length, and both are learned. The network is 1 -> 32 -> heads with a ReLU.
     """
 
+    config_fields = ("num_heads", "max_length")
+
     def __init__(self, num_heads: int, threshold: float) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
         self.log_threshold = nn.Parameter(torch.tensor(float(threshold)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Fire":
-        return cls(config.num_heads, threshold=config.max_length)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
@@ -148,18 +191,10 @@ class Fire(Position):
         return self.network(ratio[..., None].to(self.log_scale.dtype)).movedim(-1, 0)
 
 
-def retention_slopes(num_heads: int) -> Tensor:
-    """-ln(gamma) with gamma = 1 - 2^(-5 - h), h = 0, 1, ...: float32 [heads] (Sun et al. 2023, RetNet, equation 8).
-
-    >>> retention_slopes(3)
-    tensor([0.0317, 0.0157, 0.0078])
-    """
-    return torch.tensor([-math.log1p(-(2.0 ** (-5 - head))) for head in range(num_heads)])
-
-
 class Decay(Relative):
     """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
 
+    gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8).
     RetNet itself multiplies by gamma^d and has no softmax. Adding d ln(gamma) to the logits multiplies the weights by
     gamma^d before they are normalized, which is the closest equivalent in a transformer.
     """
@@ -168,7 +203,8 @@ class Decay(Relative):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
-        self.register_buffer("slopes", retention_slopes(num_heads), persistent=False)
+        slopes = [-math.log1p(-(2.0 ** (-5 - head))) for head in range(num_heads)]
+        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes[:, None] * distance.float()

@@ -1,4 +1,4 @@
-"""Rotary positions (RoPE), and the rules that scale them beyond the training length without more training.
+"""Rotary positions (RoPE), the rules that scale them beyond the training length without more training, and xPos.
 
 At length L', with training length L and s = L' / L:
 
@@ -17,15 +17,15 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.distance import right_aligned
-from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
-
-__all__ = ["ROTARY_RULES", "Rotary", "ScaledRotary"]
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
 BASE = 10000.0
-# YaRN keeps pairs that turn at least FAST times in the training length, and slows those that turn at most SLOW times
-FAST, SLOW = 32, 1
+
+
+def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
+    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim / 2]."""
+    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
 
 
 class Rotary(Position):
@@ -42,6 +42,8 @@ class Rotary(Position):
     Raises ValueError when `head_dim` is odd.
     """
 
+    config_fields = ("head_dim",)
+
     def __init__(self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0) -> None:
         super().__init__()
         if head_dim % 2:
@@ -49,10 +51,6 @@ class Rotary(Position):
         self.head_dim, self.scale = head_dim, scale
         self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Rotary":
-        return cls(config.d_model // config.num_heads)
 
     def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
         """[..., length, head_dim] rotated by their integer positions [length]."""
@@ -77,16 +75,6 @@ class Rotary(Position):
         return tables[0][positions], tables[1][positions]
 
 
-def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
-    """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim / 2].
-
-    >>> from alibi_viz.models.positions.rotary import rotary_frequencies
-    >>> rotary_frequencies(4)
-    tensor([1.0000, 0.0100], dtype=torch.float64)
-    """
-    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-
-
 def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     """The frequencies of YaRN at `s` times the training length: float64 [head_dim / 2].
 
@@ -100,13 +88,9 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
     """
     frequencies = rotary_frequencies(head_dim)
-
-    def pair(turns: int) -> float:
-        """The index, not rounded, of the pair that turns so often within the training length."""
-        return head_dim * math.log(trained_length / (turns * 2 * math.pi)) / (2 * math.log(BASE))
-
-    first = max(math.floor(pair(FAST)), 0)
-    last = min(math.ceil(pair(SLOW)), head_dim - 1)
+    # The indices, not rounded, of the pairs that turn so often within the training length
+    fast, slow = (head_dim * math.log(trained_length / (turns * math.tau)) / (2 * math.log(BASE)) for turns in (32, 1))
+    first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
     index = torch.arange(head_dim // 2, dtype=torch.float64)
     slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
     return frequencies * (1 - slowed) + frequencies / s * slowed
@@ -145,3 +129,41 @@ class ScaledRotary(Rotary):
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         return Rotary.transform(self.for_length(key.shape[-2]), query, key)
+
+
+class Xpos(Rotary):
+    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / 512), which decays (xPos, Sun et al. 2022).
+
+    z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and the authors' code in
+    torchscale): queries are multiplied by z_k^(i / 512) and keys by z_k^(-j / 512). Fast pairs decay most. Decoders
+    only, because the factor of a key after the query would grow.
+
+    The paper evaluates long texts with blockwise causal attention, which is not part of this class. `alibi_viz.lab`
+    can limit the attention of a trained model to a window.
+
+    The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
+    32,768 tokens, the factors and the products of queries and keys of ordinary size, masked ones too, then stay within
+    the range of float32 and bfloat16. Raises ValueError beyond, and when `head_dim` is odd.
+
+    >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
+    tensor([[1.0000, 1.0000, 1.0000, 1.0000],
+            [0.2857, 0.6429, 0.2857, 0.6429]])
+    """
+
+    decoder_only = True
+    max_length = 32_768
+
+    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
+        length = len(key_positions)
+        if not self.is_defined_at(length):
+            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {length}")
+        rotated = self.rotate(query, query_positions), self.rotate(key, key_positions)
+        growth = self.growth(query_positions - length // 2), self.growth(length // 2 - key_positions)
+        return (rotated[0] * growth[0]).to(query.dtype), (rotated[1] * growth[1]).to(key.dtype)
+
+    def growth(self, positions: Tensor) -> Tensor:
+        """z_k^(position / 512) for both channels of each pair: float32 [positions, head_dim]."""
+        pairs = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
+        rate = ((pairs / self.head_dim + 0.4) / 1.4).log() / 512  # [head_dim / 2]
+        return (positions[:, None] * rate).exp().float().repeat(1, 2)

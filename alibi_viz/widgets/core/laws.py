@@ -7,8 +7,8 @@ from ipywidgets import Dropdown
 from traitlets import HasTraits
 
 from alibi_viz import laws
-from alibi_viz.models import POSITIONS, method_name, own_method
-from alibi_viz.models.positions.own import LawFunction
+from alibi_viz.models import POSITIONS, register_method
+from alibi_viz.models.positions.custom import LawFunction, custom_method
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.layout import DESCRIBED, FIT
 from alibi_viz.widgets.core.traits import BadValue, State, raising_bad_value, short_repr
@@ -21,7 +21,7 @@ LINEAR = "linear"  # ALiBi itself
 class Law(State):
     """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads) of the user's own.
 
-    A function is registered by `method_name`, so that all apps offer it under its name.
+    A function is registered by `register_method`, so that all apps offer it under its name.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Law(State):
         if name == LINEAR:
             raise BadValue(f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another name")
         with raising_bad_value():
-            method_name(value)
+            register_method(value)
         return value
 
 
@@ -104,7 +104,7 @@ def open_menu(
 
 def _offered() -> dict[str, Any]:
     """{name: law}: those of `alibi_viz.laws`, and all functions that were used as a position method or a law."""
-    own = {name: own_method(name) for name in POSITIONS}
+    own = {name: custom_method(name) for name in POSITIONS}
     functions = {name: law for name, law in own.items() if callable(law) and not isinstance(law, type)}
     builtin = {name: name for name in laws.__all__}
     return builtin | {name: law for name, law in functions.items() if law is not getattr(laws, name, None)}

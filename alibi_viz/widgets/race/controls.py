@@ -7,7 +7,8 @@ from typing import Any
 from ipywidgets import Button, Checkbox, IntText, Layout, Text, VBox, Widget
 
 from alibi_viz.lab.say import join
-from alibi_viz.models import POSITIONS, own_method
+from alibi_viz.models import POSITIONS
+from alibi_viz.models.positions.custom import custom_method
 from alibi_viz.widgets.core.layout import column, labeled, row, unfold_button
 from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue
@@ -76,12 +77,12 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             labeled("seed", seed),
             labeled("learning rate", rate),
         )
-        others = [name for name in POSITIONS if name not in COMMON_METHODS and own_method(name) is None]
+        others = [name for name in POSITIONS if name not in COMMON_METHODS and custom_method(name) is None]
         return column(row(*app.boxes("methods", others, _describe)), numbers, self._picker, row(save, self._folder))
 
     def _offer_own(self, _: Any = None) -> None:
         """Show a checkbox for each of the user's own methods, also for those that are added later."""
-        new = [name for name in POSITIONS if own_method(name) is not None and name not in self._own_boxes]
+        new = [name for name in POSITIONS if custom_method(name) is not None and name not in self._own_boxes]
         self._own_boxes |= dict(zip(new, self._app.boxes("methods", new, _describe), strict=True))
         self._own.children = tuple(self._own_boxes.values())
         self._own.layout.display = None if self._own_boxes else "none"

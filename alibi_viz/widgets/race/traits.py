@@ -9,7 +9,7 @@ from typing import Any
 from traitlets import HasTraits
 
 from alibi_viz.lab import Text, load_text
-from alibi_viz.models import POSITIONS, method_name
+from alibi_viz.models import POSITIONS, register_method
 from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.questions classifies
@@ -37,7 +37,7 @@ class Methods(Names):
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
             with raising_bad_value():
-                value = [method if isinstance(method, str) else method_name(method) for method in value]
+                value = [method if isinstance(method, str) else register_method(method) for method in value]
         return super().validate(obj, value)
 
 

@@ -20,14 +20,14 @@ from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.caption import NEAR
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
-from tests.own_laws import for_four_heads, root
+from tests.custom_laws import for_four_heads, root
 from tests.widgets.race.small_race import control, message
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 WORDS = [f"w{number % 97}" for number in range(4096)]
 LONG = " ".join(WORDS)
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def shown(app: AttentionExplorer, name: str) -> np.ndarray:

@@ -17,12 +17,12 @@ from alibi_viz.models import Position
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.figures.test_matrices import click
-from tests.own_laws import for_four_heads, root
+from tests.custom_laws import for_four_heads, root
 from tests.widgets.race.small_race import control, message
 
 MINUS = "\N{MINUS SIGN}"
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def read(app: BiasExplorer) -> dict[tuple[int, int, int], float | str]:

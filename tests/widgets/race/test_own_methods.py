@@ -11,7 +11,7 @@ from alibi_viz import lab
 from alibi_viz.models import POSITIONS, Position
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
-from tests.own_laws import root
+from tests.custom_laws import root
 from tests.widgets.race.small_race import DEADLINE, control, controls, lanes, message, small
 
 
@@ -38,7 +38,7 @@ class Broken(Position):
         raise KeyError("no such table")
 
 
-pytestmark = pytest.mark.usefixtures("forget_own_methods")
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 def test_function_and_class_are_trained_beside_alibi_and_saved(tmp_path: Path) -> None:

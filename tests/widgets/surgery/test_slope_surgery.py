@@ -107,7 +107,7 @@ def test_your_own_model_with_another_bias() -> None:
     assert "t5, trained on windows of 16 bytes, tested on 768 bytes of your text: slopes times 2." in app.caption
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_the_caption_keeps_the_spelling_of_a_method_of_your_own() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance

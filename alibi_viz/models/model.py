@@ -1,0 +1,401 @@
+"""A short transformer: key-value cache, self-attention, pre-norm blocks, and a language model that writes text.
+
+Read it from top to bottom. Everything about positions is in `positions`: a position method is a module that the model
+calls at two places, `embed` before the first block and `attend` in every block.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from alibi_viz.arguments import (
+    check_dropout,
+    check_instance,
+    check_integer,
+    check_number,
+    check_positive_integers,
+    check_tensor,
+)
+from alibi_viz.attention import AttentionTrace, KeyStatistics, attention_trace
+from alibi_viz.attention.inputs import autocast_dtype
+from alibi_viz.models.config import POSITIONS, TransformerConfig
+from alibi_viz.models.positions import Position
+from alibi_viz.models.positions.relative import Alibi
+
+
+class KeyValueCache:
+    """Keys and values of one layer, each [..., length, channels]. The capacity grows by doubling.
+
+    `append` takes the tensors of the new tokens and returns those of all tokens so far. ALiBi needs nothing else: its
+    bias counts back from the last key, so cached keys never change.
+
+    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones, such as the rejected
+    tokens of speculative decoding.
+
+    Raises ValueError when the new tensors do not fit the cached ones, or when they require a gradient.
+
+    >>> cache = KeyValueCache()
+    >>> for _ in range(3):
+    ...     keys, values = cache.append(torch.zeros(1, 8, 1, 32), torch.zeros(1, 8, 1, 32))
+    >>> keys.shape, cache.length
+    (torch.Size([1, 8, 3, 32]), 3)
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._buffers: tuple[Tensor, ...] = ()
+        self._statistics: KeyStatistics | None = None
+        self._measured = 0  # tokens that the statistics include
+
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        """Add the new tokens, and return the tensors of all tokens so far, one per argument.
+
+        They are views of the cache: read them, don't write to them.
+        """
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
+            raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
+        if not self.length:  # an empty cache takes any shapes
+            self._buffers = tuple(tensor[..., :0, :] for tensor in new)
+        if len(new) != len(self._buffers):
+            raise ValueError(f"the cache stores {len(self._buffers)} tensors per token, got {len(new)}")
+        new_length = new[0].shape[-2]
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            shape = (*buffer.shape[:-2], new_length, buffer.shape[-1])
+            if (tensor.shape, tensor.dtype, tensor.device) != (shape, buffer.dtype, buffer.device):
+                raise ValueError(
+                    f"tensors appended to the cache must be {list(shape)} of {buffer.dtype} on {buffer.device}, "
+                    f"got {list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
+                )
+        self._measured = min(self._measured, self.length)  # tokens may have been removed
+        end, capacity = self.length + new_length, self._buffers[0].shape[-2]
+        if end > capacity:
+            added = (1 << (end - 1).bit_length()) - capacity  # up to the next power of two
+            with torch.inference_mode(False):  # so that decoding can continue outside inference mode
+                self._buffers = tuple(pad(buffer, (0, 0, 0, added)) for buffer in self._buffers)
+        for buffer, tensor in zip(self._buffers, new, strict=True):
+            buffer[..., self.length : end, :] = tensor
+        self.length = end
+        return tuple(buffer[..., :end, :] for buffer in self._buffers)
+
+    def statistics(self) -> KeyStatistics:
+        """The statistics of the cached keys and values, the first two tensors: `key_statistics` of `alibi_attention`.
+
+        Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
+        empty.
+
+        >>> cache = KeyValueCache()
+        >>> keys, values = cache.append(torch.zeros(1, 8, 3, 32), torch.zeros(1, 8, 3, 32))
+        >>> cache.statistics().radius.shape  # [batch, heads]
+        torch.Size([1, 8])
+        """
+        if not self.length:
+            raise ValueError("an empty cache has no statistics: append the keys and values of some tokens first")
+        if self._statistics is None or self._measured < self.length:
+            key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
+            old = self._statistics if self._measured else None
+            self._statistics = KeyStatistics.of(key, value) if old is None else old.including(key, value)
+            self._measured = self.length
+        return self._statistics
+
+
+class SelfAttention(nn.Module):
+    """Self-attention with a position method: [batch, length, d_model] to the same shape.
+
+    Args:
+        position: the position method.
+        d_model: channels of the input, a multiple of `num_heads`.
+        num_heads: number of query heads.
+        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default. With fewer,
+            this is grouped-query attention.
+        causal: True for a decoder, False for an encoder.
+        dropout: probability of dropping an attention weight during training.
+        bias: whether the projections have a bias term.
+
+    Raises TypeError or ValueError for sizes and probabilities that do not fit, and ValueError for an encoder with a
+    position method for decoders only.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_key_heads: int | None = None,
+        causal: bool = True,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        check_positive_integers(d_model=d_model, num_heads=num_heads, num_key_heads=num_key_heads)
+        if d_model % num_heads:
+            raise ValueError(f"d_model must be a multiple of num_heads={num_heads}, got {d_model}")
+        if num_heads % num_key_heads:
+            raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
+        check_dropout(dropout)
+        position.check_causal(causal)
+        self.position = position
+        self.d_model, self.causal, self.dropout = d_model, causal, dropout
+        self.sizes = (num_heads, num_key_heads, num_key_heads)
+        self.head_dim = d_model // num_heads
+        self.qkv = nn.Linear(d_model, sum(self.sizes) * self.head_dim, bias=bias)
+        self.output = nn.Linear(d_model, d_model, bias=bias)
+
+    def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project `x` to queries [batch, heads, length, head_dim], keys and values [batch, key_heads, ...]."""
+        axes, weight = f"[batch, length, d_model={self.d_model}]", self.qkv.weight
+        check_tensor("x", x, "floating-point", axes, ndim=3)
+        if x.shape[-1] != self.d_model:
+            raise ValueError(f"x must be {axes}, got shape {list(x.shape)}")
+        dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # quantization makes it a method
+        if x.dtype != dtype and autocast_dtype(x) is None:
+            raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
+        heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
+        query, key, value = heads.split(self.sizes, dim=1)
+        return query, key, value
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: KeyValueCache | None = None,
+        *,
+        key_padding_mask: Tensor | None = None,
+        last: int | None = None,
+    ) -> Tensor:
+        """Attend to the tokens of `x` and to cached tokens. The keys and values of `x` are added to the cache.
+
+        With `last`, only that many positions at the end of `x` attend, and the output has only those.
+
+        `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
+        takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
+        """
+        if cache is not None and not self.causal:
+            raise ValueError("an encoder has no cache: each new token changes the output of all others")
+        if key_padding_mask is not None and not isinstance(self.position, Alibi):
+            name = type(self.position).__name__
+            raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
+        check_positive_integers(last=1 if last is None else last)
+        options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
+        query, key, value = self.heads(x)
+        query = query if last is None else query[:, :, -last:]
+        length = 0 if cache is None else cache.length
+        if cache is not None:
+            # keys are cached before `transform`, since a rotation depends on their position only
+            key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
+            x = inputs[0] if inputs else x
+            if self.position.uses_key_statistics:
+                options["key_statistics"] = cache.statistics
+        dropout = self.dropout if self.training else 0.0
+        try:
+            attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)
+        except (TypeError, ValueError):
+            if cache is not None:
+                cache.length = length
+            raise
+        return self.output(attended.transpose(1, 2).flatten(2))  # [batch, length, heads * head_dim]
+
+
+class AlibiSelfAttention(SelfAttention):
+    """Self-attention with ALiBi as its only position method: [batch, length, d_model] to the same shape, at any length.
+
+    Args:
+        d_model, num_heads, num_key_heads, dropout, bias: as in `SelfAttention`.
+        causal: True for a decoder, False for an encoder with bias -m |i - j|.
+        scheme: slopes, as in `alibi_slopes`.
+        slopes: [num_heads], instead of a scheme.
+        learned_slopes: make the slopes trainable.
+
+    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
+    real token). Raises TypeError or ValueError when the sizes or an input do not fit.
+
+    >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
+    >>> attention(torch.randn(4, 100, 64)).shape
+    torch.Size([4, 100, 64])
+    """
+
+    position: Alibi
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        num_key_heads: int | None = None,
+        causal: bool = True,
+        scheme: str = "official",
+        slopes: Tensor | None = None,
+        learned_slopes: bool = False,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        position = Alibi(num_heads, causal=causal, scheme=scheme, slopes=slopes, learned=learned_slopes)
+        super().__init__(
+            position, d_model, num_heads, num_key_heads=num_key_heads, causal=causal, dropout=dropout, bias=bias
+        )
+
+    @property
+    def slopes(self) -> Tensor:
+        """float32 [heads]"""
+        return self.position.slopes
+
+    def trace(self, x: Tensor, *, key_padding_mask: Tensor | None = None) -> AttentionTrace:
+        """Every step from content to weights, as `forward` computes them without dropout."""
+        query, key, _ = self.heads(x)
+        return attention_trace(query, key, self.slopes, causal=self.causal, key_padding_mask=key_padding_mask)
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(self, config: TransformerConfig, position: Position) -> None:
+        super().__init__()
+        width, hidden = config.d_model, config.expansion_factor * config.d_model
+        self.norm_attention = nn.LayerNorm(width)
+        self.attention = SelfAttention(position, width, config.num_heads, causal=config.causal, dropout=config.dropout)
+        self.norm_feed_forward = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, cache: KeyValueCache | None = None, *, last: int | None = None) -> Tensor:
+        attended = self.attention(self.norm_attention(x), cache, last=last)
+        x = (x if last is None else x[:, -last:]) + self.dropout(attended)
+        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+
+
+class Transformer(nn.Module):
+    """A stack of blocks: float [batch, length, d_model] to the same shape, at any length.
+
+    Raises ValueError when the input has another shape, or is longer than a table of learned positions.
+
+    >>> Transformer(TransformerConfig())(torch.randn(8, 100, 256)).shape
+    torch.Size([8, 100, 256])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        check_instance("config", config, TransformerConfig)
+        self.config = config
+        self.position: Position = POSITIONS[config.position].from_config(config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, self.position.for_layer(layer)) for layer in range(config.num_layers))
+        self.norm = nn.LayerNorm(config.d_model)
+
+    def new_cache(self) -> list[KeyValueCache]:
+        """Empty caches, one per layer, to pass to every call while decoding.
+
+        Raises ValueError for a position method whose positions change as the text grows.
+        """
+        if not self.position.supports_cache:
+            raise ValueError(
+                f"position method {self.config.position!r} supports no cache, because each new token changes the "
+                "positions of earlier tokens: call the model with all tokens, or generate(..., use_cache=False)"
+            )
+        return [KeyValueCache() for _ in self.blocks]
+
+    def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
+        """[batch, length, d_model], or only the `last` positions at the end: less work in the last block."""
+        check_positive_integers(last=1 if last is None else last)
+        if x.ndim != 3 or x.shape[-1] != self.config.d_model:
+            raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
+        layers = [None] * len(self.blocks) if cache is None else cache
+        x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
+        final = len(self.blocks) - 1  # the last block; those before it need all positions
+        for number, (block, layer) in enumerate(zip(self.blocks, layers, strict=True)):
+            x = block(x, layer, last=last if number == final else None)
+        return self.norm(x)
+
+
+class LanguageModel(nn.Module):
+    """Maps token ids, integers [batch, length], to logits of the next token, [batch, length, vocabulary].
+
+    Token vectors are initialized with standard deviation 0.5, comparable to the 0.7 of a sinusoid, so that tokens and
+    added positions are on the same scale.
+
+    Raises TypeError or ValueError when the tokens have another dtype or shape or are not in the vocabulary, and
+    ValueError when they are longer than a table of learned positions.
+
+    >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
+    >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
+    torch.Size([2, 5, 256])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        check_instance("config", config, TransformerConfig)
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.d_model)
+        nn.init.normal_(self.embedding.weight, std=0.5)
+        self.transformer = Transformer(config)
+        self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
+
+    def is_defined_at(self, length: int) -> bool:
+        """Whether the position method is defined for inputs of this many tokens.
+
+        >>> LanguageModel(TransformerConfig(position="learned", max_length=64)).is_defined_at(65)
+        False
+        """
+        return self.transformer.position.is_defined_at(length)
+
+    def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
+        """Logits of the next token: [batch, length, vocabulary], or only those of the `last` positions at the end."""
+        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
+        tokens = tokens.long()  # nn.Embedding does not accept uint8
+        if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
+            low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
+            if low < 0 or high >= self.config.vocabulary:
+                invalid = low if low < 0 else high
+                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {invalid}")
+        return self.head(self.transformer(self.embedding(tokens), cache, last=last))
+
+    @torch.no_grad()
+    def generate(
+        self,
+        tokens: Tensor,
+        new_tokens: int,
+        *,
+        temperature: float = 1.0,
+        use_cache: bool | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Generate `new_tokens` tokens after the given ones: int64 [batch, length + new_tokens].
+
+        Args:
+            tokens: integers [batch, length], with at least one token.
+            new_tokens: number of tokens to add, 0 or more.
+            temperature: divides the logits before sampling; 0 takes the most likely token instead.
+            use_cache: process each token once, instead of all tokens at each step. The result is the same. By default,
+                if the position method supports it.
+            generator: random number generator for sampling.
+
+        Raises TypeError for arguments of another type, and ValueError when a value is out of range, when the model is
+        an encoder and uses a cache, when the position method supports no cache and `use_cache` is True, or when the
+        text grows beyond the positions that are defined.
+
+        >>> model = LanguageModel(TransformerConfig(num_layers=1, d_model=32, num_heads=4)).eval()
+        >>> model.generate(torch.tensor([[72, 105]]), 5).shape
+        torch.Size([1, 7])
+        """
+        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
+        if tokens.shape[1] < 1:
+            raise ValueError(f"tokens must be [batch, length] with at least one token, got shape {list(tokens.shape)}")
+        check_integer("new_tokens", new_tokens, 0)
+        check_number("temperature", temperature)
+        if not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
+        if use_cache is None:
+            use_cache = self.transformer.position.supports_cache
+        cache = self.transformer.new_cache() if use_cache else None
+        tokens = new = tokens.long()
+        for _ in range(new_tokens):
+            logits = self(new if use_cache else tokens, cache, last=1)[:, -1]  # [batch, vocabulary]
+            if temperature:
+                logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature cannot overflow
+                new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)
+            else:
+                new = logits.argmax(-1, keepdim=True)
+            tokens = torch.cat((tokens, new), dim=1)
+        return tokens

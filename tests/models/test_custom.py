@@ -1,0 +1,254 @@
+"""Your own functions and classes as position methods: registered, checked, and told apart by what they compute."""
+
+import functools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
+from alibi_viz.models import POSITIONS, Position, register_method
+from alibi_viz.models.positions.custom import custom_method, evaluate_law, provenance
+from tests.custom_laws import root
+
+pytestmark = pytest.mark.usefixtures("forget_custom_methods")
+
+
+class PerHead(Position):
+    """A learned slope per head."""
+
+    config_fields = ("num_heads",)
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.slopes = torch.nn.Parameter(torch.ones(num_heads))
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+        keys = torch.arange(key_length)
+        return self.slopes[:, None, None] * (keys - keys[key_length - query_length :, None]).float()
+
+
+def bias_of(method: Any, head: int = 0) -> list[float]:
+    return lab.make_model(method).transformer.position.bias(1, 3)[head, 0].tolist()  # type: ignore[no-any-return, operator]
+
+
+def test_function_is_registered_with_its_name_and_gives_the_bias_of_every_pair() -> None:
+    assert register_method(root) == "root" == list(POSITIONS)[-1]
+    assert POSITIONS["root"].summary == "Bias -sqrt(d) / 2h."
+    assert custom_method("root") is root
+    assert custom_method("alibi") is None
+    assert register_method(POSITIONS["alibi"]) == "alibi" == POSITIONS["alibi"].name
+    assert provenance(root)["source"].startswith("def root(distance")
+    model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
+    distance = (torch.arange(2, 5)[:, None] - torch.arange(5)).abs()
+    expected = torch.stack([root(distance, head, 4) for head in range(1, 5)])
+    torch.testing.assert_close(model.transformer.position.bias(3, 5), expected)
+
+
+def test_class_is_registered_and_trained() -> None:
+    model = lab.make_model(PerHead)
+    model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
+    assert bool(model.transformer.position.slopes.grad.any())  # type: ignore[union-attr]
+    assert torch.equal(model.head.weight, lab.make_model("alibi").head.weight)
+
+
+def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> None:
+    cell = "def root(distance, head, num_heads):\n    return {} * distance.float()\n"
+    first, again, other = ({"__name__": "__main__"} for _ in range(3))
+    for names, slope in ((first, -1), (again, -1), (other, -2)):
+        exec(cell.format(slope), names)
+    model = lab.make_model(first["root"])  # type: ignore[arg-type]
+    known = POSITIONS["root"]
+    register_method(again["root"])  # type: ignore[arg-type]
+    assert POSITIONS["root"] is known
+    assert bias_of(other["root"]) == [-4, -2, 0]
+    assert bias_of("root") == [-4, -2, 0]
+    assert model.transformer.position.bias(1, 2)[0, 0].tolist() == [-1, 0]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["linear", "square_root", "logarithmic", "power", "window"])
+def test_built_in_laws_have_the_values_of_their_formulas_and_make_models(name: str) -> None:
+    law, distance, slopes = getattr(laws, name), torch.arange(9), alibi_slopes(8)
+    expected = {
+        "linear": -slopes[2] * distance,
+        "square_root": -slopes[2] * distance.sqrt(),
+        "logarithmic": -0.75 * torch.log1p(distance.float()),
+        "power": -slopes[2] * distance ** (3 / 8),
+        "window": torch.zeros(9),
+    }
+    torch.testing.assert_close(law(distance, 3, 8), expected[name])
+    assert bool(lab.make_model(law)(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
+    assert laws.window(distance, 1, 8).tolist() == [0.0] * 8 + [-torch.inf]
+    assert not evaluate_law(laws.window, 128, 64)[-70:].any()
+
+
+def returning(value: Any) -> Any:
+    return lambda distance, head, num_heads: value(distance) if callable(value) else value
+
+
+@pytest.mark.parametrize(
+    ("law", "message"),
+    [
+        (returning(torch.zeros(3)), r"must return a tensor \[64\], got shape \[3\]"),
+        (returning(None), "got NoneType"),
+        (returning(lambda d: d < 4), r"it must return numbers, got torch\.bool"),
+        (returning(lambda d: -1j * d), r"it must return numbers, got torch\.complex64"),
+        (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),
+        (returning(lambda d: d.float().log() * 0), "the bias at distance 0 is nan"),
+        (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf"),
+        (returning(lambda d: d.float().log()), "the bias at distance 0 is -inf"),
+        (returning(lambda d: torch.zeros(len(d)).masked_fill(d > 40, torch.nan)), "the bias at distance 41 is nan"),
+        (returning(lambda d: -torch.rand(len(d))), r"gives -0\.\d+ and then -0\.\d+ for distance 0 in head 1"),
+        (lambda distance, head: distance, "takes 2 positional arguments but 3 were given"),
+        (lambda distance, head, num_heads: -torch.tensor([0.5, 0.25])[head - 1] * distance, "head 3 of 8: IndexError"),
+    ],
+)
+def test_bad_law_is_named_with_the_value(law: Any, message: str) -> None:
+    law.__name__ = "bad"
+    with pytest.raises(ValueError, match=f"law 'bad'.*{message}"):
+        lab.make_model(law)
+
+
+def test_class_that_looks_ahead_raises() -> None:
+    class Ahead(Position):
+        """Lets every query see every key."""
+
+        def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
+            return (query @ key.mT).softmax(-1) @ value
+
+    with pytest.raises(ValueError, match="position method 'Ahead' looks ahead: another token at position 15 changes"):
+        lab.make_model(Ahead)
+
+
+def alibi(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return distance
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("nothing", "position must be one of alibi, .*, or a function, got 'nothing'"),
+        (lambda d, h, n: d, "needs a name, given by `def`"),
+        (3, "must be a name, a function or a subclass of Position, got 3"),
+        (dict, "must be a name, a function or a subclass of Position"),
+        (alibi, "'alibi' is the name of a position method of alibi_viz; choose another name"),
+    ],
+)
+def test_other_object_or_a_taken_name_is_not_accepted(method: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        register_method(method)
+
+
+class Scaled:
+    def __init__(self, slope: float) -> None:
+        self.slope = slope
+
+    def scaled(self, distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -self.slope * distance
+
+
+def scaled_by(distance: Tensor, head: int, num_heads: int, slope: float) -> Tensor:
+    return -slope * distance
+
+
+def with_the_value(value: float) -> dict[str, Any]:
+    """Methods of equal text that compute -value * distance, each with the value in another place."""
+
+    def default(distance: Tensor, head: int, num_heads: int, slope: float = value) -> Tensor:
+        return -slope * distance
+
+    def closure(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -value * distance
+
+    def called(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return closure(distance, head, num_heads) * 1
+
+    class Attribute(Position):
+        """A constant bias per key."""
+
+        slope = value
+
+        def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+            return -self.slope * torch.arange(key_length - 1.0, -1, -1).expand(8, query_length, -1)
+
+    partial: Any = functools.partial(scaled_by, slope=value)
+    partial.__name__ = "partial"
+    methods = [default, closure, called, Attribute, partial, Scaled(value).scaled]
+    return {method.__name__: method for method in methods}
+
+
+@pytest.mark.parametrize("name", with_the_value(0))
+def test_equal_text_with_another_value_is_another_method_with_another_fingerprint(name: str) -> None:
+    kept = []
+    for value in (1.5, 2.5):
+        method = with_the_value(value)[name]
+        kept.append(provenance(method))
+        assert bias_of(method) == [-2 * value, -value, 0]
+        assert kept[-1] == provenance(method) == provenance(with_the_value(value)[name])
+        assert str(value) in kept[-1]["source"]
+    assert kept[0]["fingerprint"] != kept[1]["fingerprint"]
+
+
+CELL = """
+import json, torch
+from functools import lru_cache
+from math import {function} as f
+from alibi_viz.models import Position
+from alibi_viz.models.positions.custom import provenance
+VALUES = {values}
+OTHER, head_start, calls = object(), {unused}, {calls}
+@lru_cache
+def helper(d):
+    return -{factor} * d
+def law(distance, head, num_heads):
+    global calls
+    calls += 1
+    return sum([helper(distance) * f(VALUES["a"][0]) for _ in "x"]) * distance.shape[0] if OTHER else None
+class Mine(Position):
+    slope = {factor}
+    def embed(self, tokens, start=0):
+        return super().embed(tokens, start) * self.head_start
+"""
+SETTINGS = {
+    "function": "sqrt",
+    "values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}",
+    "unused": 1,
+    "calls": 0,
+    "factor": 1,
+}
+CHANGES = [{"function": "log"}, {"factor": 2}] + [
+    {"values": SETTINGS["values"].replace(*change)}  # type: ignore[attr-defined]
+    for change in (("1.0", "1.1"), ("torch.ones", "torch.arange"), ("(300)", "(300).half()"))
+]
+
+
+def fingerprints(**change: object) -> list[str]:
+    """Of `law` and `Mine`, in a module without source text, as in a console."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL.format(**SETTINGS | change), names)
+    return [provenance(names[name])["fingerprint"] for name in ("law", "Mine")]
+
+
+def test_fingerprint_depends_on_everything_that_the_method_reads_and_on_nothing_else() -> None:
+    known = fingerprints()
+    assert fingerprints(unused=2) == known == fingerprints(calls=1)
+    assert len({known[0], *(fingerprints(**change)[0] for change in CHANGES)}) == len(CHANGES) + 1
+    assert fingerprints(factor=2)[1] != known[1]
+
+
+def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_another_file(tmp_path: Path) -> None:
+    results = []
+    for number in (1, 2):
+        file, lines = tmp_path / f"law{number}.py", "\n" * number + CELL.format(**SETTINGS)
+        file.write_text(lines + "print(json.dumps([provenance(law), provenance(Mine)]))")
+        result = subprocess.run([sys.executable, file], capture_output=True, check=True, env=None)
+        results.append(json.loads(result.stdout))
+    assert results[0] == results[1]
+    (law, mine), text = results[0], "return -1 * d"
+    assert text in law["source"] and "hash" in law["source"] and "# OTHER = builtins.object" in law["source"]
+    assert "super().embed" in mine["source"] and "slope = 1" in mine["source"] and "0x" not in str(results)

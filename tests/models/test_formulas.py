@@ -1,0 +1,323 @@
+"""Position methods compared with the formulas of their papers, as plain Python loops in float64."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from alibi_viz import alibi_slopes
+from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
+from alibi_viz.models.positions.base import Position
+from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
+from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Sandwich, T5Buckets
+from alibi_viz.models.positions.rotary import ROTARY_RULES, Rotary, ScaledRotary, Xpos, yarn_frequencies
+
+HEADS, DIM = 3, 6
+Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the bias
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def sandwich(h: int, i: int, j: int) -> float:
+    total = sum(math.cos((i - j) * 10000 ** (-2 * k / 128)) for k in range(1, 65))
+    return (total - 64) / (8 * (h + 1) / HEADS)
+
+
+def kerple(position: KerpleLog) -> Formula:
+    p, a = position.p.tolist(), position.a.tolist()
+    return lambda h, i, j: -max(p[h], 0.01) * math.log(1 + max(a[h], 0.01) * abs(i - j))
+
+
+def t5(position: T5Buckets, max_distance: int) -> Formula:
+    table = position.values.weight.tolist()
+
+    def bias(h: int, i: int, j: int) -> float:
+        d = abs(i - j)
+        bucket = d if d < 16 else min(31, 16 + math.floor(16 * math.log(d / 16) / math.log(max_distance / 16) + 1e-9))
+        return table[bucket][h]
+
+    return bias
+
+
+def fire(position: Fire, tau: float) -> Formula:
+    first, second = position.network[0], position.network[2]
+
+    def bias(h: int, i: int, j: int) -> float:
+        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, tau))
+        hidden = [max(0.0, w * ratio + b) for (w,), b in zip(first.weight.tolist(), first.bias.tolist(), strict=True)]
+        return sum(w * x for w, x in zip(second.weight[h].tolist(), hidden, strict=True)) + second.bias[h].item()
+
+    return bias
+
+
+def bam(position: Bam) -> Formula:
+    a, b = position.log_scale.tolist(), position.shape.tolist()
+    return lambda h, i, j: -math.exp(a[h]) * (abs(i - j) + 1e-5) ** b[h]
+
+
+def cases() -> dict[str, tuple[Position, Formula]]:
+    torch.manual_seed(0)
+    kerple_log, buckets, network, gaussian = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, 8), Bam(HEADS)
+    slopes = alibi_slopes(HEADS).tolist()
+    with torch.no_grad():
+        kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
+        gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
+        gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
+    return {
+        "alibi": (Alibi(HEADS, causal=False), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "learned alibi": (Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "decay": (Decay(HEADS), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
+        "sandwich": (Sandwich(HEADS), sandwich),
+        "kerple-log": (kerple_log, kerple(kerple_log)),
+        "bam": (gaussian, bam(gaussian)),
+        "t5": (buckets, t5(buckets, 32)),
+        "fire": (network, fire(network, 8)),
+    }
+
+
+@pytest.mark.parametrize("name", cases())
+def test_bias_equals_its_formula(name: str) -> None:
+    position, formula = cases()[name]
+    for rows, columns in ((0, 0), (1, 1), (5, 5), (3, 40), (70, 70)):
+        bias = position.bias(rows, columns)
+        assert bias is not None
+        assert bias.shape == (HEADS, rows, columns)
+        for h in range(HEADS):
+            for row in range(rows):
+                expected = [formula(h, columns - rows + row, j) for j in range(columns)]
+                assert bias[h, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("distance", "bucket"), [(0, 0), (15, 15), (16, 16), (30, 20), (32, 21), (64, 26), (127, 31), (128, 31), (9999, 31)]
+)
+def test_t5_buckets_at_the_original_size(distance: int, bucket: int) -> None:
+    """As in T5: 32 buckets, the last from 128 on; bucket 16 + floor(16 ln(d/16) / ln(8)) from d = 16."""
+    assert int(T5Buckets(1, 128).bucket(torch.tensor(distance))) == bucket
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
+def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
+    position = T5Buckets(1, length)
+    buckets = position.bucket(torch.arange(5000))
+    assert bool((buckets.diff() >= 0).all())
+    assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
+    assert int(buckets.max()) == position.num_buckets - 1
+
+
+def test_bam_starts_without_positions() -> None:
+    assert bool((Bam(4).bias(3, 9) == -1).all())  # the softmax cancels a constant
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (1, 6), (3, 7)])
+def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: int) -> None:
+    forget, x = Forget(5, alibi_slopes(HEADS)), normal(2, columns, 5).float()
+    torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
+    bias, gates = forget.bias(rows, columns, x), forget.gate(x).tolist()
+    for b in range(2):
+        for h in range(HEADS):
+            for row in range(rows):
+                i = columns - rows + row
+                expected = [sum(math.log(sigmoid(gates[b][t][h])) for t in range(j + 1, i + 1)) for j in range(i + 1)]
+                assert bias[b, h, row, : i + 1].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_tokens() -> None:
+    """The sum over 20,000 tokens is large; rounding it would lose the difference between two neighbors."""
+    forget, slopes = Forget(5, alibi_slopes(8)), alibi_slopes(8)[:, None]
+    steps = forget.bias(1, 20_000, torch.zeros(1, 20_000, 5))[0, :, 0].diff()
+    torch.testing.assert_close(steps, slopes.expand_as(steps), atol=2e-3, rtol=0)
+    torch.testing.assert_close(steps[:, -100:], slopes.expand(-1, 100), atol=1e-6, rtol=1e-4)
+
+
+def test_forget_without_the_input_of_every_key_raises() -> None:
+    for x, got in ((None, "None"), (torch.zeros(1, 2, 5), r"shape \[1, 2, 5\]")):
+        with pytest.raises(ValueError, match=rf"reads the layer's input, \[batch, key=4, d_model\], got {got}"):
+            Forget(5, alibi_slopes(3)).bias(2, 4, x)
+
+
+def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
+    width = 10
+    table = Sinusoidal(width).table(torch.arange(2000))
+    for i in (0, 1, 7, 1999):
+        angles = [i / 10000 ** (2 * k / width) for k in range(width // 2)]
+        assert table[i, 0::2].tolist() == pytest.approx([math.sin(angle) for angle in angles], abs=1e-6)
+        assert table[i, 1::2].tolist() == pytest.approx([math.cos(angle) for angle in angles], abs=1e-6)
+    assert Sinusoidal(5).table(torch.arange(3)).shape == (3, 5)
+
+
+def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyond_it() -> None:
+    position, tokens = Learned(4, 3), normal(2, 3, 4).float()
+    assert torch.equal(position.embed(tokens), tokens + position.table.weight)
+    assert torch.equal(position.embed(tokens[:, :1], start=2), tokens[:, :1] + position.table.weight[2])
+    with pytest.raises(ValueError, match="not defined beyond max_length=3, got length 4"):
+        position.embed(torch.zeros(1, 1, 4), start=3)
+
+
+def test_randomized_training_draws_different_positions_of_the_whole_range_in_order() -> None:
+    torch.manual_seed(0)
+    draws = torch.stack([Randomized(8, max_length=50).positions(10) for _ in range(200)])
+    assert bool((draws.diff() > 0).all())
+    assert len(draws.unique(dim=0)) > 190
+    assert draws.unique().tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 63, 64])
+def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down(length: int) -> None:
+    position = Randomized(8, max_length=64).eval()
+    expected = [(i + 1) * 65 // (length + 1) - 1 for i in range(length)]
+    assert position.positions(length).tolist() == expected
+    with pytest.raises(ValueError, match="depend on the length of the text, so start must be 0, got 3"):
+        position.embed(torch.zeros(1, 1, 8), start=3)
+    tokens = normal(3, length, 8).float()
+    assert torch.equal(position.embed(tokens), tokens + Sinusoidal(8).table(torch.tensor(expected).long()))
+    if length > 1:
+        torch.manual_seed(0)
+        means = torch.stack([position.train().positions(length) for _ in range(4000)]).double().mean(0)
+        assert bool(((means - torch.tensor(expected)).abs() < 1.7).all())  # rounding, and four standard errors
+
+
+def rotated(vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence[float] = (1.0, 1.0, 1.0)) -> Tensor:
+    """Vectors at the positions first, first + 1, ...; `slower` says how many times slower each pair turns."""
+    out = vectors.clone()
+    for place in range(vectors.shape[-2]):
+        for pair in range(DIM // 2):
+            angle = (first + place) / slower[pair] * base ** (-2 * pair / DIM)
+            x, y = vectors[..., place, pair], vectors[..., place, pair + DIM // 2]
+            out[..., place, pair] = x * math.cos(angle) - y * math.sin(angle)
+            out[..., place, pair + DIM // 2] = x * math.sin(angle) + y * math.cos(angle)
+    return out
+
+
+@pytest.mark.parametrize("length", [3, 8, 9, 24])
+@pytest.mark.parametrize("rule", ROTARY_RULES)
+def test_angles_follow_the_formula_of_the_rule_and_are_plain_up_to_the_training_length(rule: str, length: int) -> None:
+    query, key = normal(1, 2, 3, DIM), normal(1, 2, length, DIM, seed=1)
+    s = max(1.0, length / 8)
+    slower = {"pi": [s] * 3, "yarn": [1.0, s, s]}.get(rule, [1.0] * 3)  # only the fastest pair turns once in 8 tokens
+    base = 10000.0 * s ** (DIM / (DIM - 2)) if rule == "ntk" else 10000.0
+    scale = 0.1 * math.log(s) + 1 if rule == "yarn" else 1.0
+    expected = rotated(query, length - 3, base, slower) * scale, rotated(key, 0, base, slower) * scale
+    got = ScaledRotary(DIM, rule, 8).transform(query, key)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+    if s == 1:
+        assert all(map(torch.equal, got, Rotary(DIM).transform(query, key)))
+
+
+@pytest.mark.parametrize("s", [1.5, 4.0, 16.0])
+@pytest.mark.parametrize(("head_dim", "trained_length"), [(16, 64), (64, 512), (128, 4096)])
+def test_yarn_equals_transformers(head_dim: int, trained_length: int, s: float) -> None:
+    transformers = pytest.importorskip("transformers")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: PLC0415  # after importorskip
+
+    rope = {"rope_type": "yarn", "factor": s, "rope_theta": 10000.0, "original_max_position_embeddings": trained_length}
+    config = transformers.LlamaConfig(hidden_size=2 * head_dim, num_attention_heads=2, rope_parameters=rope)
+    frequencies, scale = ROPE_INIT_FUNCTIONS["yarn"](config, "cpu")
+    scaled = ScaledRotary(head_dim, "yarn", trained_length).for_length(round(s * trained_length))
+    assert scaled.scale == pytest.approx(scale)
+    torch.testing.assert_close(scaled.frequencies.float(), frequencies)
+
+
+@pytest.mark.parametrize("trained_length", [1, 2, 6, 7])
+def test_yarn_at_very_short_training_lengths_keeps_only_the_fastest_pair(trained_length: int) -> None:
+    ratios = yarn_frequencies(8, trained_length, 4.0) / yarn_frequencies(8, trained_length, 1.0)
+    assert ratios.tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((7, "pi", 8), "head_dim must be even, got 7"),
+        ((6, "linear", 8), "must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ((6, "pi", 0), "trained_length must be an integer of at least 1, got 0"),
+        ((2, "ntk", 8), "head_dim must be above 2, got 2"),
+    ],
+)
+def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ScaledRotary(*settings)
+
+
+def test_xpos_logits_are_rotary_logits_times_a_power_for_near_and_far_tokens() -> None:
+    query, key = normal(1, 1, 4097, DIM), normal(1, 1, 4097, DIM, seed=1)
+    queries, keys = Xpos(DIM).transform(query, key)
+    for i, j in ((5, 5), (6, 2), (4096, 0), (4096, 4000), (100, 0), (2048, 1)):
+        products = rotated(query[0, 0, i : i + 1], i) * rotated(key[0, 0, j : j + 1], j)
+        z = [(2 * pair / DIM + 0.4) / 1.4 for pair in range(DIM // 2)] * 2
+        expected = sum(z[c] ** ((i - j) / 512) * float(products[0, c]) for c in range(DIM))
+        assert float(queries[0, 0, i] @ keys[0, 0, j]) == pytest.approx(expected, abs=1e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_xpos_products_are_finite_at_the_largest_length_and_longer_texts_raise(dtype: torch.dtype) -> None:
+    """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf - inf is NaN."""
+    vectors = torch.randn(2, 1, 1, Xpos.max_length + 1, 16).to(dtype)
+    query, key = Xpos(16).transform(*vectors[..., 1:, :])
+    ends = torch.tensor([0, 1, Xpos.max_length // 2, Xpos.max_length - 1])
+    for products in (query[0, 0, ends] @ key[0, 0].mT, query, key):
+        assert bool(products.isfinite().all())
+    with pytest.raises(ValueError, match="xPos is not defined beyond 32768 tokens, got 32769"):
+        Xpos(16).transform(*vectors)
+
+
+def cope_weights(query: Tensor, keys: list[Tensor], vectors: Tensor) -> list[float]:
+    """softmax of q . (k_j + e[p_j]) / sqrt(d) over the visible keys, where p_j sums the gates from j on."""
+    scale = DIM**-0.5
+    gates, logits = [sigmoid(float(query @ key) * scale) for key in keys], []
+    for j, key in enumerate(keys):
+        p = min(sum(gates[j:]), len(vectors) - 1)
+        below = min(math.floor(p), len(vectors) - 2)
+        vector = (below + 1 - p) * vectors[below] + (p - below) * vectors[below + 1]
+        logits.append(float(query @ (key + vector)) * scale)
+    return [math.exp(logit) / sum(map(math.exp, logits)) for logit in logits]
+
+
+def stick_breaking_weights(query: Tensor, keys: list[Tensor], _: Tensor) -> list[float]:
+    """The nearest key takes its share first, and the query's own token what is left."""
+    left, weights = 1.0, []
+    for key in keys[-2::-1]:
+        share = sigmoid(float(query @ key) * DIM**-0.5)
+        weights.insert(0, share * left)
+        left *= 1 - share
+    return [*weights, left]
+
+
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize(
+    ("position", "formula"), [(Cope(DIM, 3), cope_weights), (StickBreaking(), stick_breaking_weights)]
+)
+def test_weights_equal_the_formula_also_within_a_window(
+    position: Position, formula: Callable[..., list[float]], window: int | None
+) -> None:
+    """Keys that a window hides (bias -inf) count for nothing, and nearer keys keep their positions."""
+    vectors = normal(4, DIM, seed=2)
+    if isinstance(position, Cope):
+        position.double().vectors = torch.nn.Parameter(vectors)
+    query, key = normal(2, HEADS, 6, DIM), normal(2, HEADS, 9, DIM, seed=1)
+    distance = torch.arange(3, 9)[:, None] - torch.arange(9)
+    bias = torch.zeros(6, 9).masked_fill(distance >= (window or 9), -math.inf)
+    weights = position.weigh(query, key, bias, causal=True)
+    for b in range(2):
+        for h in range(HEADS):
+            for row in range(6):
+                i = row + 3
+                first = 0 if window is None else max(0, i - window + 1)
+                expected = formula(query[b, h, row], [*key[b, h, first : i + 1]], vectors)
+                assert weights[b, h, row, first : i + 1].tolist() == pytest.approx(expected, abs=1e-6)
+                assert weights[b, h, row].sum().item() == pytest.approx(1)
+
+
+def test_stick_breaking_of_many_equal_keys_is_geometric() -> None:
+    """Products of 4,000 factors underflow; far keys get weight 0 and near ones the exact share."""
+    query = key = torch.zeros(1, 1, 4000, 2)
+    last = StickBreaking().weights(query[:, :, -1:], key)[0, 0, 0]
+    torch.testing.assert_close(last[-2:], torch.tensor([0.5, 0.0]), atol=1e-6, rtol=0)
+    assert float(last[-21]) == pytest.approx(2.0**-20)
