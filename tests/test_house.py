@@ -27,19 +27,34 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
     "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
     "precision": ("beside floor 1", {*FLOOR_1, "check"}),
     "lessons": ("beside floor 1", {*FLOOR_1, "gallery", "check", "figures", "__init__"}),
-    "cli": ("beside", {*FLOOR_1, "check", "lab", "figures"}),
+    "cli": ("beside", {*FLOOR_1, "models", "__init__", "check", "lab", "figures", "study"}),
+    "__main__": ("beside", {"cli"}),
     "panel": ("beside floors 3 to 5", set()),
     "lab": ("floor 3", {*FLOOR_1, "models", "__init__", "panel"}),
+    "study": ("beside floor 3", {*FLOOR_1, "lab"}),
     "figures": ("floor 4", {*FLOOR_1, "panel"}),
     "widgets": (
         "floor 5",
-        {*FLOOR_1, "gallery", "check", "precision", "lessons", "models", "__init__", "panel", "lab", "figures"},
+        {
+            *FLOOR_1,
+            "gallery",
+            "check",
+            "precision",
+            "lessons",
+            "models",
+            "__init__",
+            "panel",
+            "lab",
+            "study",
+            "figures",
+        },
     ),
 }
 LOWER = {"torch", "numpy"}
 FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
 LIBRARIES = {
-    "lab": {*LOWER, "mistune", "pandas", "regex", "safetensors", "tqdm", "distributed"},  # the last: for a scheduler
+    "study": {"pandas", "jinja2", "mistune"},
+    "lab": {*LOWER, "scipy", "pandas", "regex", "safetensors", "tqdm", "distributed"},  # the last: for a scheduler
     "figures": FIGURES,
     "widgets": {*FIGURES, "ipywidgets", "anywidget", "traitlets", "IPython"},
 }

@@ -40,7 +40,7 @@ def panel_figure(panel: Panel, fixed: Sequence[str] = ()) -> go.Figure:
     Give several figures the same `fixed` methods, at most seven, and each of these has the same color in all of them.
 
     >>> question = lab.find_question("longer windows")
-    >>> results = lab.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
+    >>> results = study.published_results().query("question == 'longer windows' and evaluated == 'as trained'")
     >>> panel = question.panel(results, length=64, labels=["alibi", "rotary"])
     >>> [trace.name for trace in panel_figure(panel).data if trace.visible and trace.showlegend]
     ['alibi', 'rotary']

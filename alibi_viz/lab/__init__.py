@@ -2,9 +2,7 @@
 
 from alibi_viz.lab.attention_stats import AttentionStats, attention_stats
 from alibi_viz.lab.checkpoints import BadRun, SavedRun, load_run, save_run
-from alibi_viz.lab.claims import Claim, Verdict, judge
 from alibi_viz.lab.compare import Comparison, compare
-from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.continuations import Continuation, continuations, known_words
 from alibi_viz.lab.evaluation import TARGETS, diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
@@ -20,12 +18,11 @@ from alibi_viz.lab.model_sources import PretrainedModel
 from alibi_viz.lab.needle import needle_margins
 from alibi_viz.lab.passages import PassagesText, Recurrence, passages_text
 from alibi_viz.lab.pretrained import change_attention
-from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
 from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
 from alibi_viz.lab.results import COLUMNS, Record, read_results, results_table
-from alibi_viz.lab.summary import summary
 from alibi_viz.lab.sweep import process_pool, sweep
+from alibi_viz.lab.tables import summary
 from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text, load_text, python_text, tales_text
 from alibi_viz.lab.training import Step, TrainingDiverged, make_model, train
@@ -33,15 +30,12 @@ from alibi_viz.lab.windows import window_table
 
 __all__ = [
     "COLUMNS",
-    "PARTS",
-    "PUBLISHED_MODELS",
     "QUESTIONS",
     "TARGETS",
     "TASKS",
     "Answer",
     "AttentionStats",
     "BadRun",
-    "Claim",
     "Comparison",
     "Continuation",
     "Lap",
@@ -57,7 +51,6 @@ __all__ = [
     "Task",
     "Text",
     "TrainingDiverged",
-    "Verdict",
     "accuracy",
     "attention_stats",
     "change_attention",
@@ -71,7 +64,6 @@ __all__ = [
     "find_question",
     "impose_window",
     "interpolate_slopes",
-    "judge",
     "known_words",
     "length_curve",
     "load_run",
@@ -85,8 +77,6 @@ __all__ = [
     "needle_margins",
     "passages_text",
     "process_pool",
-    "published_model",
-    "published_results",
     "python_text",
     "race",
     "read_results",

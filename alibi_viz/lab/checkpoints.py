@@ -22,8 +22,7 @@ from safetensors.torch import load_model, save_model
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.lab.folders import check_new
-from alibi_viz.lab.results import record_table, results_table
-from alibi_viz.lab.version_1 import upgrade_saved
+from alibi_viz.lab.results import results_table
 from alibi_viz.models import (
     POSITIONS,
     LanguageModel,
@@ -38,7 +37,6 @@ from alibi_viz.models import (
 __all__ = ["BadRun", "SavedRun", "load_run", "save_run", "versions"]
 
 FORMAT, FORMAT_VERSION = "alibi_viz run", 3
-VERSION_1_FORMAT = 2  # of version 0.1, still read
 WEIGHTS_FILE = "weights.safetensors"
 SETTINGS_FILE = "run.json"  # settings, results, versions, and a checksum of all of them and the weights
 
@@ -138,10 +136,9 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} is damaged: it is not JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by alibi_viz")
-    if content.get("version") not in (VERSION_1_FORMAT, FORMAT_VERSION):
+    if content.get("version") != FORMAT_VERSION:
         raise BadRun(
-            f"{str(path)!r} has format version {content.get('version')!r}; "
-            f"this alibi_viz reads {VERSION_1_FORMAT} and {FORMAT_VERSION}"
+            f"{str(path)!r} has format version {content.get('version')!r}; this alibi_viz reads {FORMAT_VERSION}"
         )
     if content.pop("sha256", None) != _checksum(content, path / WEIGHTS_FILE):
         raise BadRun(f"{str(path)!r} is damaged: {SETTINGS_FILE} and {WEIGHTS_FILE} do not match their checksum")
@@ -150,11 +147,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     try:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
-        if content["version"] == VERSION_1_FORMAT:
-            results = record_table([upgrade_saved(content)], path.name)
-        else:
-            rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
-            results = results_table(rows.to_dict("records"))
+        rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
+        results = results_table(rows.to_dict("records"))
         return SavedRun(model, content["settings"], results, content["made_with"])
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
         raise BadRun(f"the settings and weights in {str(path)!r} do not fit together: {error}") from None

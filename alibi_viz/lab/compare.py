@@ -11,12 +11,12 @@ from alibi_viz.arguments import as_list, check_file_name, check_known, check_pos
 from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.experiment import Run, new_model
 from alibi_viz.lab.intervals import differences, differences_in_words, over_seeds
-from alibi_viz.lab.latex import latex_table
 from alibi_viz.lab.questions import join, main_question
 from alibi_viz.lab.race import evaluation_lengths
 from alibi_viz.lab.results import AS_TRAINED, record_table
 from alibi_viz.lab.results_folder import check_folder
 from alibi_viz.lab.sweep import executor, in_order, sweep
+from alibi_viz.lab.tables import latex_table
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models import Law, Method

@@ -9,8 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from alibi_viz.lab.version_1 import upgrade
-
 __all__ = ["AS_TRAINED", "COLUMNS", "TRAINING_LOSS", "read_records", "read_results", "results_table", "seed_curves"]
 
 AS_TRAINED = "as trained"
@@ -57,8 +55,8 @@ def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
 def read_records(path: str | Path) -> list[Record]:
     """The finished runs in a results folder (one JSON file per run), or in a file with one JSON record per line.
 
-    A file whose name ends in .gz is decompressed. Records written by version 0.1 are converted. Raises
-    FileNotFoundError, and ValueError that names the file that cannot be read, or the file or line that is not a record.
+    A file whose name ends in .gz is decompressed. Raises FileNotFoundError, and ValueError that names the file that
+    cannot be read, or the file or line that is not a record.
     """
     path = Path(path)
     if path.is_dir():
@@ -93,12 +91,12 @@ def read_results(path: str | Path) -> pd.DataFrame:
 
 def _record(text: str, source: str) -> Record:
     try:
-        record = upgrade(json.loads(text))
+        record = json.loads(text)
         if not {"run", "text", "error", "answers"} <= record.keys():
             raise KeyError
         return record
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"{source} is not a result of this version or of version 0.1: {text[:60]!r}") from None
+        raise ValueError(f"{source} is not a result of this version: {text[:60]!r}") from None
 
 
 def seed_curves(results: pd.DataFrame) -> dict[str, dict[int, dict[int, float]]]:

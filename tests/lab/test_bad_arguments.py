@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from alibi_viz import lab, laws
+from alibi_viz import lab, laws, study
 from alibi_viz.lab.length_curve import token_ids
 
 TEXT = lab.load_text()
@@ -25,8 +25,8 @@ LISTS: list[tuple[str, Callable[[Any], object]]] = [
     ("distances", lambda value: lab.needle_margins(lab.make_model(vocabulary=NEEDLE.vocabulary), value)),
     ("runs", lab.sweep),
     ("passages", lambda value: lab.known_words(value, TEXT)),
-    ("labels", lambda value: lab.summary(lab.published_results(), "gap", value)),
-    ("xs", lambda value: lab.summary(lab.published_results(), "gap", None, value)),
+    ("labels", lambda value: lab.summary(study.published_results(), "gap", value)),
+    ("xs", lambda value: lab.summary(study.published_results(), "gap", None, value)),
 ]
 
 
@@ -137,7 +137,7 @@ def test_longest_is_not_negative(longest: Any) -> None:
         lab.evaluation_lengths(8, longest)
 
 
-SAVED = lab.published_model("alibi")
+SAVED = study.published_model("alibi")
 
 
 @pytest.mark.parametrize(

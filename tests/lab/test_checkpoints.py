@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, _checksum
 from alibi_viz.models import POSITIONS
 
@@ -47,31 +47,12 @@ def test_settings_that_json_cannot_represent_leave_nothing_behind(tmp_path):
 
 
 def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path):
-    results = lab.published_results().query("label == 'alibi' and seed == 0")
+    results = study.published_results().query("label == 'alibi' and seed == 0")
     learned = results.assign(label="learned", value=results["value"].where(results["x"] <= 64))
     assert learned["value"].isna().any()
     saved = lab.load_run(lab.save_run(tmp_path / "run", lab.make_model("learned"), results=learned))
     expected = learned.assign(origin="run").reset_index(drop=True)
     pd.testing.assert_frame_equal(saved.results, expected, check_dtype=False)
-
-
-@pytest.mark.parametrize(
-    ("settings", "curves", "question", "values"),
-    [
-        ({"task": "text"}, {"loss": [7.5, 6.25], "by_length": {"32": 3.0, "64": None}}, "longer windows", [3.0, None]),
-        ({"task": "needle"}, {"loss": [4.0], "accuracy": {"31": 1.0}}, "needle", [1.0]),
-    ],
-)
-def test_runs_saved_by_version_1_are_loaded_with_their_curves_as_results(folder, settings, curves, question, values):
-    content = json.loads((folder / SETTINGS_FILE).read_text())
-    del content["results"], content["sha256"]
-    content |= {"version": 2, "settings": {**settings, "seed": 4, "length": 32}, "curves": curves}
-    content["sha256"] = _checksum(content, folder / WEIGHTS_FILE)
-    (folder / SETTINGS_FILE).write_text(json.dumps(content))
-    results = lab.load_run(folder).results
-    assert [None if value != value else value for value in results.query("question == @question")["value"]] == values  # noqa: PLR0124
-    assert results.query("question == 'training loss'")["value"].tolist() == curves["loss"]
-    assert results["seed"].unique().tolist() == [4]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +111,7 @@ def break_weights(folder):
         (lambda f: (f / SETTINGS_FILE).write_bytes(b"\xff\xfe"), "is damaged: it is not JSON"),
         (lambda f: (f / SETTINGS_FILE).write_text("[1]"), "was not written by alibi_viz"),
         (lambda f: edit(f, format="other"), "was not written by alibi_viz"),
-        (lambda f: edit(f, version=99), "has format version 99; this alibi_viz reads 2 and 3"),
+        (lambda f: edit(f, version=99), "has format version 99; this alibi_viz reads 3"),
         (lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]), "do not match their checksum"),
         (lambda f: edit(f, config={"slope_scale": 9.0}), "do not match their checksum"),
         (lambda f: edit(f, settings=[]), "do not match their checksum"),

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from alibi_viz import LanguageModel, TransformerConfig, lab
+from alibi_viz import LanguageModel, TransformerConfig, lab, study
 from alibi_viz.lab.continuations import SAMPLES, TEMPERATURE
 
 
@@ -19,7 +19,7 @@ def beyond(model, text, seed):
 
 
 def test_a_continuation_is_what_the_model_generates_after_the_prompt(text):
-    model = lab.published_model("alibi").model
+    model = study.published_model("alibi").model
     prompt = text.validation[:32].long().expand(SAMPLES, -1)
     rows = model.generate(prompt, 224, temperature=TEMPERATURE, generator=torch.Generator().manual_seed(3))
     expected = [bytes(row) for row in rows.tolist()]
@@ -30,7 +30,7 @@ def test_a_continuation_is_what_the_model_generates_after_the_prompt(text):
 
 
 def test_equal_seeds_give_equal_texts_and_others_differ(text):
-    model = lab.published_model("sinusoidal").model
+    model = study.published_model("sinusoidal").model
     assert beyond(model, text, 0) == beyond(model, text, 0) != beyond(model, text, 1)
 
 

@@ -1,12 +1,11 @@
 """Folders that can't be written in are reported before anything is trained."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from alibi_viz import cli, lab
-from alibi_viz.lab import __main__ as commands
 from alibi_viz.lab import training
 
 READ_ONLY = Path("/proc/self")  # for root too
@@ -24,27 +23,25 @@ def _no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "arguments"),
+    "arguments",
     [
-        (commands.main, 1, ["sweep", "alibi", *TRAIN, "--seeds", "1", "--out"]),
-        (commands.main, 1, ["race", "alibi", *TRAIN, "--save"]),
-        (commands.main, 1, ["models", "--out"]),
-        (commands.main, 1, ["reproduce", "needle", "--out"]),
-        (commands.main, 1, ["reproduce", "needle", "--out", "unused", "--publish"]),
-        (cli.main, 2, ["compare", "--method", "alibi", *TRAIN, "--longest", "2", "--seeds", "1", "--out"]),
+        ["sweep", "alibi", *TRAIN, "--seeds", "1", "--out"],
+        ["race", "alibi", *TRAIN, "--save"],
+        ["models", "--out"],
+        ["reproduce", "needle", "--out"],
+        ["reproduce", "needle", "--out", "unused", "--publish"],
+        ["compare", "alibi", *TRAIN, "--longest", "2", "--seeds", "1", "--out"],
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_commands_do_not_train_if_they_cannot_save(
-    command: Callable[[list[str]], int],
-    status: int,
     arguments: list[str],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command([*arguments, str(READ_ONLY)]) == status
+    assert cli.main([*arguments, str(READ_ONLY)]) == 2
     error = capsys.readouterr().err
     assert f"cannot write in the folder '{READ_ONLY}'" in error
     assert error.count("\n") == 1
@@ -52,7 +49,7 @@ def test_commands_do_not_train_if_they_cannot_save(
 
 def test_published_models_are_not_trained_if_one_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rotary").mkdir()
-    assert commands.main(["models", "--out", str(tmp_path)]) == 1
+    assert cli.main(["models", "--out", str(tmp_path)]) == 2
     assert "rotary' exists already and is not overwritten" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Results from a race, a sweep, version 0.1 or the package are rows of one tidy table."""
+"""Results from a race, a sweep or the package are rows of one tidy table."""
 
 import gzip
 import json
@@ -7,27 +7,14 @@ import math
 import pandas as pd
 import pytest
 
-from alibi_viz import lab
-from alibi_viz.lab.published import published_parts, published_records
+from alibi_viz import lab, study
 from alibi_viz.lab.results import COLUMNS, record_table, seed_curves
-
-VERSION_1 = {
-    "run": {**lab.Run("rotary", seed=1).settings()},
-    "error": None,
-    "by_length": {"64": 2.4, "256": None},
-    "by_context": {"64": 2.0},
-    "changed": {"window": {"64": 2.3}},
-    "by_step": {"300": {"64": 2.5, "256": 3.0}, "600": {"64": 2.4, "256": None}},
-    "curve": [[10, 7.0], [30, 5.0]],
-    "tokens_per_second": 1000,
-    "seconds": 1.5,
-    "made_with": {"alibi_viz": "0.1.0"},
-}
+from alibi_viz.study.records import published_records
 
 
 @pytest.fixture(scope="module")
 def published() -> pd.DataFrame:
-    return lab.published_results()
+    return study.published_results()
 
 
 def values(results: pd.DataFrame, question: str, evaluated: str = "as trained") -> dict[int, float]:
@@ -47,7 +34,7 @@ def test_the_published_results_have_every_run_once_and_no_failure(published):
     assert [record["error"] for record in records] == [None] * len(records)
     assert len({record["made_with"]["torch"] for record in records}) == 1
     runs = published.groupby(["task", "label", "seed"])
-    assert len(runs) == len(records) == sum(len(part.templates) * part.seeds for part in published_parts())
+    assert len(runs) == len(records) == sum(len(part.templates) * part.seeds for part in study.PARTS.values())
     assert set(published["origin"]) == {"published"}
 
 
@@ -65,9 +52,9 @@ def test_nothing_is_measured_twice(published):
 
 
 def test_a_change_of_the_published_table_does_not_reach_the_next_caller():
-    results = lab.published_results()
+    results = study.published_results()
     results.loc[:, "value"] = 0.0
-    assert lab.published_results()["value"].abs().max() > 0
+    assert study.published_results()["value"].abs().max() > 0
 
 
 def test_evaluation_variants_are_there_for_the_methods_that_have_them(published):
@@ -106,33 +93,11 @@ def test_a_record_of_a_task_has_its_accuracies(tmp_path):
     assert results["text"].unique().tolist() == [""]
 
 
-def test_records_of_version_1_are_converted(tmp_path):
-    (tmp_path / "old.jsonl").write_text(json.dumps(VERSION_1) + "\n")
-    results = lab.read_results(tmp_path / "old.jsonl")
-    assert set(results["origin"]) == {"old.jsonl"}
-    assert set(results["text"]) == {"version 0.1"}
-    assert values(results, "training loss") == {10: 7.0, 30: 5.0}
-    assert values(results, "longer windows", "window") == {64: 2.3}
-    assert values(results, "same targets") == {64: 2.0}
-    windows, gaps = values(results, "longer windows"), values(results, "gap")
-    assert windows[64] == 2.4
-    assert gaps[300] == pytest.approx(0.5)
-    assert math.isnan(windows[256])
-    assert math.isnan(gaps[600])
-
-
-def test_an_accuracy_of_version_1_is_converted_with_its_sample_count(tmp_path):
-    old = {**VERSION_1, "run": lab.Run("alibi", task="needle", length=64).settings(), "accuracy": {"2047": 0.25}}
-    old = {key: old[key] for key in old if key not in ("by_length", "by_context", "changed", "by_step")}
-    (tmp_path / "old.jsonl").write_text(json.dumps(old))
-    row = lab.read_results(tmp_path / "old.jsonl").query("question == 'needle'").iloc[0]
-    assert (row["x"], row["value"], row["count"], row["text"]) == (2047, 0.25, 32, "")
-
-
 @pytest.mark.parametrize("line", ["notes", "{}", '{"run": 1}', "[]", "null", '{"run": {}, "curve": []}'])
 def test_a_line_that_is_not_a_record_is_named(tmp_path, line):
-    (tmp_path / "old.jsonl").write_text(json.dumps(VERSION_1) + "\n" + line)
-    with pytest.raises(ValueError, match=r"line 2 of .*old\.jsonl' is not a result of this version or of version 0\.1"):
+    record = {"run": {}, "text": "", "error": None, "answers": []}
+    (tmp_path / "old.jsonl").write_text(json.dumps(record) + "\n" + line)
+    with pytest.raises(ValueError, match=r"line 2 of .*old\.jsonl' is not a result of this version"):
         lab.read_results(tmp_path / "old.jsonl")
 
 

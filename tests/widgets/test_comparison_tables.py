@@ -2,7 +2,7 @@
 
 import pytest
 
-from alibi_viz import lab
+from alibi_viz import study
 from alibi_viz.widgets import ComparisonExplorer
 
 
@@ -12,7 +12,7 @@ def test_something_else_than_a_table_raises() -> None:
 
 
 def test_table_without_some_columns_raises() -> None:
-    table = lab.published_results().drop(columns=["label", "value"])
+    table = study.published_results().drop(columns=["label", "value"])
     with pytest.raises(
         ValueError, match=r"results must have the columns of lab\.COLUMNS, and label, value are missing"
     ):

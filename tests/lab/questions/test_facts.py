@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from alibi_viz import LanguageModel, TransformerConfig, lab
+from alibi_viz import LanguageModel, TransformerConfig, lab, study
 from alibi_viz.lab.questions.facts import memory_bits
 
 
@@ -56,5 +56,5 @@ def test_answers_are_by_bins_of_distances_up_to_the_longest_window(text):
 def test_a_text_without_facts_has_no_answers_and_says_so(text):
     question = lab.find_question("facts")
     assert list(question.measure(lab.make_model("none"), lab.load_text("to be or not to be " * 500), 64)) == []
-    empty = lab.published_results().head(0)
+    empty = study.published_results().head(0)
     assert question.findings(empty, 64) == ["This text has no recorded facts; the tales have."]

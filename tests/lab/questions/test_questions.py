@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.lab.confidence import share_interval
 from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.questions.by_position import _edges
@@ -38,7 +38,7 @@ each_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda questi
 
 @each_question
 def test_the_published_results_fill_its_panel_and_its_caption(question):
-    rows = lab.published_results().query("question == @question.name and evaluated == 'as trained'")
+    rows = study.published_results().query("question == @question.name and evaluated == 'as trained'")
     panel = question.panel(rows, 64)
     assert list(panel.curves) == list(rows["label"].unique())
     for label, curves in panel.curves.items():
@@ -53,7 +53,7 @@ def test_the_published_results_fill_its_panel_and_its_caption(question):
 
 @each_question
 def test_without_results_the_panel_has_axes_and_nothing_is_claimed(question):
-    empty = lab.published_results().head(0)
+    empty = study.published_results().head(0)
     panel = question.panel(empty, 32, labels=["alibi"], last=100 if question.name == "gap" else None)
     assert len(panel.ticks) >= 2
     assert panel.curves["alibi"].mean == {}

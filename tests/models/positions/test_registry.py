@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
-from alibi_viz.lab.__main__ import main
+from alibi_viz.cli import main
 from alibi_viz.models import POSITIONS, register
 from alibi_viz.models.positions import Relative
 

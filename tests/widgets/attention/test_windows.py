@@ -7,7 +7,7 @@ import pytest
 import torch
 from traitlets import TraitError
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.lab.attention_sources import Reading, Words
 from alibi_viz.lab.windows import head_windows
 from alibi_viz.widgets import WindowExplorer
@@ -27,7 +27,7 @@ def expected(app: WindowExplorer) -> tuple[list[int], list[int]]:
 
 
 def test_built_in_text_of_4096_bytes_is_the_default() -> None:
-    model = lab.published_model("alibi").model
+    model = study.published_model("alibi").model
     app = WindowExplorer(model)
     assert len(app.text.encode()) == 4096
     assert (app.num_heads, app.content) == (8, "layer 1")
@@ -51,7 +51,7 @@ def test_controls_change_the_figure(content: str) -> None:
 
 
 def test_layers_of_a_model_have_windows_of_their_own() -> None:
-    app = WindowExplorer(lab.published_model("alibi").model, text=TEXT)
+    app = WindowExplorer(study.published_model("alibi").model, text=TEXT)
     first = drawn(app)
     control(app, "s-content").value = 1
     assert app.content == "layer 2"
