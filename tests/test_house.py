@@ -35,19 +35,8 @@ FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLO
     "figures": ("floor 4", {*FLOOR_1, "panel"}),
     "widgets": (
         "floor 5",
-        {
-            *FLOOR_1,
-            "gallery",
-            "check",
-            "precision",
-            "lessons",
-            "models",
-            "__init__",
-            "panel",
-            "lab",
-            "study",
-            "figures",
-        },
+        {*FLOOR_1, "gallery", "check", "precision", "lessons", "models", "__init__"}
+        | {"panel", "lab", "study", "figures"},
     ),
 }
 LOWER = {"torch", "numpy"}
