@@ -57,7 +57,7 @@ class Claim:
     Attributes:
         text, source: the claim, with its threshold, and who makes it.
         plus, minus: answers to a question; none for a claim that needs a larger scale than ours.
-        at_least, at_most: the smallest or the largest number for which the claim holds, one of them.
+        at_least, at_most: the smallest and the largest number for which the claim holds; one of them is enough.
         task, question: what the models were trained on, and what was asked of them.
         absolute: whether the number is taken without its sign.
         limits: the lowest and the highest number that is possible, such as 0 and 1 for a share.
@@ -70,8 +70,8 @@ class Claim:
     source: str
     plus: Sequence[Term] = ()
     minus: Sequence[Term] = ()
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: float = -math.inf
+    at_most: float = math.inf
     task: str = "text"
     question: str = "longer windows"
     constant: float = 0
@@ -82,19 +82,13 @@ class Claim:
     contrary: str = ""
 
     def __post_init__(self) -> None:
-        if [self.at_least, self.at_most].count(None) != (1 if self.is_testable else 2):
-            raise ValueError(
-                f"a claim about results needs either at_least or at_most, and another one none: {self.text!r}"
-            )
+        if self.is_testable and (self.at_least, self.at_most) == (-math.inf, math.inf):
+            raise ValueError(f"a claim about results needs at_least or at_most: {self.text!r}")
 
     @property
     def is_testable(self) -> bool:
         """Whether models as small as ours can test it."""
         return bool(self.plus or self.minus)
-
-    def holds(self, number: float) -> bool:
-        """Whether a number is on the right side of the threshold."""
-        return number >= self.at_least if self.at_least is not None else number <= self.at_most
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,8 @@ class Verdict:
         """ "reproduced", "contradicted", "undecided" or "not testable here", as explained in this module."""
         if len(self.values) < SEEDS:
             return NOT_TESTABLE
-        holds = [self.claim.holds(round(end, 4)) for end in self.interval]  # results have five digits
+        ends = [round(end, 4) for end in self.interval]  # results have five digits
+        holds = [self.claim.at_least <= end <= self.claim.at_most for end in ends]
         return REPRODUCED if all(holds) else UNDECIDED if any(holds) else CONTRADICTED
 
     @property
@@ -123,10 +118,9 @@ class Verdict:
         """The mean, its interval, the number of seeds and the threshold, in words; empty without a result."""
         if not self.claim.is_testable:
             return ""
-        bound, name = self.claim.at_most, "at most"
-        if bound is None:
-            bound, name = self.claim.at_least, "at least"
-        needed = f"{len(self.values)} seeds, needs {name} {bound:+.2f}"
+        at_least, at_most = self.claim.at_least, self.claim.at_most
+        bound = f"at least {at_least:+.2f}" if at_most == math.inf else f"at most {at_most:+.2f}"
+        needed = f"{len(self.values)} seeds, needs {bound}"
         if len(self.values) < SEEDS:
             return needed
         low, high = self.interval

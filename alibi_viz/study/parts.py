@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -91,13 +92,12 @@ def _rate(run: Run, rates: Rates) -> float:
     return rates[task, run.label if (task, run.label) in rates else str(run.position)]
 
 
-def _read_parts() -> dict[str, Part]:
-    parts = {}
-    for part in tomllib.loads((Path(__file__).parent / "parts.toml").read_text(encoding="utf-8"))["part"]:
-        common = {"length": LENGTH, "model": {"num_heads": 4}, **part.pop("settings")}
-        runs = [{"position": method} for method in part.pop("methods", ())] + part.pop("runs", [])
-        parts[part["name"]] = Part(**part, templates=tuple(Run(**common | run) for run in runs))
-    return parts
+def _part(part: dict[str, Any]) -> Part:
+    common = {"length": LENGTH, "model": {"num_heads": 4}, **part["settings"]}
+    runs = [*({"position": method} for method in part.get("methods", ())), *part.get("runs", ())]
+    templates = tuple(Run(**common | run) for run in runs)
+    return Part(part["name"], part["summary"], templates, part.get("seeds", Part.seeds))
 
 
-PARTS = _read_parts()
+STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
+PARTS = {part["name"]: _part(part) for part in STUDY["part"]}

@@ -15,23 +15,14 @@ from alibi_viz.lab.checkpoints import SavedRun
 from alibi_viz.lab.experiment import final_answers, limited_threads, new_model, training_steps
 from alibi_viz.lab.folders import check_new, create_folder
 from alibi_viz.lab.results import Record, read_records, record_table
-from alibi_viz.study.parts import PARTS, Rates, best_rates, search_runs
+from alibi_viz.study.parts import PARTS, STUDY, Rates, best_rates, search_runs
 
 PUBLISHED = Path(__file__).parent / "published"
 SEARCH = "search"  # the file with the records of the search for learning rates
 NAMES = (SEARCH, *PARTS)
-LARGE_TEXT = 5_000_000  # bytes of tales to train on
-LARGE_RUN = Run(
-    "alibi",
-    length=256,
-    steps=1200,
-    learning_rate=4e-3,
-    threads=2,
-    model={"num_layers": 4, "d_model": 128},
-    label="alibi-large",
-)
-RUNS = (Run("alibi"), Run("rotary"), Run("sinusoidal"), LARGE_RUN)
-PUBLISHED_MODELS = tuple(run.label for run in RUNS)
+LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
+MODELS = tuple(Run(**model) for model in STUDY["model"])
+PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 
 
 def published_results() -> pd.DataFrame:
@@ -128,10 +119,10 @@ def published_model(name: str) -> SavedRun:
 def train_published_models(folder: str | Path) -> None:
     """Train the published models again, in a quarter of an hour, and save each in a new folder inside `folder`."""
     folder = create_folder(folder)
-    for run in RUNS:
+    for run in MODELS:
         check_new(folder / run.label)
-    for run in RUNS:
-        text = tales_text(LARGE_TEXT) if run is LARGE_RUN else load_text()
+    for run in MODELS:
+        text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = new_model(run, text)
         with limited_threads(run.threads):
             for _ in training_steps(model, text, run):

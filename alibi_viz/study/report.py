@@ -19,7 +19,6 @@ from alibi_viz.study.records import SEARCH, published_records
 
 KINDS = (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE)
 LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
-EARLIER_TEXT = "2a95af4ac93f5b71"  # the fingerprint of the text of the published runs
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     undefined=jinja2.StrictUndefined,
@@ -29,27 +28,22 @@ TEMPLATES = jinja2.Environment(
 )
 
 
-def report(records: Sequence[Record], search: Sequence[Record]) -> str:
-    """The page in Markdown.
+def write_report(folder: str | Path) -> None:
+    """Write report.md and report.html about the published results into a folder.
 
-    `records` are those of the published comparison, and `search` those of the search for learning rates.
+    The HTML has no scripts and needs nothing from the network.
     """
+    records, search = published_records(), published_records([SEARCH])
     results = record_table(records, "published")
     verdicts = judge(results)
     history = pd.DataFrame([(each.claim.seen, each.verdict) for each in verdicts], columns=["seen", "verdict"])
-    texts = sorted({record["text"] for record in records} - {""})
-    versions = {name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]}
     page = TEMPLATES.get_template("report.md.j2").render(
         length=LENGTH,
         level=LEVEL,
         least_seeds=SEEDS,
-        runs=len(records),
-        hours=_hours(records),
-        search_hours=_hours(search),
-        failed=[record["run"]["label"] for record in records if record["error"]],
-        texts=texts,
-        is_earlier=EARLIER_TEXT in texts,
-        versions=versions,
+        records=records,
+        search=search,
+        versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
         verdicts={kind: [each for each in verdicts if each.verdict == kind] for kind in KINDS},
         history=pd.crosstab(history["seen"], history["verdict"]).reindex(index=HISTORY, columns=KINDS, fill_value=0),
         sections=list(_sections(results)),
@@ -57,34 +51,19 @@ def report(records: Sequence[Record], search: Sequence[Record]) -> str:
         papers=PAPERS.values(),
         main_runs=len(PARTS["main"].templates),
     )
-    contents = (f"- [{title}](#{_anchor(title)})" for title in re.findall("^## (.*)$", page, flags=re.MULTILINE))
-    return page.replace("[contents]", "\n".join(contents))
-
-
-def write_report(folder: str | Path) -> None:
-    """Write report.md and report.html about the published results into a folder."""
-    page = report(published_records(), published_records([SEARCH]))
+    titles = re.findall("^## (.*)$", page, flags=re.MULTILINE)
+    page = page.replace("[contents]", "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles))
+    body = str(mistune.create_markdown(plugins=["table"])(page))
+    for title in titles:
+        body = body.replace(f"<h2>{title}</h2>", f'<h2 id="{_anchor(title)}">{title}</h2>')
     (Path(folder) / "report.md").write_text(page, encoding="utf-8")
-    (Path(folder) / "report.html").write_text(as_html(page), encoding="utf-8")
-
-
-def as_html(markdown: str) -> str:
-    """The page as HTML without scripts, which needs nothing from the network."""
-    body = mistune.create_markdown(plugins=["table"])(markdown)
-    assert isinstance(body, str)
-    body = body.replace("<table>", '<div style="overflow-x: auto"><table>').replace("</table>", "</table></div>")
-    body = re.sub("<h2>(.*?)</h2>", lambda heading: f'<h2 id="{_anchor(heading[1])}">{heading[1]}</h2>', body)
-    title = markdown.splitlines()[0].removeprefix("# ")
-    return TEMPLATES.get_template("report.html.j2").render(title=title, body=body)
+    html = TEMPLATES.get_template("report.html.j2").render(body=body)
+    (Path(folder) / "report.html").write_text(html, encoding="utf-8")
 
 
 def _anchor(title: str) -> str:
     """The id of a heading, the same as on GitHub."""
     return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
-
-
-def _hours(records: Sequence[Record]) -> float:
-    return sum(record["seconds"] for record in records) / 3600
 
 
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:

@@ -135,7 +135,7 @@ def test_unknown_model_lists_the_known_ones() -> None:
 
 def test_training_the_models_again_uses_their_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With five steps: enough to see that the settings reach the training."""
-    monkeypatch.setattr(records, "RUNS", (lab.Run("rotary", steps=5, longest=2),))
+    monkeypatch.setattr(records, "MODELS", (lab.Run("rotary", steps=5, longest=2),))
     study.train_published_models(tmp_path)
     saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
     list(lab.train(again, lab.load_text(), steps=5, device="cpu"))
