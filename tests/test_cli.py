@@ -41,13 +41,6 @@ def test_check_names_faults_and_says_by_its_status_if_there_are_any(
     assert message in capsys.readouterr().out
 
 
-def test_function_from_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("class Slopes:\n    @staticmethod\n    def of(heads):\n        return [1.0] * heads\n")
-    assert main(["check", f"{file}:Slopes.of", "--kind", "slopes"]) == 1
-    assert "other slopes" in capsys.readouterr().out
-
-
 def test_vectors_can_be_written_and_checked(tmp_path: Path) -> None:
     file = str(tmp_path / "golden.json")
     assert main(["vectors", file]) == main(["check", "--vectors", file]) == 0
@@ -91,6 +84,10 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         (["sweep", "alibi", "--device", "nope", "--steps", "1"], "device must be auto, cpu, cuda or another"),
         (["sweep", "--seeds", "0"], "seeds must be an integer of at least 1, got 0"),
         (["reproduce", "--workers", "-1"], "workers must be an integer of at least 1, got -1"),
+        (["compare"], "give at least one position method"),
+        (["compare", "no_file.py:law"], "there is no file no_file.py"),
+        (["compare", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
+        (["compare", "alibi", "--out", __file__], "is a file, and a sweep saves its results in a folder"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
         (["show", "weather"], "question must be one of longer windows,"),
     ],
@@ -107,6 +104,9 @@ def test_bad_input_is_one_line_and_exits_with_2(
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("alibi-viz: ") and message in error and error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["leaves.py"], (
+        "nothing is written"
+    )
 
 
 def test_race_saves_models_that_evaluate_reads_and_does_not_overwrite(
@@ -134,16 +134,24 @@ def test_sweep_saves_its_runs_prints_the_means_and_resumes(tmp_path: Path, capsy
     assert "2/2" in capsys.readouterr().err
 
 
-def test_failed_runs_exit_with_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (BrokenProcessPool("killed"), 1, "a worker process died; finished runs are saved"),
+        (lab.TrainingDiverged("not a number"), 1, "not a number"),
+        (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
+    ],
+    ids=["killed", "diverged", "interrupted"],
+)
+def test_failed_or_interrupted_runs_end_with_their_status(
+    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(lab, "sweep", fails)
-    for error in (BrokenProcessPool("killed"), lab.TrainingDiverged("not a number")):
-        assert main(["sweep", "alibi", "--out", str(tmp_path)]) == 1
-        assert ("a worker process died" in capsys.readouterr().err) == isinstance(error, BrokenProcessPool)
+    monkeypatch.setattr(lab, "compare", fails)
+    assert main(["compare", "alibi"]) == status
+    assert message in capsys.readouterr().err
 
 
 def test_show_and_claims_read_the_published_results(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`alibi-viz compare`: the files it writes, how it continues, and its one-line errors."""
+"""`alibi-viz compare`: the files it writes, and how it continues."""
 
 import os
 import signal
@@ -107,40 +107,3 @@ def test_workers_get_the_file_of_a_custom_law(
         with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
             assert main([*command, "--scheduler", cluster.scheduler_address]) == 0
     assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "give at least one position method"),
-        (["alibbi"], "got 'alibbi'"),
-        (["no_file.py:law"], "there is no file no_file.py"),
-        (["alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
-        (["alibi", "alibi"], "two methods are called 'alibi'"),
-        (["alibi", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
-        (["alibi", "--out", __file__], "is a file, and a sweep saves its results in a folder"),
-    ],
-)
-def test_bad_input_is_one_line_exits_with_2_and_writes_nothing(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["compare", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("alibi-viz: ") and message in error and error.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_interruption_says_that_finished_runs_are_saved(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(lab, "compare", interrupted)
-    assert main(command) == 130
-    assert capsys.readouterr().err == "alibi-viz: stopped; finished runs are saved\n"
