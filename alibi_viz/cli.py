@@ -53,10 +53,9 @@ def _run(options: argparse.Namespace) -> int:
         return _complain(error, 1)
     except BrokenExecutor:
         return _complain("a worker process died; finished runs are saved, call again for the rest", 1)
-    except ModuleNotFoundError as error:
-        return _complain(f"{error}: install alibi-viz with its dependencies", 2)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        return _complain(error, 2)
+        hint = ": install alibi-viz with its dependencies" if isinstance(error, ModuleNotFoundError) else ""
+        return _complain(f"{error}{hint}", 2)
     except KeyboardInterrupt:
         return _complain(f"stopped{'; finished runs are saved' if 'workers' in options else ''}", 130)
 
