@@ -54,14 +54,14 @@ bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write bench
 
 # Takes about four hours on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the published comparison again and judge every claim (PARTS="search needle")
-	$(PY) -m alibi_viz.lab reproduce $(PARTS) --workers 2 --publish alibi_viz/lab/published $(ARGS)
+	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 
 report: $(VENV)/.installed ## write the page about the published results, in Markdown and HTML
-	$(PY) -m alibi_viz.lab report --out alibi_viz/lab/published
+	$(PY) -m alibi_viz report --out alibi_viz/study/published
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
-	rm -rf models && $(PY) -m alibi_viz.lab models --out models
-	rm -rf alibi_viz/lab/published/models && mv models alibi_viz/lab/published/models
+	rm -rf models && $(PY) -m alibi_viz models --out models
+	rm -rf alibi_viz/study/published/models && mv models alibi_viz/study/published/models
 
 notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their outputs and pictures (ONLY=01_slopes)
 	$(PY) -m tests.notebooks.execute $(ONLY)

@@ -1,8 +1,9 @@
 """Understand Attention with Linear Biases (ALiBi) by exploring it: slopes, biases, attention and small transformers.
 
-`alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models, `alibi_viz.figures`
-draws plotly figures, `alibi_viz.widgets` has the apps and `alibi_viz.lessons` checks exercises. These are loaded on
-first use, so `import alibi_viz` takes hardly longer than importing torch.
+`alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models, `alibi_viz.study`
+has our own results with it, `alibi_viz.figures` draws plotly figures, `alibi_viz.widgets` has the apps and
+`alibi_viz.lessons` checks exercises. These are loaded on first use, so `import alibi_viz` takes hardly longer than
+importing torch.
 
 To read the code, start with `slopes`, then `distance`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
 each imports only from those before it.
@@ -43,7 +44,7 @@ __all__ = [
     "reach",
 ]
 
-_LAZY = ("check", "figures", "lab", "lessons", "widgets")
+_LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,39 +1,33 @@
-"""The command `alibi-viz`: check an implementation of ALiBi, compare position methods, write golden vectors.
+"""The command `alibi-viz`: check an implementation of ALiBi, train and compare models, repeat our study.
 
     alibi-viz check package.module:function --kind attention
     alibi-viz check my_file.py:my_bias --kind bias
-    alibi-viz compare --method alibi --method my_file.py:my_bias --seeds 5 --text mine.txt --out results/
-    alibi-viz vectors golden.json
-    alibi-viz check --vectors filled_in.json
+    alibi-viz compare alibi my_file.py:my_bias --seeds 5 --text mine.txt --out results/
 
-`check` prints a report. The exit status is 0 if nothing is wrong, 1 with findings, and 2 if nothing could be checked.
-
-`compare` trains every method with every seed, and writes a table (CSV, Parquet, LaTeX), figures (SVG, PDF, PNG) and
-verdicts. If it is interrupted, call it again to continue.
-
-The exit status of every command is 2 after an error and 130 after Ctrl-C.
+The exit status is 0 if all is well, 1 if `check` found a fault or a run failed, 2 for a wrong call or bad input, and
+130 after Ctrl-C. `sweep`, `compare` and `reproduce` save each finished run: call them again to continue.
 """
 
 import argparse
 import os
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import alibi_viz as av  # loads av.lab, av.study and av.figures on first use: `check` needs only torch and NumPy
 from alibi_viz import check
-from alibi_viz.arguments import load_function
+from alibi_viz.arguments import check_positive_integers, load_function
 from alibi_viz.check.call import is_running
 from alibi_viz.check.vectors import check_vectors, write_vectors
+from alibi_viz.models import POSITIONS, register_method
 
-__all__ = ["main"]
-
-_IMAGES = (".svg", ".pdf", ".png")
-_MAX_SECONDS = 86_400
-_DTYPES = ("float32", "float64", "float16", "bfloat16")
+METHODS = ["alibi", "sinusoidal", "rotary"]  # to race and sweep if none are given
+IMAGES = (".svg", ".pdf", ".png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,53 +40,130 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    counts = {name: value for name in ("seeds", "workers") if (value := getattr(options, name, None)) is not None}
     try:
-        if options.command == "vectors":
-            write_vectors(options.file)
-            print(f"wrote {options.file} ({Path(options.file).stat().st_size:,} bytes)")
-            return 0
-        if options.command == "compare":
-            _compare(options)
-            return 0
-        if options.vectors and options.function:
-            raise ValueError("check takes a function or --vectors FILE, not both")
-        report = check_vectors(options.vectors) if options.vectors else _check(options)
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        return _complain(error)
+        check_positive_integers(**counts)
+        status: int = options.command(options) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the process that reads our output has exited, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except ArithmeticError as error:  # training diverged
+        return _complain(error, 1)
     except BrokenExecutor:
-        return _complain("a worker process died; finished runs are saved, call again for the rest")
+        return _complain("a worker process died; finished runs are saved, call again for the rest", 1)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        hint = ": install alibi-viz with its dependencies" if isinstance(error, ModuleNotFoundError) else ""
+        return _complain(f"{error}{hint}", 2)
     except KeyboardInterrupt:
-        is_comparing = options.command == "compare"
-        _complain("stopped; finished runs are saved, call again for the rest" if is_comparing else "stopped")
-        return 130
+        return _complain(f"stopped{'; finished runs are saved' if 'workers' in options else ''}", 130)
+
+
+def _complain(error: object, status: int = 0) -> int:
+    """Print one line on standard error, and return the exit status."""
+    print(f"alibi-viz: {error}", file=sys.stderr)
+    return status
+
+
+def _lab(options: argparse.Namespace) -> int:
+    """Open the lessons in JupyterLab."""
+    folder = Path(av.__file__).parents[1] / "notebooks"
+    if not folder.is_dir():
+        raise FileNotFoundError("the lessons are not installed with the package: clone the repository, and `make lab`")
+    page = f"--LabApp.default_url=/lab/tree/{options.lesson}"
+    return subprocess.call([sys.executable, "-m", "jupyterlab", str(folder), page, "--ip=127.0.0.1"])
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check a function, or a file of golden vectors, and name its faults."""
+    if (options.function is None) == (options.vectors is None):
+        raise ValueError("check needs a function such as package.module:function, or --vectors FILE, and not both")
+    if options.vectors:
+        report = check_vectors(options.vectors)
+    else:
+        options.dtype = getattr(torch, options.dtype)
+        report = getattr(check, options.kind)(load_function(options.function), **_given(options, *KINDS[options.kind]))
     print(report)
     return 0 if report.ok else 1
 
 
-def _complain(error: object) -> int:
-    """Print one line on standard error, and return the exit status for errors."""
-    print(f"alibi-viz: {error}", file=sys.stderr)
-    return 2
+def _vectors(options: argparse.Namespace) -> None:
+    """Write golden vectors for implementations in other languages."""
+    write_vectors(options.file)
+    print(f"wrote {options.file} ({Path(options.file).stat().st_size:,} bytes)")
+
+
+def _race(options: argparse.Namespace) -> None:
+    """Train position methods side by side and print bits per byte by length."""
+    methods, text = _methods(options) or METHODS, av.lab.load_text(options.text)
+    folder = Path(options.save) if options.save else None
+    if folder:
+        from alibi_viz.lab.sweep import check_new, create_folder  # noqa: PLC0415  # loads pandas, as below
+
+        for method in methods:
+            check_new(folder / method)
+        create_folder(folder)  # now, rather than fail after the training
+    settings = _given(options, "length", "steps", "seed")
+    race = av.lab.race(methods, text, **settings, checkpoints=1, targets=8192)
+    rows = [row for row in race if row["question"] == "longer windows"]
+    _print_losses({method: {row["x"]: row["value"] for row in rows if row["method"] == method} for method in methods})
+    for method, model in race.models.items() if folder else ():
+        results = av.lab.results_table(row for row in rows if row["method"] == method)
+        run = av.lab.Run(method, **settings, path=options.text)
+        av.lab.save_run(folder / method, model, settings=run.settings(), results=results)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    """Test a model saved by `race --save` at other lengths."""
+    model = av.lab.load_run(options.run).model
+    losses = av.lab.loss_by_length(model, av.lab.load_text(options.text), options.lengths)
+    _print_losses({model.config.position: losses})
+
+
+def _print_losses(losses: Mapping[str, Mapping[int, float]]) -> None:
+    width = max(map(len, losses))
+    print(f"{'':{width}}", *(f"{length:>8,}" for length in next(iter(losses.values()))), " bits per byte at length")
+    for label, bits in losses.items():
+        print(f"{label:{width}}", *(f"{value:8.3f}" for value in bits.values()))
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    """Train every method with every seed, save each result, and print the means."""
+    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
+
+    settings = {"path": options.text, **_given(options, "task", "length", "steps", "device")}
+    methods = _methods(options) or [*METHODS, "none"]
+    runs = [av.lab.Run(method, seed=seed, **settings) for seed in range(options.seeds or 3) for method in methods]
+    out = options.out or "results"
+    with executor(options.workers or 1, options.scheduler) as pool:
+        records = [*av.lab.sweep(runs, pool, path=out)]
+    question = next(question for question in av.lab.QUESTIONS if question.task == runs[0].task)
+    print(av.lab.summary(av.lab.read_results(out), question.name).to_string())
+    failed = [record for record in records if record["error"]]
+    for record in failed:
+        _complain(f"{record['run']['label']}, seed {record['run']['seed']}: {record['error']}")
+    return 1 if failed else 0
 
 
 def _compare(options: argparse.Namespace) -> None:
-    from alibi_viz import figures, lab  # noqa: PLC0415  # slow to import, and only this command needs them
-
-    methods = [load_function(name) if ":" in name else name for name in options.method]
-    names = ("seeds", "text", "out", "length", "steps", "longest", "workers", "scheduler")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    comparison, folder = lab.compare(methods, **given), Path(options.out)
-    first = comparison.methods[: figures.MAX_METHODS]
-    panels = {"figure": comparison.panel(first)}
-    for method, variants in comparison.variants.items():
-        if len(variants) > 1:  # not only a window
-            panels[f"figure-{method}"] = comparison.panel([method, *(f"{method}, {name}" for name in variants)])
-    drawn = {name: figures.panel_figure(panel, fixed=first) for name, panel in panels.items()}
-    images = {folder / f"{name}{suffix}": figure for name, figure in drawn.items() for suffix in _IMAGES}
+    """Train position methods with several seeds and compare them: tables, figures and verdicts."""
+    methods = [load_function(name) if ":" in name else name for name in options.methods]
+    given = _given(options, "seeds", "text", "length", "steps", "longest", "workers", "scheduler")
+    folder = Path(options.out or "results")
+    comparison = av.lab.compare(methods, out=folder, **given)
+    first = comparison.methods[: av.figures.MAX_METHODS]
+    shown = {"figure": first}
+    for method, curves in comparison.curves.items():
+        if len(curves) > 1:  # not only a window
+            shown[f"figure-{method}"] = (method, *curves)
+    axes = comparison.axes
+    drawn = {name: av.figures.curve_figure(comparison.rows(curves), axes, first) for name, curves in shown.items()}
+    images = {folder / f"{name}{suffix}": figure for name, figure in drawn.items() for suffix in IMAGES}
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
-    for write in (lambda: comparison.save(folder), lambda: figures.save_images(images)):
+    for write in (lambda: comparison.save(folder), lambda: av.figures.save_images(images)):
         try:
             write()
         except (ImportError, RuntimeError) as error:  # no library for Parquet, no browser for images
@@ -100,70 +171,131 @@ def _compare(options: argparse.Namespace) -> None:
     print(f"results are in {folder}")
 
 
-def _check(options: argparse.Namespace) -> check.Report:
-    if options.function is None:
-        raise ValueError("check needs a function such as package.module:function, or --vectors FILE")
-    if not 0 < options.seconds <= _MAX_SECONDS:
-        raise ValueError(f"--seconds must be positive and at most {_MAX_SECONDS:,}, got {options.seconds}")
-    function = load_function(options.function)
-    common: dict[str, Any] = {"slopes": options.slopes, "seconds": options.seconds}
-    if options.heads:
-        common["num_heads"] = options.heads
-    if options.kind == "slopes":
-        return check.slopes(function, **common)
-    common |= {"causal": options.causal, "decoding": options.decoding, "length": options.length}
-    if options.kind == "bias":
-        return check.bias(function, **common)
-    dtype: torch.dtype = getattr(torch, options.dtype)
-    common |= {"head_dim": options.head_dim, "key_heads": options.key_heads, "dtype": dtype}
-    return check.attention(function, options.layout, **common)
+def _show(options: argparse.Namespace) -> None:
+    """Print the answers to one question: means over the seeds with intervals, and what holds in every seed."""
+    question, results = av.lab.find_question(options.question), _results(options)
+    rows = results[results["question"] == question.name]
+    if rows.empty:
+        raise ValueError(f"there are no results on {question.name!r}")
+    print(f"{question.summary} In {question.unit}, by {question.x_title}:")
+    print(av.lab.summary(rows, question.name).to_string())
+    print(*question.say(rows[rows["variant"] == "as trained"], int(rows["length"].mode()[0])), sep="\n")
+
+
+def _claims(options: argparse.Namespace) -> None:
+    """Print a verdict on each of our claims."""
+    print(*(f"- {verdict}" for verdict in av.study.judge(_results(options))), sep="\n")
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    """Train the published comparison again, or parts of it, and judge the claims about them."""
+    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
+
+    given = _given(options, "seeds", "publish", "out")
+    with executor(options.workers or 1, options.scheduler) as pool:
+        results = av.study.reproduce(options.parts, pool, **given)
+    print(*(f"- {verdict}" for verdict in av.study.judge(results) if verdict.values), sep="\n")
+
+
+def _report(options: argparse.Namespace) -> None:
+    """Write report.md and report.html about the published results."""
+    av.study.write_report(options.out or ".")
+
+
+def _models(options: argparse.Namespace) -> None:
+    """Train the models that ship with the package again."""
+    av.study.train_published_models(options.out or "models")
+
+
+def _results(options: argparse.Namespace) -> Any:
+    return av.lab.read_results(options.results) if options.results else av.study.published_results()
+
+
+def _methods(options: argparse.Namespace) -> list[str]:
+    """The names of the methods; functions from files are registered."""
+    return [method_name(load_function(name) if ":" in name else name) for name in options.methods]
+
+
+def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that were given, so that the defaults are those of the library."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+_ALWAYS = ("slopes", "seconds", "num_heads")
+_SHAPED = (*_ALWAYS, "causal", "decoding", "length")
+KINDS = {"attention": (*_SHAPED, "layout", "head_dim", "key_heads", "dtype"), "bias": _SHAPED, "slopes": _ALWAYS}
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+SIGNATURES = "(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or num_heads -> slopes"
+SWITCH = argparse.BooleanOptionalAction
+CHECK: dict[str, dict[str, Any]] = {
+    "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
+    "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},
+    "--kind": {"choices": tuple(KINDS), "default": "attention", "help": SIGNATURES},
+    "--layout": {"default": "bhld", "help": "axes of query, key, value and output (default: bhld)"},
+    "--causal": {"action": SWITCH, "default": True, "help": "for a decoder"},
+    "--decoding": {"action": SWITCH, "default": True, "help": "also try fewer queries than keys"},
+    "--heads": {"dest": "num_heads", "type": int, "nargs": "+", "metavar": "N", "help": "head counts to try"},
+    "--head-dim": {"type": int, "default": 64, "help": "channels per head (default: 64)"},
+    "--key-heads": {"type": int, "metavar": "N", "help": "heads of key and value, if fewer than of the query"},
+    "--length": {"type": int, "default": 300, "help": "the longest length to try (default: 300)"},
+    "--dtype": {"choices": DTYPES, "default": "float32", "help": "of query, key and value"},
+    "--slopes": {"default": "official", "help": "the correct slopes: official, geometric or halving"},
+    "--seconds": {"type": float, "default": 60.0, "help": "time limit of a call (default: 60)"},
+}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "lesson": {"nargs": "?", "default": "00_start_here.ipynb", "help": "the notebook to open"},
+    "file": {"help": "JSON file to write"},
+    "methods": {"nargs": "*", "metavar": "method", "help": "a name listed below, or file.py:function"},
+    "question": {"help": "what was measured, such as 'longer windows'"},
+    "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
+    "parts": {"nargs": "*", "metavar": "part", "help": "search, main, ..., see the report; all by default"},
+    "run": {"help": "the folder of a saved run"},
+    "lengths": {"type": int, "nargs": "+", "help": "test lengths"},
+    "--text": {"metavar": "FILE", "type": Path, "help": "a UTF-8 file to use instead of the built-in text"},
+    "--length": {"type": int, "help": "training length L in bytes"},
+    "--steps": {"type": int, "help": "number of training steps"},
+    "--longest": {"type": int, "help": "tests go to this many times L (default: 16)"},
+    "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
+    "--seeds": {"type": int, "help": "number of seeds, from 0"},
+    "--task": {"help": "what to train on: text (the default), needle, copy, induction, ..."},
+    "--device": {"help": "cpu, cuda, or the CUDA device if there is one (the default)"},
+    "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
+    "--scheduler": {"metavar": "ADDRESS", "help": "Dask scheduler, such as tcp://127.0.0.1:8786"},
+    "--out": {"metavar": "FOLDER", "help": "where to write"},
+    "--save": {"metavar": "FOLDER", "help": "save each trained model in this folder"},
+    "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
+}
+TRAINING, SWEEPING = ("--text", "--length", "--steps"), ("--workers", "--scheduler", "--seeds", "--out")
+COMMANDS = {
+    _lab: ("lesson",),
+    _check: tuple(CHECK),
+    _vectors: ("file",),
+    _race: ("methods", *TRAINING, "--seed", "--save"),
+    _evaluate: ("run", "lengths", "--text"),
+    _compare: ("methods", *TRAINING, "--longest", *SWEEPING),
+    _sweep: ("methods", *TRAINING, "--task", "--device", *SWEEPING),
+    _show: ("question", "results"),
+    _claims: ("results",),
+    _reproduce: ("parts", "--publish", *SWEEPING),
+    _report: ("--out",),
+    _models: ("--out",),
+}
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="alibi-viz", description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    checker = commands.add_parser("check", help="check a function, or a file of golden vectors, and name its faults")
-    checker.add_argument("function", nargs="?", help="package.module:function or file.py:function")
-    checker.add_argument("--vectors", metavar="FILE", help="golden vectors with the results of an implementation")
-    checker.add_argument(
-        "--kind",
-        choices=("attention", "bias", "slopes"),
-        default="attention",
-        help="(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or num_heads -> slopes",
-    )
-    checker.add_argument("--layout", default="bhld", help="axes of query, key, value and output (default: bhld)")
-    checker.add_argument("--causal", action=argparse.BooleanOptionalAction, default=True, help="for a decoder")
-    checker.add_argument(
-        "--decoding", action=argparse.BooleanOptionalAction, default=True, help="also try fewer queries than keys"
-    )
-    checker.add_argument("--heads", type=int, nargs="+", metavar="N", help="head counts to try")
-    checker.add_argument("--head-dim", type=int, default=64, help="channels per head (default: 64)")
-    checker.add_argument(
-        "--key-heads", type=int, metavar="N", help="heads of key and value, if fewer than of the query"
-    )
-    checker.add_argument("--length", type=int, default=300, help="the longest length to try (default: 300)")
-    checker.add_argument("--dtype", choices=_DTYPES, default="float32", help="of query, key and value")
-    checker.add_argument("--slopes", default="official", help="the correct slopes: official, geometric or halving")
-    checker.add_argument("--seconds", type=float, default=60.0, help="time limit of a call (default: 60)")
-    compare = commands.add_parser("compare", help="train position methods with several seeds and compare them")
-    compare.add_argument(
-        "--method",
-        action="append",
-        default=[],
-        help="a method to compare, repeated for each: a name such as alibi, or file.py:function",
-    )
-    compare.add_argument("--seeds", type=int, help="number of seeds (default: 3)")
-    compare.add_argument("--text", metavar="FILE", help="a UTF-8 file to use instead of the built-in text")
-    compare.add_argument("--out", metavar="FOLDER", default="results", help="results folder (default: results)")
-    compare.add_argument("--length", type=int, help="training length L in bytes (default: 64)")
-    compare.add_argument("--steps", type=int, help="number of training steps (default: 600)")
-    compare.add_argument("--longest", type=int, help="tests go to this many times L (default: 16)")
-    compare.add_argument("--workers", type=int, help="processes, with one thread each (default: 1)")
-    compare.add_argument("--scheduler", metavar="ADDRESS", help="Dask scheduler, such as tcp://127.0.0.1:8786")
-    vectors = commands.add_parser("vectors", help="write golden vectors for implementations in other languages")
-    vectors.add_argument("file", help="JSON file to write")
+    parser = argparse.ArgumentParser(prog="alibi-viz", description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
+    subparsers = parser.add_subparsers(required=True, metavar="command")
+    methods = "".join(f"\n  {name:16}{method.summary}" for name, method in POSITIONS.items())
+    for function, names in COMMANDS.items():
+        command = subparsers.add_parser(
+            function.__name__.removeprefix("_"),
+            help=function.__doc__,
+            description=function.__doc__,
+            epilog=f"position methods:{methods}" if "methods" in names else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(command=function)
+        for name in names:
+            command.add_argument(name, **(CHECK if function is _check else ARGUMENTS)[name])
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, choose_backend, lab
+from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, choose_backend, lab, study
 from alibi_viz.lab.model_sources import ByteModel
 from benchmarks.attention import HEADS, no_bias_and_auto, qkv, rows
 from benchmarks.row import Row
@@ -42,7 +42,7 @@ def windowed_rows(
 
 def models() -> list[Row]:
     """Queries and keys of the published model and of a small BLOOM with random weights; the values are the keys."""
-    published = lab.published_model("alibi").model
+    published = study.published_model("alibi").model
     bloom = lab.PretrainedModel(small_model("bloom", heads=8), ByteTokenizer())
     text = bytes(lab.load_text().validation[:16384].tolist()).decode()
     result = []

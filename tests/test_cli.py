@@ -1,39 +1,69 @@
+"""The command `alibi-viz`: output, saved files, error messages and exit statuses."""
+
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
+import alibi_viz
+from alibi_viz import lab, study
 from alibi_viz.cli import main
 
-
-def test_check_names_the_fault_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "alibi_viz.gallery.biases:zeta", "--kind", "bias", "--heads", "8", "12"]) == 1
-    assert "sign reversed" in capsys.readouterr().out
-    assert main(["check", "alibi_viz.gallery.attention:jaketae_encoder", "--no-causal"]) == 1
-    assert "rewarded future" in capsys.readouterr().out
-
-
-def test_check_of_a_correct_function_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "alibi_viz:alibi_slopes", "--kind", "slopes"]) == 0
-    assert "no fault found" in capsys.readouterr().out
-    assert main(["check", "alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"]) == 0
+TINY = ["--length", "16", "--steps", "3"]
+COMMAND = [sys.executable, "-m", "alibi_viz"]
+SLOW = """import signal, torch
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under a shell's background jobs
+def slopes(heads):
+    print('called', flush=True)
+    x = torch.rand(300, 300)
+    while True:
+        x = (x @ x).sin()
+"""
 
 
-def test_function_from_a_file_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("class Slopes:\n    @staticmethod\n    def of(heads):\n        return [1.0] * heads\n")
-    assert main(["check", f"{file}:Slopes.of", "--kind", "slopes"]) == 1
-    assert "other slopes" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["alibi_viz.gallery.biases:zeta", "--kind", "bias", "--heads", "8", "12"], 1, "sign reversed"),
+        (["alibi_viz.gallery.attention:jaketae_encoder", "--no-causal"], 1, "rewarded future"),
+        (["alibi_viz:alibi_slopes", "--kind", "slopes"], 0, "no fault found"),
+        (["alibi_viz.gallery.slopes:mlx_2023", "--kind", "slopes", "--slopes", "geometric"], 0, "no fault found"),
+    ],
+)
+def test_check_names_faults_and_says_by_its_status_if_there_are_any(
+    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *arguments]) == status
+    assert message in capsys.readouterr().out
 
 
-def test_vectors_can_be_written_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_can_be_written_and_checked(tmp_path: Path) -> None:
     file = str(tmp_path / "golden.json")
-    assert main(["vectors", file]) == 0
-    assert main(["check", "--vectors", file]) == 0
-    assert "no fault found" in capsys.readouterr().out
+    assert main(["vectors", file]) == main(["check", "--vectors", file]) == 0
+
+
+def test_check_loads_no_library_but_torch_and_numpy() -> None:
+    code = "import sys; from alibi_viz.cli import main; main(['check', 'alibi_viz:alibi_slopes', '--kind', 'slopes']); "
+    code += "assert not {'pandas', 'plotly', 'jinja2', 'scipy', 'safetensors'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_given_up(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    command = [str(Path(sys.executable).parent / "alibi-viz"), "check", "slow:slopes", "--kind", "slopes"]
+    done = subprocess.run([*command, "--seconds", "0.2"], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and "does not finish" in done.stdout
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "called\n"
+        time.sleep(1)  # until the checker waits for the function
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and errors == "alibi-viz: stopped\n"
 
 
 @pytest.mark.parametrize(
@@ -41,55 +71,109 @@ def test_vectors_can_be_written_and_checked(tmp_path: Path, capsys: pytest.Captu
     [
         (["check"], "check needs a function"),
         (["check", "no_colon"], "a function must be named package.module:function or file.py:function, got 'no_colon'"),
-        (["check", "no_such_module:f"], "cannot load no_such_module:f: ModuleNotFoundError"),
         (["check", "no_such_file.py:f"], "cannot load no_such_file.py:f: FileNotFoundError"),
-        (["check", "math:pi"], "math:pi is not a function but float"),
+        (["check", "leaves.py:f"], "SystemExit"),
         (["check", "--vectors", "no_such_file.json"], "no_such_file.json"),
         (["check", "math:sin", "--layout", "xyz"], "layout must contain"),
-        (["check", "math:sin", "--seconds", "nan"], "--seconds must be positive and at most 86,400, got nan"),
-        (["check", "math:sin", "--head-dim", "0"], "head_dim must be at least 1, got 0"),
+        (["check", "math:sin", "--seconds", "nan"], "seconds must be"),
         (["check", "math:sin", "--vectors", "golden.json"], "not both"),
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
+        (["race", "alibi", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
+        (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
+        (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
+        (["sweep", "alibi", "--device", "nope", "--steps", "1"], "device must be auto, cpu, cuda or another"),
+        (["sweep", "--seeds", "0"], "seeds must be an integer of at least 1, got 0"),
+        (["reproduce", "--workers", "-1"], "workers must be an integer of at least 1, got -1"),
+        (["compare"], "give at least one position method"),
+        (["compare", "no_file.py:law"], "there is no file no_file.py"),
+        (["compare", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
+        (["compare", "alibi", "--out", __file__], "is a file, and a sweep saves its results in a folder"),
+        (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["show", "weather"], "question must be one of longer windows,"),
     ],
 )
-def test_what_cannot_be_checked_exits_with_2(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_bad_input_is_one_line_and_exits_with_2(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("alibi-viz: ") and message in error and error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["leaves.py"], (
+        "nothing is written"
+    )
+
+
+def test_race_saves_models_that_evaluate_reads_and_does_not_overwrite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race = ["race", "alibi", "learned", *TINY, "--save", str(tmp_path)]
+    assert main(race) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table[0][:5] == ["16", "32", "64", "128", "256"]
+    assert [row[0] for row in table[1:]] == ["alibi", "learned"] and table[2][2:] == ["nan"] * 4
+    assert main(["evaluate", str(tmp_path / "alibi"), "16", "64"]) == 0
+    losses = lab.loss_by_length(lab.load_run(tmp_path / "alibi").model, lab.load_text(), [16, 64])
+    assert capsys.readouterr().out.splitlines()[1].split()[1:] == [f"{bits:.3f}" for bits in losses.values()]
+    monkeypatch.setattr(lab, "race", lambda *_, **__: pytest.fail("trained for nothing"))
+    assert main(race) == 2
+    assert "exists already and is not overwritten" in capsys.readouterr().err
+
+
+def test_sweep_saves_its_runs_prints_the_means_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sweep", "none", "--seeds", "2", *TINY, "--task", "needle", "--out", str(tmp_path)]
+    assert main(command) == 0
+    values = lab.read_results(tmp_path).query("question == 'needle' and x == 15")["value"]
+    assert len(values) == 2 and f"{values.mean():.3f}" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "2/2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (BrokenProcessPool("killed"), 1, "a worker process died; finished runs are saved"),
+        (lab.TrainingDiverged("not a number"), 1, "not a number"),
+        (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
+    ],
+    ids=["killed", "diverged", "interrupted"],
+)
+def test_failed_or_interrupted_runs_end_with_their_status(
+    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lab, "compare", fails)
+    assert main(["compare", "alibi"]) == status
     assert message in capsys.readouterr().err
 
 
-def test_file_that_exits_when_imported_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "leaves.py"
-    file.write_text("import sys\nsys.exit(0)\n")
-    assert main(["check", f"{file}:f"]) == 2
-    assert "SystemExit" in capsys.readouterr().err
+def test_show_and_claims_read_the_published_results(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "longer windows"]) == 0
+    table = lab.summary(study.published_results(), "longer windows")
+    shown = capsys.readouterr().out
+    assert table.to_string() in shown and "alibi" in shown.split(table.to_string())[1]
+    assert main(["claims"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(study.CLAIMS)
 
 
-def test_installed_command_exits_although_the_function_hangs(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(
-        "import torch\ndef slopes(heads):\n    x = torch.rand(300, 300)\n    while True:\n        x = (x @ x).sin()\n"
-    )
-    command = [str(Path(sys.executable).parent / "alibi-viz"), "check", "slow:slopes", "--kind", "slopes"]
-    command += ["--seconds", "0.2"]
-    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "does not finish" in done.stdout
+def test_closed_pipe_exits_without_an_error_message() -> None:
+    """As `head -1` closes it."""
+    process = subprocess.Popen([*COMMAND, "claims"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    assert process.communicate()[1] == "" and process.returncode == 1
 
 
-def test_interrupted_check_of_a_function_that_hangs_exits_with_130(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(
-        "import signal, torch\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under a shell's background jobs\n"
-        "def slopes(heads):\n    print('called', flush=True)\n    x = torch.rand(300, 300)\n"
-        "    while True:\n        x = (x @ x).sin()\n"
-    )
-    command = [str(Path(sys.executable).parent / "alibi-viz"), "check", "slow:slopes", "--kind", "slopes"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "called\n"
-        time.sleep(1)  # until the checker waits for the function
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert errors == "alibi-viz: stopped\n"
+def test_version_is_printed_and_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert alibi_viz.__version__ in capsys.readouterr().out
+    for command in ("lab", "check", "race", "compare", "sweep", "show", "reproduce"):
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])

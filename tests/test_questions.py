@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.__main__ import main
+from alibi_viz.cli import main
 from alibi_viz.lab.questions import QUESTIONS
 from alibi_viz.lab.results import record_table, seed_curves
 from alibi_viz.models import LanguageModel

@@ -17,10 +17,9 @@ _MODULES = {
     "attention_figure": "attention",  # content + bias = logits -> weights of one head
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
     "comparison_html": "comparison",  # checked attention weights beside the correct ones
-    "MAX_METHODS": "panel",  # how many methods a panel can show
-    "panel_figure": "panel",  # one measurement of several methods, such as loss against length
+    "MAX_METHODS": "curves",  # how many methods a figure of curves can show
+    "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "precision_figure": "precision",  # rounded biases, and the errors of the attention weights
-    "race_figure": "race",  # training curves beside a panel
     "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
     "surgery_figure": "surgery",  # a model with changed slopes

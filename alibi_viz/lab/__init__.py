@@ -23,11 +23,12 @@ from alibi_viz.lab.questions import QUESTIONS, find_question
 from alibi_viz.lab.race import race
 from alibi_viz.lab.runs import Run, measure, read_results
 from alibi_viz.lab.sweep import sweep
+from alibi_viz.lab.tables import summary
 from alibi_viz.lab.tasks import TASKS, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, load_text, python_text, tales_text
 from alibi_viz.lab.training import TrainingDiverged, make_model, train
 from alibi_viz.lab.windows import window_table
-from alibi_viz.table import COLUMNS
+from alibi_viz.table import COLUMNS, results_table
 
 __all__ = [
     "COLUMNS",
@@ -63,7 +64,9 @@ __all__ = [
     "python_text",
     "race",
     "read_results",
+    "results_table",
     "save_run",
+    "summary",
     "sweep",
     "tales_text",
     "train",

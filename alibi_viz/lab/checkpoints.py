@@ -80,7 +80,9 @@ def save_run(
     content = {
         "format": FORMAT,
         "config": asdict(model.config),
-        "custom": None if custom_method(name) is None else provenance(method.law if issubclass(method, Law) else method),
+        "custom": None
+        if custom_method(name) is None
+        else provenance(method.law if issubclass(method, Law) else method),
         "settings": settings or {},
         "results": table.where(table.notna(), None).to_dict("split", index=False),  # JSON has no NaN
         "made_with": versions(),

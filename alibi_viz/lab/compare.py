@@ -16,6 +16,7 @@ from alibi_viz.lab.questions import main_question
 from alibi_viz.lab.runs import Record, Run, read_records, record_table
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.lab.sweep import executor, in_order, sweep
+from alibi_viz.lab.tables import latex_table
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.text import Text
 from alibi_viz.models.positions.custom import Law, Method, register_methods
@@ -157,14 +158,10 @@ class Comparison:
 
     def latex(self) -> str:
         r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
-        summary = self.summary
-        half_width = summary["half_width"].map(" ± {:.3f}".format).where(summary["half_width"].notna(), "")
-        cells = (summary["mean"].map("{:.3f}".format).where(summary["mean"].notna(), "--") + half_width).unstack("x")
-        order = [curve for method, curves in self.curves.items() for curve in (method, *curves)]
-        cells = cells.reindex(order).fillna("--").rename_axis(index=None, columns="bits per byte at")
-        style = cells.style.format(escape="latex").format_index(escape="latex")
-        caption = self.caption.replace("%", r"\%").replace("_", r"\_").replace("±", r"$\pm$")
-        return str(style.to_latex(hrules=True, caption=caption, label="tab:comparison", position_float="centering"))
+        rows = []
+        for method, curves in self.curves.items():
+            rows += [(method, method), *((curve, f" {curve.removeprefix(f'{method}, ')}") for curve in curves)]
+        return latex_table(self.summary, rows, self.run.length, self.caption)
 
     def save(self, folder: str | Path) -> None:
         """Write results.csv, results.tex, verdicts.txt and results.parquet into a folder.

@@ -46,7 +46,7 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
     Raises TypeError or ValueError if the length is not an integer of at least 2, and ValueError if the validation part
     is shorter than the prompt or the model isn't defined at its training length.
 
-    >>> texts = lab.continuations(lab.published_model("alibi").model, lab.load_text(), 64)
+    >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
     (8, 'This is the story of Emma, a pro')
     """

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
 from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
@@ -161,6 +161,6 @@ def _check_table(table: Any) -> None:
 
 def _published() -> pd.DataFrame:
     """The published results, in which rotary with a window is also a method of its own."""
-    table = lab.published_results()
+    table = study.published_results()
     windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
     return pd.concat([table, windowed.assign(label=WINDOWED, variant=AS_TRAINED)], ignore_index=True)

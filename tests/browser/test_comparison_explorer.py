@@ -39,8 +39,8 @@ def test_controls_update_legend_figure_and_caption(notebook: NotebookPage) -> No
 
 
 ALL_QUESTIONS = """import pandas as pd
-from alibi_viz import lab
-rows = lab.published_results().query("question == 'same targets'")
+from alibi_viz import lab, study
+rows = study.published_results().query("question == 'same targets'")
 app = widgets.ComparisonExplorer(pd.concat([rows.assign(question=question.name) for question in lab.QUESTIONS]))
 app"""
 

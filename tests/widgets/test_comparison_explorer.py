@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from ipywidgets import Dropdown, ToggleButtons, Widget
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.figures import theme
-from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.questions import FAILS, HOLDS, TIE
 from alibi_viz.lab.results import record_table, seed_curves
+from alibi_viz.study import PARTS
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.comparison_explorer import IN_VIEW, WINDOWED
 from alibi_viz.widgets.core.traits import BadValue
@@ -36,7 +36,7 @@ def box(app: ComparisonExplorer, label: str) -> Widget:
 
 
 def published(question: str, evaluated: str = "as trained") -> dict[str, dict[int, dict[int, float]]]:
-    results = lab.published_results().query("question == @question")
+    results = study.published_results().query("question == @question")
     curves = seed_curves(results[results["evaluated"] == evaluated])
     windowed = seed_curves(results[(results["evaluated"] == "window") & (results["label"] == "rotary")])
     if windowed and evaluated == "as trained":
@@ -76,7 +76,7 @@ def test_every_seed_and_the_mean_on_screen_are_the_results(app: ComparisonExplor
 
 
 def test_only_questions_with_results_are_offered(app: ComparisonExplorer) -> None:
-    answered = set(lab.published_results()["question"])
+    answered = set(study.published_results()["question"])
     assert list(app.questions) == [question.name for question in lab.QUESTIONS if question.name in answered]
     assert list(control(app, "s-question").options) == list(app.questions)
 
@@ -190,7 +190,7 @@ def test_without_a_method_the_caption_says_so_and_the_app_stays_usable(app: Comp
 
 
 def test_a_method_that_is_not_defined_beyond_its_training_length_is_said_to_be_so() -> None:
-    rows = lab.published_results().query("question == 'longer windows' and label == 'alibi'")
+    rows = study.published_results().query("question == 'longer windows' and label == 'alibi'")
     learned = rows.assign(label="learned", value=rows["value"].where(rows["x"] <= 64))
     app = ComparisonExplorer(pd.concat([rows, learned]), methods=("alibi", "learned"))
     assert "Not defined beyond 64: learned." in app.caption
@@ -240,7 +240,7 @@ def test_any_table_of_results_can_be_shown() -> None:
 
 
 def test_many_questions_are_offered_in_a_menu() -> None:
-    rows = lab.published_results().query("question == 'same targets' and label == 'alibi'")
+    rows = study.published_results().query("question == 'same targets' and label == 'alibi'")
     tables = [rows.assign(question=question.name, task=question.task) for question in lab.QUESTIONS]
     few, many = (ComparisonExplorer(pd.concat(tables[:count])) for count in (8, 9))
     assert isinstance(control(few, "s-question"), ToggleButtons)

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
 from torch import nn
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.figures import surgery as picture
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
@@ -185,7 +185,7 @@ class SlopeSurgery(App):
         if self.subject not in self._models:
             if self.subject == YOURS:
                 raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
-            saved = lab.published_model(self.subject)
+            saved = study.published_model(self.subject)
             self._models[self.subject] = TrainedHere(saved.model, saved.settings["length"], self._text)
         return self._models[self.subject]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.widgets import SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.surgery.intervention import Intervention
@@ -32,14 +32,14 @@ def losses(model: lab.SavedRun | object) -> dict[int, float]:
 
 
 def test_app_opens_with_a_model_as_trained(app: SlopeSurgery) -> None:
-    assert app.before == app.after == losses(lab.published_model("alibi").model)
+    assert app.before == app.after == losses(study.published_model("alibi").model)
     assert list(app.before) == [64, 128, 256, 512, 1024]
     assert "as it was trained. On windows of 64 it needs" in app.caption
     assert len(app.figure.data[-1].y) == 0
 
 
 def test_slopes_heads_and_window_are_changed_together(app: SlopeSurgery) -> None:
-    model = lab.published_model("alibi").model
+    model = study.published_model("alibi").model
     app.factor, app.dropped, app.window = 0.5, "3", 100
     factors = [0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5]
     expected = losses(lab.impose_window(lab.multiply_slopes(model, factors), 100))
@@ -81,7 +81,7 @@ def test_rotary_has_a_rule_to_change_and_no_bias_to_multiply(app: SlopeSurgery) 
     plain = app.before
     for rule in ("pi", "ntk", "yarn"):
         app.rule = rule
-        model = lab.change_rotary_rule(lab.published_model("rotary").model, rule)
+        model = lab.change_rotary_rule(study.published_model("rotary").model, rule)
         assert app.after == pytest.approx(losses(model))
     assert app.before == plain
     app.factor = 2.0
@@ -202,7 +202,7 @@ def test_controls_and_traits_agree(app: SlopeSurgery) -> None:
 
 
 def test_a_changed_model_shares_its_weights() -> None:
-    model = lab.published_model("alibi").model
+    model = study.published_model("alibi").model
     subject = TrainedHere(model, 64, lab.load_text(), [64])
     changed = Intervention(subject, 2.0, "1", 32, 0, "plain").apply()
     assert changed.head.weight is model.head.weight
@@ -233,7 +233,7 @@ def test_a_length_that_is_not_an_integer_is_named() -> None:
 def test_sinks_beside_a_window_of_a_byte_model(app: SlopeSurgery) -> None:
     app.window, app.sinks = 16, 4
     assert "a window of 16 keys and the first 4 imposed" in app.caption
-    saved = lab.published_model("alibi")
+    saved = study.published_model("alibi")
     changed = lab.impose_window(saved.model, 16, sinks=4)
     lengths = lab.evaluation_lengths(saved.settings["length"])
     expected = lab.loss_by_length(changed, lab.load_text(), lengths)

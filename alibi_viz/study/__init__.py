@@ -1,0 +1,29 @@
+"""Our own study with the lab: published results and models, the claims that they test, and the report about them."""
+
+from alibi_viz.study.judge import CLAIMS, PAPERS, Claim, Term, Verdict, evidence, judge
+from alibi_viz.study.parts import PARTS
+from alibi_viz.study.records import (
+    PUBLISHED_MODELS,
+    published_model,
+    published_results,
+    reproduce,
+    train_published_models,
+)
+from alibi_viz.study.report import write_report
+
+__all__ = [
+    "CLAIMS",
+    "PAPERS",
+    "PARTS",
+    "PUBLISHED_MODELS",
+    "Claim",
+    "Term",
+    "Verdict",
+    "evidence",
+    "judge",
+    "published_model",
+    "published_results",
+    "reproduce",
+    "train_published_models",
+    "write_report",
+]

@@ -1,0 +1,132 @@
+"""Results and trained models that ship with the package: read them, or train them again."""
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from alibi_viz.arguments import check_known
+from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
+from alibi_viz.lab.checkpoints import SavedRun
+from alibi_viz.lab.runs import Record, final_answers, read_records, record_table
+from alibi_viz.lab.sweep import check_new, create_folder
+from alibi_viz.lab.training import limited_threads
+from alibi_viz.study.parts import PARTS, STUDY, Rates, best_rates, search_runs
+
+PUBLISHED = Path(__file__).parent / "published"
+SEARCH = "search"  # the file with the records of the search for learning rates
+NAMES = (SEARCH, *PARTS)
+LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
+MODELS = tuple(Run(**model) for model in STUDY["model"])
+PUBLISHED_MODELS = tuple(run.label for run in MODELS)
+
+
+def published_results() -> pd.DataFrame:
+    """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
+
+    They were made with version 0.1, on the language reference of Python 3.11.7. Models have four heads unless their
+    label says otherwise.
+
+    >>> results = study.published_results()
+    >>> sorted(results["task"].unique())
+    ['copy', 'induction', 'needle', 'passages', 'text', 'text with passages']
+    """
+    return _published_table().copy()
+
+
+@cache
+def _published_table() -> pd.DataFrame:
+    return record_table(published_records(), "published")
+
+
+def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
+    """The finished runs of some parts of the published comparison; of the search for learning rates with `[SEARCH]`."""
+    return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
+
+
+@cache
+def published_rates() -> Rates:
+    """The learning rates of the published comparison, as the search found them."""
+    return best_rates(published_records([SEARCH]))
+
+
+def reproduce(
+    parts: Sequence[str] = (),
+    executor: Executor | None = None,
+    out: str | Path = "comparison",
+    *,
+    seeds: int | None = None,
+    publish: str | Path | None = None,
+) -> pd.DataFrame:
+    """Train some parts of the published comparison, or all, and return their results. A second call resumes.
+
+    Args:
+        parts: names of `PARTS`, or "search", in any order; all by default. The parts use the learning rates that
+            "search" finds in the same call, and without it the published ones.
+        executor, out: as in `sweep`; `out` is its results folder.
+        seeds: how many, from 0, instead of the published number.
+        publish: a folder, created if missing, for a compressed file with the records of each part, one line each.
+
+    Raises ValueError, before any training, for an unknown part.
+    """
+    check_known("parts", parts, NAMES)
+    if publish is not None:
+        create_folder(publish)  # now, rather than fail after the first part is trained
+    rates: Rates = {} if SEARCH in parts or not parts else published_rates()
+    finished: list[Record] = []
+    for name in [name for name in NAMES if not parts or name in parts]:
+        runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
+        for _ in sweep(runs, executor, path=out):
+            pass
+        saved = {_key(record["run"]): record for record in read_records(out)}
+        records = [saved[_key(run.settings())] for run in runs]
+        if publish is not None:
+            lines = "".join(f"{json.dumps(record)}\n" for record in records)
+            (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+        if name == SEARCH:
+            rates = best_rates(records)
+        else:
+            finished += records
+    return record_table(finished, Path(out).name)
+
+
+def _key(settings: Record) -> str:
+    return json.dumps(settings, sort_keys=True)
+
+
+def published_model(name: str) -> SavedRun:
+    """A model trained on the tales, with its settings and results.
+
+    `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000 weights, trained for 800 steps
+    on windows of 64 bytes. `alibi-large` has 860,000 weights and was trained for 1,200 steps on windows of 256 bytes of
+    5 MB of tales, about ten minutes on two cores. All were tested on the same validation part.
+
+    Raises ValueError for an unknown name.
+
+    >>> saved = study.published_model("alibi")
+    >>> saved.settings["steps"], saved.model.config.position
+    (800, 'alibi')
+    """
+    if name not in PUBLISHED_MODELS:
+        raise ValueError(f"name must be one of {', '.join(PUBLISHED_MODELS)}, got {name!r}")
+    return load_run(PUBLISHED / "models" / name)
+
+
+def train_published_models(folder: str | Path) -> None:
+    """Train the published models again, in a quarter of an hour, and save each in a new folder inside `folder`."""
+    folder = create_folder(folder)
+    for run in MODELS:
+        check_new(folder / run.label)
+    for run in MODELS:
+        text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
+        model = run.new_model(text)
+        with limited_threads(run.threads):
+            for _ in run.train(model, text):
+                pass
+        record = {"run": run.settings(), "text": text.fingerprint, "answers": final_answers(model, text, run)}
+        results = record_table([record], run.label)
+        save_run(folder / run.label, model, settings=run.settings(), results=results)

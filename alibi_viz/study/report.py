@@ -1,0 +1,98 @@
+"""Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jinja2
+import mistune
+import pandas as pd
+
+from alibi_viz.lab import QUESTIONS
+from alibi_viz.lab.questions import Question
+from alibi_viz.lab.runs import Record, record_table
+from alibi_viz.lab.tables import summary
+from alibi_viz.study.judge import CONTRADICTED, HISTORY, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, judge
+from alibi_viz.study.parts import LENGTH, PARTS, rate_table
+from alibi_viz.study.records import SEARCH, published_records
+from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
+
+KINDS = (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE)
+LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def write_report(folder: str | Path) -> None:
+    """Write report.md and report.html about the published results into a folder.
+
+    The HTML has no scripts and needs nothing from the network.
+    """
+    records, search = published_records(), published_records([SEARCH])
+    results = record_table(records, "published")
+    verdicts = judge(results)
+    history = pd.DataFrame([(each.claim.seen, each.verdict) for each in verdicts], columns=["seen", "verdict"])
+    page = TEMPLATES.get_template("report.md.j2").render(
+        length=LENGTH,
+        level=LEVEL,
+        least_seeds=SEEDS,
+        records=records,
+        search=search,
+        versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
+        verdicts={kind: [each for each in verdicts if each.verdict == kind] for kind in KINDS},
+        history=pd.crosstab(history["seen"], history["verdict"]).reindex(index=HISTORY, columns=KINDS, fill_value=0),
+        sections=list(_sections(results)),
+        rates=_learning_rates(search),
+        papers=PAPERS.values(),
+        main_runs=len(PARTS["main"].templates),
+    )
+    titles = re.findall("^## (.*)$", page, flags=re.MULTILINE)
+    page = page.replace("[contents]", "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles))
+    body = str(mistune.create_markdown(plugins=["table"])(page))
+    for title in titles:
+        body = body.replace(f"<h2>{title}</h2>", f'<h2 id="{_anchor(title)}">{title}</h2>')
+    (Path(folder) / "report.md").write_text(page, encoding="utf-8")
+    html = TEMPLATES.get_template("report.html.j2").render(body=body)
+    (Path(folder) / "report.html").write_text(html, encoding="utf-8")
+
+
+def _anchor(title: str) -> str:
+    """The id of a heading, the same as on GitHub."""
+    return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
+
+
+def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
+    """Each question with a table for every part that answers it, and the numbers of samples that a value is a mean of.
+
+    Changed models are shown for the main methods, and for all methods on longer windows.
+    """
+    main = [run.label for run in PARTS["main"].templates]
+    for question in QUESTIONS:
+        rows = results[results["question"] == question.name]
+        shown = (rows["variant"] == AS_TRAINED) | rows["label"].isin(main) | (question.name == "longer windows")
+        rows = rows[shown & (question.name not in LEFT_OUT)]
+        tables = {}
+        for part in PARTS.values():
+            labels = [run.label for run in part.templates if run.task == question.task]
+            if rows["label"].isin(labels).any():
+                tables[part.summary] = summary(rows[rows["label"].isin(labels)], question.name)
+        if tables:
+            yield question, tables, int(rows["count"].min()), int(rows["count"].max())
+
+
+def _learning_rates(search: Sequence[Record]) -> tuple[pd.DataFrame, int]:
+    """The mean training losses, the lowest in bold, and how many of these are at an end of what was tried."""
+    table = rate_table(search)
+    best = table.idxmin(axis=1)
+    at_end = sum(rate in table.columns[table.loc[run].notna()][[0, -1]] for run, rate in best.items())
+    cells = table.map("{:.3f}".format).where(table.notna(), "")
+    for run, rate in best.items():
+        cells.loc[run, rate] = f"**{cells.loc[run, rate]}**"
+    cells.index = pd.Index([f"{label} ({task})" for task, label in table.index])
+    return cells, at_end

@@ -1,0 +1,108 @@
+"""The runs of the published comparison, their learning rates, and the models, and how they are made again."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from alibi_viz import lab, study
+from alibi_viz.lab.results import read_records
+from alibi_viz.study import records
+from alibi_viz.study.parts import PARTS, SEARCH_SEED, Part, best_rates, rate_table, search_runs
+
+TINY = Part("tiny", "A second of training.", (lab.Run("none", length=16, steps=4, longest=2),), seeds=2)
+
+
+def keys(runs) -> list[str]:
+    return sorted(json.dumps(run if isinstance(run, dict) else run.settings(), sort_keys=True) for run in runs)
+
+
+def record(label, rate, losses, *, error=None, task="text"):
+    answers = [["as trained", "training loss", step, loss, "bits per byte", 1] for step, loss in losses.items()]
+    run = {"task": task, "label": label, "learning_rate": rate, "steps": 100}
+    return {"run": run, "error": error, "answers": answers}
+
+
+@pytest.fixture
+def tiny(monkeypatch) -> None:
+    """One small part instead of all."""
+    monkeypatch.setattr(records, "PARTS", {"tiny": TINY})
+    monkeypatch.setattr(records, "NAMES", ("search", "tiny"))
+
+
+@pytest.mark.parametrize("name", records.NAMES)
+def test_published_records_are_the_runs_of_today(name) -> None:
+    published = records.published_records([name])
+    runs = search_runs() if name == "search" else PARTS[name].runs(records.published_rates())
+    assert keys(each["run"] for each in published) == keys(runs)
+    assert not [each["run"]["label"] for each in published if each["error"]]
+    assert (SEARCH_SEED in {run.seed for run in runs}) == (name == "search")
+
+
+def test_run_takes_the_learning_rate_of_its_label_or_of_its_method() -> None:
+    rates = {("text", "alibi"): 1.0, ("text", "rotary"): 2.0, ("text", "alibi, special"): 3.0}
+    labels = ("alibi", "alibi, special", "alibi, other")
+    part = Part("p", "", tuple(lab.Run("alibi", label=label) for label in labels), 2)
+    assert [(run.seed, run.learning_rate) for run in part.runs(rates)] == [(s, r) for s in (0, 1) for r in (1, 3, 1)]
+    with pytest.raises(KeyError):
+        Part("p", "", (lab.Run("none"),), 1).runs(rates)
+
+
+def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> None:
+    early, late = {50: 1.0, 95: 3.0, 100: 3.0}, {50: 9.0, 95: 2.0, 100: 2.2}
+    tried = [record("a", 0.1, early), record("a", 0.2, late), record("b", 0.1, late), record("b", 0.2, late)]
+    assert rate_table(tried).loc[("text", "a")].tolist() == [3.0, pytest.approx(2.1)]
+    assert best_rates(tried) == {("text", "a"): 0.2, ("text", "b"): 0.1}, "of equals, the lowest"
+    diverged = [record("a", 0.1, {}, error="diverged"), record("a", 0.2, {100: 7.0})]
+    assert best_rates(diverged) == {("text", "a"): 0.2}
+
+
+def test_part_is_trained_published_and_resumed(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(records, "published_rates", lambda: {("text", "none"): 4e-3})
+    results = study.reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new")
+    assert results.groupby(["label", "seed"]).ngroups == 2
+    published = read_records(tmp_path / "new" / "tiny.jsonl.gz")
+    assert [(each["run"]["seed"], each["run"]["learning_rate"]) for each in published] == [(0, 4e-3), (1, 4e-3)]
+    written = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
+    assert study.reproduce(["tiny"], out=tmp_path / "out").equals(results)
+    assert written == {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}, "it was trained again"
+
+
+def test_rates_of_a_search_in_the_same_call_are_used(tiny, tmp_path, monkeypatch) -> None:
+    searched = [
+        dataclasses.replace(run, seed=99, learning_rate=rate) for run in TINY.templates for rate in (1e-5, 2e-2)
+    ]
+    monkeypatch.setattr(records, "search_runs", lambda: searched)
+    study.reproduce(out=tmp_path / "out", seeds=1, publish=tmp_path)
+    chosen = {each["run"]["learning_rate"] for each in read_records(tmp_path / "tiny.jsonl.gz")}
+    assert chosen == {2e-2}, "four steps at 1e-5 learn nothing"
+
+
+def test_unknown_name_is_refused_before_any_training(tmp_path) -> None:
+    with pytest.raises(ValueError, match="name must be one of alibi, rotary, sinusoidal, alibi-large, got 'elsewhere'"):
+        study.published_model("elsewhere")
+    with pytest.raises(ValueError, match=r"parts must be some of search, main, .* got 'mian'"):
+        study.reproduce(["main", "mian"], out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", study.PUBLISHED_MODELS)
+def test_shipped_model_has_the_losses_that_are_saved_with_it(name: str) -> None:
+    saved, text = study.published_model(name), lab.load_text()
+    bits = saved.results.query("question == 'longer windows' and evaluated == 'as trained'").set_index("x")["value"]
+    length = saved.settings["length"]
+    for x, loss in lab.loss_by_length(saved.model, text, [length, 4 * length]).items():
+        assert loss == pytest.approx(bits[x], abs=1e-3), x
+
+
+def test_training_the_models_again_uses_their_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With five steps: enough to see that the settings reach the training."""
+    monkeypatch.setattr(records, "MODELS", (lab.Run("rotary", steps=5, longest=2),))
+    study.train_published_models(tmp_path)
+    saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
+    list(lab.train(again, lab.load_text(), steps=5, device="cpu"))
+    assert saved.settings["steps"] == 5
+    assert saved.results.query("question == 'longer windows' and evaluated == 'as trained'")["x"].tolist() == [64, 128]
+    assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)

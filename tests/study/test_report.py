@@ -1,0 +1,71 @@
+"""The page about the published results is computed from their records."""
+
+import html.parser
+import re
+
+import pytest
+
+from alibi_viz import lab, study
+from alibi_viz.study.records import PUBLISHED
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (PUBLISHED / "report.md").read_text()
+
+
+def section(page: str, title: str) -> dict[str, dict[str, str]]:
+    """The rows of all tables of a section: {first cell: {column: cell}}."""
+    text = page.split(f"## {title}\n")[1].split("\n## ", maxsplit=1)[0]
+    rows: dict[str, dict[str, str]] = {}
+    for lines in re.findall(r"(?:^\|.*\n)+", text + "\n", re.M):
+        header, _, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines()]
+        rows |= {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in cells}
+    return rows
+
+
+def test_committed_page_is_that_of_the_published_records(tmp_path) -> None:
+    study.write_report(tmp_path)
+    for name in ("report.md", "report.html"):
+        assert (tmp_path / name).read_text() == (PUBLISHED / name).read_text(), "run `make report`"
+
+
+@pytest.mark.parametrize("question", ["longer windows", "needle", "recall by distance"])
+def test_every_mean_is_on_the_page(page: str, question: str) -> None:
+    shown, table = section(page, question.capitalize()), lab.summary(study.published_results(), question)
+    for label, cells in shown.items():
+        for x, cell in cells.items():
+            assert str(table.loc[label, x if x == "seeds" else int(x.replace(",", ""))]) == cell
+    assert set(table.index) == set(shown)
+
+
+def test_every_claim_stands_under_its_verdict(page: str) -> None:
+    verdicts = study.judge(study.published_results())
+    for kind in {verdict.verdict for verdict in verdicts}:
+        claims = [verdict.claim for verdict in verdicts if verdict.verdict == kind]
+        text = page.split(f"### {kind.capitalize()}: {len(claims)}\n")[1].split("\n##", maxsplit=1)[0]
+        assert text.count("\n- ") == len(claims)
+        assert all(f"- {claim.text}" in text and claim.source in text for claim in claims)
+
+
+def test_lowest_training_loss_of_the_search_is_bold(page: str) -> None:
+    for run, cells in section(page, "Learning rates").items():
+        losses = {cell: float(cell.strip("*")) for cell in cells.values() if cell}
+        (bold,) = (cell for cell in losses if cell.startswith("**"))
+        assert losses[bold] == min(losses.values()), run
+
+
+def test_papers_versions_and_texts_are_named(page: str) -> None:
+    assert all(paper["title"] in page for paper in study.PAPERS.values())
+    assert "- torch: 2.13.0" in page and study.published_results()["text"].max() in page
+
+
+def test_html_has_the_tables_and_sections_and_needs_nothing_from_the_network(page: str) -> None:
+    tags: list[str] = []
+    parser = html.parser.HTMLParser()
+    parser.handle_starttag = lambda tag, _: tags.append(tag)  # type: ignore[method-assign]
+    parser.feed(converted := (PUBLISHED / "report.html").read_text())
+    assert tags.count("table") == len(re.findall(r"^\| ?--- ", page, flags=re.MULTILINE)) > 20
+    assert tags.count("h1") == 1 and not {"script", "link", "img"} & {*tags}
+    targets = re.findall(r"\]\(#(.*?)\)", page)
+    assert targets == re.findall(r'<h2 id="(.*?)">', converted) and len(targets) > 5

@@ -1,0 +1,109 @@
+"""`alibi-viz compare`: the files it writes, and how it continues."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kaleido.errors import ChromeNotFoundError
+
+from alibi_viz import lab
+from alibi_viz.cli import main
+from alibi_viz.figures import images
+from tests.browser import chromium
+
+LAW = """
+def root_law(distance, head, num_heads):
+    return -0.5 * distance.float().sqrt() / head
+"""
+IMAGES = {
+    f"{name}.{suffix}" for name in ("figure", "figure-alibi", "figure-root_law") for suffix in ("svg", "pdf", "png")
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """The arguments of a tiny comparison of ALiBi and a custom law, into tmp_path / "out"."""
+    (tmp_path / "mine.txt").write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
+    law = tmp_path / f"law_of_{tmp_path.name}.py"  # Python keeps a module by its name
+    law.write_text(LAW)
+    sizes = ["--seeds", "2", "--length", "16", "--steps", "3", "--longest", "2"]
+    return [
+        "compare",
+        "alibi",
+        f"{law}:root_law",
+        *sizes,
+        "--text",
+        str(tmp_path / "mine.txt"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+def test_tables_figures_and_verdicts_are_written(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    verdicts = (tmp_path / "out" / "verdicts.txt").read_text()
+    assert verdicts in shown.out and "alibi against root_law: undecided at 16" in verdicts
+    written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
+    assert written - {"results.parquet"} == {"results.csv", "results.tex", "verdicts.txt", *IMAGES}
+    assert ("results.parquet" in written) != ("results.parquet is not written" in shown.err)
+    assert (tmp_path / "out" / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "root_law" in (tmp_path / "out" / "figure.svg").read_text()
+
+
+def test_without_a_browser_tables_are_left_and_one_line_says_so(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_browser(**_: object) -> None:
+        raise ChromeNotFoundError
+
+    monkeypatch.setattr(images, "write_images", no_browser)
+    assert main([*command, "--seeds", "1"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
+    assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
+    assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert main([*command, "--seeds", "1", "--steps", "5"]) == 2
+    assert "has runs with steps=3, not 5: use another results folder\n" in capsys.readouterr().err
+
+
+def test_killed_comparison_continues(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real kill -9 of a real command, then the same command once more."""
+    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    command[command.index("3")] = "80"
+    process = subprocess.Popen([sys.executable, "-m", "alibi_viz", *command], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "out").glob("*.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert 1 <= len(before) < 4
+    assert main(command) == 0
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
+    assert len(after) == 4 and before.items() <= after.items()
+
+
+@pytest.mark.parametrize("where", ["processes", "Dask"])
+def test_workers_get_the_file_of_a_custom_law(
+    where: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker is a process of its own, and Dask's doesn't have the folder of the law in its search path."""
+    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    command += ["--seeds", "1"]
+    if where == "processes":
+        assert main([*command, "--workers", "2"]) == 0
+    else:
+        distributed = pytest.importorskip("distributed")
+        settings = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
+            assert main([*command, "--scheduler", cluster.scheduler_address]) == 0
+    assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
