@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # Floor 1, in reading order: a module may import those before it.
-FLOOR_1 = ("arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "adapters")
+FLOOR_1 = ("arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "adapters", "pretrained")
 # What each floor may import besides itself. `panel` has the dataclasses that the lab fills in and figures draw.
 FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLOOR_1)} | {
     "gallery": ("beside floor 1", {*FLOOR_1}),

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_integer
 from alibi_viz.check.attention_check import check_reader
 from alibi_viz.check.attention_reader import AttentionReader
@@ -14,6 +13,7 @@ from alibi_viz.check.call import check_seconds, on_cpu
 from alibi_viz.check.diagnosis import Expectation
 from alibi_viz.check.observation import SHORT, probes
 from alibi_viz.check.report import Report
+from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["model"]

@@ -23,7 +23,6 @@ _MODULES = {
     "race_figure": "race",  # training curves beside a panel
     "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
-    "surgery_figure": "surgery",  # a model with changed slopes
     "weight_pair_figure": "weight_pair",  # weights beside those of a correct implementation
     "window_figure": "windows",  # how far back each head looks
 }

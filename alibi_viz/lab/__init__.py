@@ -8,18 +8,11 @@ from alibi_viz.lab.comparison import PARTS
 from alibi_viz.lab.continuations import Continuation, continuations, known_words
 from alibi_viz.lab.evaluation import TARGETS, diverged, loss_by_context, loss_by_length, loss_by_position, token_losses
 from alibi_viz.lab.experiment import Run, measure
-from alibi_viz.lab.interventions import (
-    change_rotary_rule,
-    drop_bias,
-    impose_window,
-    interpolate_slopes,
-    multiply_slopes,
-)
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.model_sources import PretrainedModel
+from alibi_viz.lab.modify import modify
 from alibi_viz.lab.needle import needle_margins
 from alibi_viz.lab.passages import PassagesText, Recurrence, passages_text
-from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.published import PUBLISHED_MODELS, published_model, published_results
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, find_question
 from alibi_viz.lab.race import Lap, Scoreboard, evaluation_distances, evaluation_lengths, race
@@ -60,17 +53,12 @@ __all__ = [
     "Verdict",
     "accuracy",
     "attention_stats",
-    "change_attention",
-    "change_rotary_rule",
     "compare",
     "continuations",
     "diverged",
-    "drop_bias",
     "evaluation_distances",
     "evaluation_lengths",
     "find_question",
-    "impose_window",
-    "interpolate_slopes",
     "judge",
     "known_words",
     "length_curve",
@@ -81,7 +69,7 @@ __all__ = [
     "loss_by_position",
     "make_model",
     "measure",
-    "multiply_slopes",
+    "modify",
     "needle_margins",
     "passages_text",
     "process_pool",

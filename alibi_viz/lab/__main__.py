@@ -17,7 +17,7 @@ from alibi_viz.lab.claims import judge
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
 from alibi_viz.lab.experiment import Run
 from alibi_viz.lab.folders import check_new, create_folder
-from alibi_viz.lab.interventions import VARIANTS
+from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.published import SEARCH, published_records, published_results, train_published_models
 from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
 from alibi_viz.lab.race import race

@@ -68,7 +68,7 @@ def save_run(
 
     Args:
         path: the folder to create; parent folders are created too.
-        model: a model as its configuration describes it, without interventions.
+        model: a model as its configuration describes it, without changes of `lab.modify`.
         settings: JSON-serializable values that describe the training.
         results: what was measured, a table with the columns of `lab.COLUMNS`.
 
@@ -195,7 +195,7 @@ def _checksum(content: dict[str, Any], weights: Path) -> str:
 
 
 def _is_as_configured(model: LanguageModel) -> bool:
-    """Whether the model has the modules and buffers that its configuration creates; interventions change either."""
+    """Whether the model has the modules and buffers that its configuration creates; `lab.modify` changes either."""
     expected = LanguageModel(model.config)
     if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
         return False

@@ -168,7 +168,7 @@ def compare(
 
     Models are evaluated as trained and, where the method allows it, with attention limited to a window of the training
     length, without and with sinks; rotary also with PI, NTK and YaRN, and ALiBi with its slopes interpolated (see
-    `lab.interventions`). For one seed, all methods start from the same weights and read the same batches.
+    `lab.modify`). For one seed, all methods start from the same weights and read the same batches.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.

@@ -26,7 +26,7 @@ from alibi_viz.arguments import (
 )
 from alibi_viz.lab.checkpoints import versions
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, Answer, Question, main_question
 from alibi_viz.lab.results import AS_TRAINED, TRAINING_LOSS, Record
 from alibi_viz.lab.sources import SOURCES

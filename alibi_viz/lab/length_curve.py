@@ -15,15 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
-from alibi_viz.lab.pretrained import describe_change
+from alibi_viz.lab.modify import change_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.results import AS_TRAINED, results_table
 from alibi_viz.lab.text import Text, load_text, read_text
-
-__all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve", "token_ids"]
+from alibi_viz.pretrained import evaluation_mode, longest_context
 
 
 def length_curve(
@@ -45,7 +43,7 @@ def length_curve(
     longer windows don't gain from having fewer first positions.
 
     Args:
-        model: a causal language model of transformers, with its head; any family, also from `change_attention`.
+        model: a causal language model of transformers, with its head; any family, also from `lab.modify`.
         tokenizer: called as `tokenizer(text, add_special_tokens=False)["input_ids"]`.
         text: a string, bytes in UTF-8 or a file, of which all is used; or a `Text`, of which the validation part is
             used, or None for the built-in one.
@@ -58,7 +56,7 @@ def length_curve(
         bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
         trained: the training length, for the column "length"; the shortest of `lengths` by default.
         label: the name in tables and legends; by default the name that the model was loaded by, or its family, and what
-            `change_attention` changed.
+            `lab.modify` changed.
         batch_tokens: at most this many tokens go through the model at once; at least one window does.
 
     Returns a table with the columns of `COLUMNS`, one row per length, for the question "sliding windows": x is the
@@ -171,7 +169,7 @@ def check_tokens(model: nn.Module, largest: int) -> None:
 def _label(model: nn.Module) -> str:
     config: Any = model.config
     name = getattr(config, "_name_or_path", "") or str(config.model_type)
-    return ", ".join(filter(None, (name, describe_change(model))))
+    return ", ".join(filter(None, (name, str(change_of(model)))))
 
 
 def _start_token(tokenizer: Any) -> int:

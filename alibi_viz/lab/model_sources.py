@@ -9,21 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import (
-    attention_layers,
-    check_alibi,
-    fused_projection,
-    longest_context,
-    pretrained_slopes,
-    shared_copy,
-    split_projection,
-)
 from alibi_viz.lab.attention_sources import Reading, check_reading
 from alibi_viz.lab.length_curve import check_tokens, token_ids
-from alibi_viz.lab.pretrained_layers import layer_inputs
 from alibi_viz.models import Alibi, LanguageModel
-
-__all__ = ["ByteModel", "ModelRun", "ModelSource", "PretrainedModel"]
+from alibi_viz.pretrained import family_name, family_of, layer_inputs, longest_context, shared_copy
 
 VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
@@ -157,12 +146,13 @@ class PretrainedModel(ModelSource):
         widgets.AttentionExplorer(source="bigscience/bloom-560m")
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
 
-    The result equals what the model computes, with two exceptions for Falcon (see `adapters.pretrained_heads`). Raises
+    The result equals what the model computes, with two exceptions for Falcon: it rounds biases to bfloat16, and eager
+    attention adds them twice. Raises
     ValueError for another family of models, or one without ALiBi.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
-        _, layers = attention_layers(model)
+        layers = family_of(model).layers(model)
         config: Any = model.config
         self.model, self.tokenizer, self.contents = model, tokenizer, _layers(len(layers))
         self.num_heads = config.num_attention_heads
@@ -179,7 +169,7 @@ class PretrainedModel(ModelSource):
             transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        check_alibi(_load(transformers.AutoConfig, name))
+        family_name(_load(transformers.AutoConfig, name))
         tokenizer = _load(transformers.AutoTokenizer, name)
         return cls(_load(transformers.AutoModel, name), tokenizer)
 
@@ -191,12 +181,12 @@ class PretrainedModel(ModelSource):
         read = ids[: min(longest, longest_context(self.model) or longest)]
         raw = self.tokenizer.convert_ids_to_tokens(read)
         tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
-        family, layers = attention_layers(self.model)
+        family = family_of(self.model)
+        layers = family.layers(self.model)
 
         def heads(layer: int, received: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            attention = layers[layer]
-            query, key, _ = split_projection(family, attention, fused_projection(attention)(received))
-            return query, key, pretrained_slopes(family, attention)
+            query, key, _ = family.project(layers[layer], received)
+            return query, key, family.slopes(layers[layer])
 
         inputs = layer_inputs(self.model, torch.tensor([read], device=next(self.model.parameters()).device))
         note = f"Content comes from layer {{layer}} of {len(layers)} of a pretrained model."

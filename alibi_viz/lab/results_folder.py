@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from alibi_viz.lab.experiment import Run, new_model
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.results import Record, read_records
 
 __all__ = ["check_folder"]

@@ -9,7 +9,7 @@ from ipywidgets import Widget
 from alibi_viz import lab
 from alibi_viz.figures import panel as picture
 from alibi_viz.lab.confidence import LEVEL, SEEDS
-from alibi_viz.lab.interventions import VARIANTS
+from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED

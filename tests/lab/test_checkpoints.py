@@ -77,10 +77,10 @@ def test_runs_saved_by_version_1_are_loaded_with_their_curves_as_results(folder,
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda alibi, _: lab.multiply_slopes(alibi, 4.0),
-        lambda alibi, _: lab.impose_window(alibi, 8),
-        lambda alibi, _: lab.drop_bias(alibi, 0),
-        lambda _, rotary: lab.change_rotary_rule(rotary, "pi"),
+        lambda alibi, _: lab.modify(alibi, 4.0),
+        lambda alibi, _: lab.modify(alibi, window=8),
+        lambda alibi, _: lab.modify(alibi, [0, *[1] * 7]),
+        lambda _, rotary: lab.modify(rotary, rotary="pi"),
         lambda alibi, _: double_slopes(alibi),
     ],
 )

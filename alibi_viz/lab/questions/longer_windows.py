@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, length_losses
-from alibi_viz.lab.interventions import VARIANTS
+from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions.outcomes import SeedCurves, best_at, join, outcomes, quoted, rises, undefined, values_at
 from alibi_viz.lab.questions.question import Answer, Question
 from alibi_viz.lab.race import evaluation_lengths

@@ -19,7 +19,7 @@ class Xpos(Rotary):
     only, because the factor of a key after the query would grow.
 
     The paper evaluates long texts with blockwise causal attention, which is not part of this class. To limit attention
-    to a window of the training length, use `lab.impose_window`.
+    to a window of the training length, use `lab.modify(model, window=L)`.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
     32,768 tokens, the factors and the products of queries and keys of ordinary size, masked ones too, then stay within

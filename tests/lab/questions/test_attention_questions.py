@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from alibi_viz import alibi_slopes, lab
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.questions import find_question
 from tests.lab.questions.test_questions import table
 from tests.lab.test_attention_stats import equal_content
@@ -65,7 +65,7 @@ def test_a_window_has_no_attention_beyond_it_and_sinks_bring_back_the_first_toke
 
 def test_all_lengths_have_the_same_queries():
     """Two layers with a window of 5 read 9 bytes, so the answers are equal at two lengths if the queries are."""
-    model = lab.impose_window(lab.make_model("none"), 5)
+    model = lab.modify(lab.make_model("none"), window=5)
     list(lab.train(model, TEXT, length=16, steps=5))
     first, second, third = measured("softmax denominator", model)
     assert second == pytest.approx(third, abs=1e-4)

@@ -54,7 +54,7 @@ def test_window_hides_keys_further_back_and_keeps_positions_of_nearer_ones(name:
     position = model.transformer.position.double()  # type: ignore[operator]
     for parameter in position.parameters():
         torch.nn.init.normal_(parameter)
-    windowed = lab.impose_window(model, 4).transformer.position
+    windowed = lab.modify(model, window=4).transformer.position
     query, key, value = inputs(6, 9)
     expected = reference(position, query, key, window=4)
     torch.testing.assert_close(windowed.weights(query, key), expected.float())  # type: ignore[operator]
