@@ -90,8 +90,8 @@ def test_learned_slopes_count_and_other_methods_are_refused():
     assert slopes.tolist() == pytest.approx([2.0**-head for head in range(8)])
     with pytest.raises(ValueError, match=r"must have fixed or learned slopes, unchanged, got .* 'none' \(NoPosition\)"):
         lab.needle_margins(needle_model("none"), [4])
-    with pytest.raises(ValueError, match=r"'alibi' \(ModifiedPosition\)"):
-        lab.needle_margins(lab.drop_bias(needle_model()), [4])
+    with pytest.raises(ValueError, match=r"'alibi' \(ChangedPosition\)"):
+        lab.needle_margins(lab.modify(needle_model(), 0), [4])
     with pytest.raises(ValueError, match=r"distances must have at least one integer, got \[\]"):
         lab.needle_margins(needle_model(), [])
     with pytest.raises(ValueError, match="distances must be an integer of at least 1, got 0"):
