@@ -10,14 +10,12 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.slopes import power_ticks
 
 BEFORE, AFTER = "as trained", "changed"
 _STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
 _TITLES = "How far back each head looks", "Loss on longer windows"
 _DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
-_MARGIN = 0.06  # of a logarithmic axis, so that no marker at its end is cut
 _HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
 _LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
@@ -41,7 +39,8 @@ def blank() -> go.Figure:
     figure.add_vrect(x0=1, x1=1, fillcolor="rgba(128, 128, 128, 0.10)", line_width=0, layer="below", row=1, col=2)
     figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
-    figure.update_yaxes(title_text="mean distance, tokens (dotted: L)", type="log", col=1)
+    ticks = {"type": "log", "dtick": float(np.log10(2)), "tickformat": ".3~g"}  # at powers of two
+    figure.update_yaxes(title_text="mean distance, tokens (dotted: L)", **ticks, col=1)
     figure.update_xaxes(type="log", title_standoff=14, col=2)
     return figure.update_yaxes(title_text="bits per byte", col=2)
 
@@ -92,7 +91,6 @@ def draw(
             tickvals=np.arange(1, len(numbers) + 1),
             ticktext=[_head_label(layer, head, number_heads=number_heads) for layer, head in numbers],
         )
-        figure.layout.yaxis.update(**_distance_axis(np.concatenate([each.ravel() for each in heads]), length))
 
 
 def _head_label(layer: int, head: int, *, number_heads: bool) -> str:
@@ -106,11 +104,3 @@ def _loss_range(losses: list[float]) -> list[float]:
     finite = [bits for bits in losses if np.isfinite(bits)]
     low = np.floor(2 * min(finite, default=2.0) - 0.2) / 2
     return [float(low), float(max(low + 1, np.ceil(2 * max(finite, default=3.0) + 0.2) / 2))]
-
-
-def _distance_axis(distances: np.ndarray, length: int) -> dict[str, object]:
-    """A logarithmic axis that includes every head and the training length, with ticks at powers of two."""
-    points = np.concatenate([distances[np.isfinite(distances)], [1.0, 2 * length]]).clip(0.05)
-    low, high = int(np.floor(np.log2(points.min()))), int(np.ceil(np.log2(points.max())))
-    ends = [low * np.log10(2) - _MARGIN, high * np.log10(2) + _MARGIN]
-    return {"range": ends, **power_ticks(range(low, high + 1))}

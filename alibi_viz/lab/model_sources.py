@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.lab.attention_sources import Reading, check_reading
-from alibi_viz.lab.length_curve import check_tokens, token_ids
+from alibi_viz.lab.length_curve import token_ids
 from alibi_viz.models import Alibi, LanguageModel
 from alibi_viz.pretrained import family_name, family_of, layer_inputs, longest_context, shared_copy
 
@@ -84,8 +84,9 @@ class ModelRun:
 class ModelSource:
     """Base class of sources that run a model. `start` lets one run serve all layers, and be spread over time."""
 
-    contents: tuple[str, ...]
-    num_heads: int | None
+    def __init__(self, model: Any, num_layers: int, num_heads: int) -> None:
+        self.model, self.num_heads = model, num_heads
+        self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
     def start(self, text: str, longest: int) -> ModelRun:
         """Prepare to read at most `longest` tokens; no layer runs yet. Raises ValueError for an empty text."""
@@ -110,7 +111,7 @@ class ByteModel(ModelSource):
     def __init__(self, model: LanguageModel) -> None:
         if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
-        self.model, self.contents, self.num_heads = model, _layers(model.config.num_layers), model.config.num_heads
+        super().__init__(model, model.config.num_layers, model.config.num_heads)
 
     def start(self, text: str, longest: int) -> ModelRun:
         data = list(text.encode("utf-8", "replace"))
@@ -130,10 +131,8 @@ class ByteModel(ModelSource):
             query, key, _ = attention.heads(received)
             return query, key, attention.position.slopes
 
-        note = (
-            f"Content comes from layer {{layer}} of {len(blocks)} of the model; the layers below it run as they were "
-            "trained. Tokens are bytes."
-        )
+        trained = "the layers below it run as they were trained"
+        note = f"Content comes from layer {{layer}} of {len(blocks)} of the model; {trained}. Tokens are bytes."
         tokens = [_byte(value) for value in data[:longest]]
         return ModelRun(tokens, len(data), num_layers=len(blocks), inputs=inputs(), heads=heads, note=note)
 
@@ -147,15 +146,14 @@ class PretrainedModel(ModelSource):
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
 
     The result equals what the model computes, with two exceptions for Falcon: it rounds biases to bfloat16, and eager
-    attention adds them twice. Raises
-    ValueError for another family of models, or one without ALiBi.
+    attention adds them twice. Raises ValueError for another family of models, or one without ALiBi.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
-        layers = family_of(model).layers(model)
-        config: Any = model.config
-        self.model, self.tokenizer, self.contents = model, tokenizer, _layers(len(layers))
-        self.num_heads = config.num_attention_heads
+        family = family_of(model)
+        layers = family.layers(model)
+        super().__init__(model, len(layers), len(family.slopes(layers[0])))
+        self.tokenizer = tokenizer
 
     @classmethod
     def from_pretrained(cls, name: str) -> "PretrainedModel":
@@ -174,10 +172,7 @@ class PretrainedModel(ModelSource):
         return cls(_load(transformers.AutoModel, name), tokenizer)
 
     def start(self, text: str, longest: int) -> ModelRun:
-        ids = token_ids(self.tokenizer, text)
-        if not ids:
-            raise ValueError(f"the tokenizer of the model returned no tokens for the text {text[:20]!r}")
-        check_tokens(self.model, max(ids))
+        ids = token_ids(self.model, self.tokenizer, text)
         read = ids[: min(longest, longest_context(self.model) or longest)]
         raw = self.tokenizer.convert_ids_to_tokens(read)
         tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
@@ -217,7 +212,3 @@ def _decoded(tokenizer: Any, token: int) -> str:
     """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
     text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
     return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
-
-
-def _layers(count: int) -> tuple[str, ...]:
-    return tuple(f"layer {layer + 1}" for layer in range(count))

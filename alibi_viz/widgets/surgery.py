@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-import torch
 from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
 from torch import Tensor, nn
 
@@ -44,34 +43,32 @@ RULES = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The losses and the attention of a model on longer windows.
+    """The losses and the attention of a model on longer windows."""
 
-    Attributes:
-        losses: {length: bits per byte}, by default for windows of L to 16 L.
-        targets: how many bytes were predicted at each length.
-        window: the length of the windows in which attention was measured: 8 L, or the longest that is defined.
-        distance: the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads].
-        beyond: the share of attention on keys at least L back, the mean over all heads.
-    """
-
-    losses: dict[int, float]
-    targets: int
-    window: int
-    distance: Tensor
-    beyond: float
+    losses: dict[int, float]  # {length: bits per byte}
+    targets: int  # how many bytes were predicted at each length
+    window: int  # the length of the windows in which attention was measured: 8 L, or the longest that is defined
+    distance: Tensor  # the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
+    beyond: float  # the share of attention on keys at least L back, the mean over all heads
 
 
 class Subject:
     """A trained model to change, and a text to test it on: here a model of this lab, which reads bytes."""
 
     unit = "bytes"  # what lengths are counted in
+    has_bias = True
+    is_rotary = False
+    text: Any  # for a model of transformers, as in `lab.length_curve`
 
-    def __init__(self, model: LanguageModel, length: int, text: lab.Text, lengths: Sequence[int] | None = None) -> None:
+    def __init__(self, model: Any, length: Any, text: lab.Text, lengths: Sequence[int] | None) -> None:
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
         self.model, self.length, self.text, self.text_name = model, length, text, text.name
         self.lengths = list(lengths or lab.evaluation_lengths(length))
-        self.name, self.num_heads = model.config.position, model.config.num_heads
-        self.has_bias = model.transformer.position.has_bias
-        self.is_rotary, self.has_sinks = self.name == "rotary", has_sinks(model)
+        self.has_sinks = has_sinks(model)
+        if isinstance(model, LanguageModel):
+            self.name, self.num_heads = model.config.position, model.config.num_heads
+            self.has_bias, self.is_rotary = model.transformer.position.has_bias, self.name == "rotary"
 
     def evaluate(self, model: Any) -> Evaluation:
         """Evaluate the model, or a changed copy. Raises ValueError if the text is too short or the losses are NaN."""
@@ -81,30 +78,29 @@ class Subject:
         if lab.diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
         predicted = min(targets, len(self.text.validation) - 1) // longest * longest  # whole windows only
-        window = min(STATS_LENGTH * self.length, model.transformer.position.max_length or math.inf)
-        stats = lab.attention_stats(model, self.text, int(window), trained=self.length, windows=4)
-        return Evaluation(losses, predicted, int(window), stats.distance, float(stats.beyond.mean()))
+        window = int(min(STATS_LENGTH * self.length, model.transformer.position.max_length or math.inf))
+        stats = lab.attention_stats(model, self.text, window, trained=self.length, windows=4)
+        return Evaluation(losses, predicted, window, stats.distance, float(stats.beyond.mean()))
 
 
 class PretrainedSubject(Subject):
-    """A BLOOM, MPT or Falcon model of the transformers library. `text` is that of `lab.length_curve`."""
+    """A BLOOM, MPT or Falcon model of the transformers library."""
 
     unit = "tokens"
 
-    def __init__(
-        self, model: nn.Module, tokenizer: Any, length: int, text: Any, lengths: Sequence[int] | None = None
-    ) -> None:
-        family = family_of(model)
-        self.model, self.tokenizer, self.length, self.text = model, tokenizer, length, text  # type: ignore[assignment]
-        self.lengths = list(lengths or lab.evaluation_lengths(length))
-        self.name, self.text_name = family_name(model), evaluated_bytes(text)[0].name
+    def __init__(self, model: nn.Module, tokenizer: Any, length: Any, text: Any, lengths: Sequence[int] | None) -> None:
+        family, self.name = family_of(model), family_name(model)
+        if tokenizer is None:
+            raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
+        super().__init__(model, training_length(model) if length is None else length, evaluated_bytes(text)[0], lengths)
+        self.tokenizer, self.text = tokenizer, text
         self.num_heads = len(family.slopes(family.layers(model)[0]))
-        self.has_bias, self.is_rotary, self.has_sinks = True, False, True
 
     def evaluate(self, model: Any) -> Evaluation:
-        stride = max(1, min(self.lengths) // 2)
-        options = {"targets": PRETRAINED_TARGETS, "stride": stride, "trained": self.length}
-        table = lab.length_curve(model, self.tokenizer, self.text, self.lengths, **options)
+        stride, targets = max(1, min(self.lengths) // 2), PRETRAINED_TARGETS
+        table = lab.length_curve(
+            model, self.tokenizer, self.text, self.lengths, targets=targets, stride=stride, trained=self.length
+        )
         losses = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
         defined = [length for length, bits in losses.items() if not math.isnan(bits)]
         if not defined:
@@ -114,8 +110,7 @@ class PretrainedSubject(Subject):
         ids = encode(model, self.tokenizer, evaluated_bytes(self.text)[1])[None, -window:]
         device = next(model.parameters()).device
         stats = pretrained_stats(model, ids.to(device), trained=self.length, queries=STATS_QUERIES)
-        beyond = float(torch.nanmean(stats.beyond))
-        return Evaluation(losses, int(table["count"].iloc[0]), window, stats.distance, beyond)
+        return Evaluation(losses, int(table["count"].iloc[0]), window, stats.distance, float(stats.beyond.nanmean()))
 
 
 class SlopeSurgery(App):
@@ -179,13 +174,9 @@ class SlopeSurgery(App):
         with raising_bad_value():
             self._text = lab.load_text(text)
             if isinstance(model, LanguageModel):
-                length = _check_length(model.config.max_length if length is None else length)
+                length = model.config.max_length if length is None else length
                 self._subjects[YOURS] = Subject(model, length, self._text, lengths)
             elif model is not None:
-                if tokenizer is None:
-                    got = type(model).__name__
-                    raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {got}")
-                length = _check_length(training_length(model) if length is None else length)
                 self._subjects[YOURS] = PretrainedSubject(model, tokenizer, length, text, lengths)
             elif any(option is not None for option in (tokenizer, length, lengths)):
                 raise BadValue("tokenizer, length and lengths belong to a model of yours: pass the model too")
@@ -217,9 +208,9 @@ class SlopeSurgery(App):
             task = saved.settings.get("task", "text")
             if task != "text":
                 raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
-            length = _check_length(saved.settings.get("length", saved.model.config.max_length))
+            length = saved.settings.get("length", saved.model.config.max_length)
             previous = self._subjects, self._as_trained
-            self._subjects = self._subjects | {YOURS: Subject(saved.model, length, self._text)}
+            self._subjects = self._subjects | {YOURS: Subject(saved.model, length, self._text, None)}
             self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
             try:
                 if self.subject == YOURS:
@@ -271,14 +262,14 @@ class SlopeSurgery(App):
         self._sinks.disabled = not subject.has_sinks
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
-        return self._caption_text(subject, changes), self._details_text(subject)
+        return self._words(subject, changes)
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
             if self.subject == YOURS:
                 raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
             saved = lab.published_model(self.subject)
-            self._subjects[self.subject] = Subject(saved.model, saved.settings["length"], self._text)
+            self._subjects[self.subject] = Subject(saved.model, saved.settings["length"], self._text, None)
         return self._subjects[self.subject]
 
     def _changes(self, subject: Subject) -> tuple[dict[str, Any], list[str]]:
@@ -304,35 +295,35 @@ class SlopeSurgery(App):
             words.append(f"a window of {self.window:,} keys{first} imposed")
         return settings, words
 
-    def _caption_text(self, subject: Subject, changes: list[str]) -> str:
-        """What was changed, what that does to the loss, and to how far back the heads look."""
-        before, after = self._before, self._after
-        losses = [_compare(after.losses[x], before.losses[x], x) for x in (min(before.losses), max(before.losses))]
+    def _words(self, subject: Subject, changes: list[str]) -> tuple[str, str]:
+        """What was changed and what that does; and what was measured, and the changes that don't apply."""
+        before, after, name, length = self._before, self._after, subject.name, subject.length
         change = f"with {', '.join(changes)}" if changes else "as it was trained"
+        losses = [_compare(after.losses[x], before.losses[x], x) for x in (min(before.losses), max(before.losses))]
         distance, original = (format_number(each.distance.mean()) for each in (after, before))
         trained = f" (as trained {original})" if distance != original else ""
-        start = f"{subject.name}, trained on windows of {subject.length:,} {subject.unit}, {change}"
-        return (
-            f"{start}: {' and '.join(losses)}. Its heads look {distance} tokens back on average{trained}, with "
-            f"{after.beyond:.0%} of their weight on keys at least {subject.length:,} back, the training length."
+        caption = (
+            f"{name}, trained on windows of {length:,} {subject.unit}, {change}: {' and '.join(losses)}. "
+            f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
+            f"keys at least {length:,} back, the training length."
         )
-
-    def _details_text(self, subject: Subject) -> str:
-        """What was measured, and the changes that don't apply, with the reason."""
-        before, name = self._before, subject.name
-        sentences = [
-            f"The losses are bits per byte of {before.targets:,} bytes of {subject.text_name}.",
-            f"The distances were measured on windows of {before.window:,} {subject.unit}.",
+        unused_bias = not subject.has_bias and (self.factor != 1 or self.dropped != "none")
+        unused_rule = not subject.is_rotary and self.rule != "plain"
+        details = [
+            (True, f"The losses are bits per byte of {before.targets:,} bytes of {subject.text_name}."),
+            (True, f"The distances were measured on windows of {before.window:,} {subject.unit}."),
+            (unused_bias, f"There is no bias in {name} to multiply or drop."),
+            (unused_rule, f"The rule is for rotary positions only, so it does not apply to {name}."),
+            (
+                self.sinks and not subject.has_sinks,
+                f"The positions of {name} are not all in a bias, so the first tokens are not kept.",
+            ),
+            (
+                self.sinks and self.window is None,
+                "Without a window every token is visible, so sinks change nothing.",
+            ),
         ]
-        if not subject.has_bias and (self.factor != 1 or self.dropped != "none"):
-            sentences.append(f"There is no bias in {name} to multiply or drop.")
-        if not subject.is_rotary and self.rule != "plain":
-            sentences.append(f"The rule is for rotary positions only, so it does not apply to {name}.")
-        if self.sinks and not subject.has_sinks:
-            sentences.append(f"The positions of {name} are not all in a bias, so the first tokens are not kept.")
-        elif self.sinks and self.window is None:
-            sentences.append("Without a window every token is visible, so sinks change nothing.")
-        return " ".join(sentences)
+        return caption, " ".join(sentence for applies, sentence in details if applies)
 
     def _on_folder(self, change: Any) -> None:
         if folder := change.new.strip():
@@ -365,12 +356,6 @@ def _path(name: str | Path) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise BadValue(f"{short_repr(str(name))} is not a usable path: {reason}") from None
     return path
-
-
-def _check_length(length: Any) -> int:
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
-    return length
 
 
 def _windows(current: int | None) -> list[tuple[str, int]]:

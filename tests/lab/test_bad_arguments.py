@@ -164,7 +164,7 @@ SAVED = lab.published_model("alibi")
             r"validation must be a uint8 tensor \[bytes\], .*, got torch.int64 \[9\]",
         ),
         (lambda: lab.Text("mine", torch.zeros(2, 3, dtype=torch.uint8), TEXT.validation), r"got torch.uint8 \[2, 3\]"),
-        (lambda: token_ids("bloom", "to be"), "tokenizer must be .*, got str"),
+        (lambda: token_ids(None, "bloom", "to be"), "tokenizer must be .*, got str"),
     ],
 )
 def test_objects_of_other_classes_are_named(call: Callable[[], object], message: str) -> None:

@@ -151,7 +151,7 @@ def test_unusable_tokens_and_numbers_are_named() -> None:
         source.read("a", "layer 3", num_heads=4, longest=48)
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         source.read("a", "layer 1", num_heads=8, longest=48)
-    with pytest.raises(ValueError, match="the tokenizer of the model returned no tokens for the text 'to be'"):
+    with pytest.raises(ValueError, match="the tokenizer returned no tokens for the text 'to be'"):
         AttentionExplorer(source=PretrainedModel(model, lambda text: {"input_ids": []}), text="to be")
     with pytest.raises(ValueError, match="the tokenizer returned token 122, but the model has 100 tokens"):
         PretrainedModel(small_model("bloom", vocabulary=100), ByteTokenizer()).start("z", 48)
