@@ -34,6 +34,7 @@ def blank() -> go.Figure:
             name=name, marker=marker, mode="markers", showlegend=False, hovertemplate=_HEAD, row=1, col=1
         )
     figure.update_traces(cliponaxis=False)
+    figure.update_annotations(font_size=13)
     figure.add_hline(y=1, line=_DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=_DOTTED, layer="below", row=1, col=2)
     figure.add_vrect(x0=1, x1=1, fillcolor="rgba(128, 128, 128, 0.10)", line_width=0, layer="below", row=1, col=2)

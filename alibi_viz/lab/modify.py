@@ -44,8 +44,7 @@ def modify(
         lab.modify(model, rotary="yarn")
 
     A changed model can be changed again: factors multiply, of two windows the smaller one holds, and a rotary rule
-    replaces the one before. A pretrained model works as before with a padding mask, with a cache, and with eager or
-    SDPA attention.
+    replaces the one before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -61,15 +60,12 @@ def modify(
         trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
-    Raises TypeError for another object or a number of another type, and ValueError for a model of another family or
-    without ALiBi, for a change that doesn't apply to the position method, for factors that are negative, not finite or
-    not one per head, a window below 1, sinks without a window or where distances are not all in a bias, an unknown
-    rule, and a second window that is smaller but keeps more sinks. A changed MPT model raises ValueError for sinks with
-    sequences of different lengths in one batch, because it adds the same bias to all.
+    Raises TypeError for another object, and ValueError for another family of models, a value out of range, a change
+    that doesn't apply to the position method, sinks without a window or where distances are not all in a bias, and a
+    second window that is smaller but keeps more sinks. A changed MPT model refuses sinks with sequences of different
+    lengths in one batch.
 
     >>> alibi = lab.make_model("alibi")
-    >>> lab.modify(alibi, 2.0).transformer.position.bias(1, 3)[0]
-    tensor([[-2., -1.,  0.]])
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
     tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
     >>> lab.modify(alibi, "interpolate", trained_length=2).transformer.position.bias(1, 4)[0]
@@ -196,17 +192,16 @@ class Change:
 
     def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Place the sinks right before the window: each gets the bias of the token that stands there."""
-        assert self.window is not None
         sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
-        skipped = (queries - (self.window + self.sinks - 1)).clamp(min=0)  # tokens between the sinks and the window
+        skipped = (queries - (self.window or 0) - self.sinks + 1).clamp(min=0)  # tokens between sinks and window
         places = sinks + skipped[..., None]  # [..., query, sink]
-        # Padding doesn't count as a position, so a position is not always the index of its token.
-        from_columns = torch.searchsorted(keys, places.flatten(-2)).view(places.shape).clamp(max=keys.shape[-1] - 1)
-        to_columns = torch.searchsorted(keys, sinks.expand(*keys.shape[:-1], -1).contiguous())
-        to_columns = to_columns.clamp(max=keys.shape[-1] - 1)[..., None, :].expand(places.shape)
-        shape = (*bias.shape[:-1], len(sinks))
-        moved = bias.gather(-1, from_columns.unsqueeze(-3).expand(shape))
-        return bias.scatter(-1, to_columns.unsqueeze(-3).expand(shape), moved)
+
+        def columns(positions: Tensor) -> Tensor:
+            """The index of the token at each position: padding is no position, so the two can differ."""
+            found = torch.searchsorted(keys, positions.flatten(-2).contiguous()).view(positions.shape)
+            return found.clamp(max=keys.shape[-1] - 1).unsqueeze(-3).expand(*bias.shape[:-1], -1)
+
+        return bias.scatter(-1, columns(sinks.expand(places.shape)), bias.gather(-1, columns(places)))
 
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""

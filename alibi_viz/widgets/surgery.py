@@ -303,7 +303,7 @@ class SlopeSurgery(App):
         distance, original = (format_number(each.distance.mean()) for each in (after, before))
         trained = f" (as trained {original})" if distance != original else ""
         caption = (
-            f"{name}, trained on windows of {length:,} {subject.unit}, {change}: {' and '.join(losses)}. "
+            f"{name}, trained on windows of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
             f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
             f"keys at least {length:,} back, the training length."
         )
