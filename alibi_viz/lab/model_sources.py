@@ -84,9 +84,9 @@ class ModelRun:
 class ModelSource:
     """Base class of sources that run a model. `start` lets one run serve all layers, and be spread over time."""
 
-    def __init__(self, model: Any, num_layers: int, num_heads: int) -> None:
+    def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
         self.model, self.num_heads = model, num_heads
-        self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
+        self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
     def start(self, text: str, longest: int) -> ModelRun:
         """Prepare to read at most `longest` tokens; no layer runs yet. Raises ValueError for an empty text."""

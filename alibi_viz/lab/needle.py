@@ -46,16 +46,9 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
         samples: how many examples of each distance to average over.
         seed: of the examples, as in `accuracy`.
 
-    Returns one row per layer, head and distance:
-
-        layer, head: counted from 1
-        distance: of the needle
-        slope: of the head
-        found, needed: the margins in nats, means over the examples
-        weight: of the needle, mean over the examples
-
-    Raises ValueError for a model without slopes or changed by an intervention, for no distances, and for a number
-    below 1.
+    Returns one row per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in
+    nats, and the weight of the needle, means over the examples. Raises ValueError for a model without slopes or changed
+    by `lab.modify`, for no distances, and for a number below 1.
 
     >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
     >>> table = lab.needle_margins(model, [63])

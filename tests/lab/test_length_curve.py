@@ -55,12 +55,14 @@ def curve(*arguments: Any, **options: Any) -> dict[int, float]:
     return dict(zip(table["x"], table["value"], strict=True))
 
 
-def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: list[int], count: int) -> float:
-    """One forward pass per target, which sees as many tokens as `sizes` says."""
+def bits_per_byte(
+    model: Any, context: list[int], targets: list[int], sizes: list[int], count: int, start: tuple[int, ...] = ()
+) -> float:
+    """One forward pass per target, which sees as many tokens as `sizes` says, and `start` before them."""
     tokens, total = context + targets, 0.0
     for at, size in zip(range(len(context), len(tokens)), sizes, strict=True):
         with torch.no_grad():
-            logits = model(torch.tensor([tokens[at - size : at]])).logits[0, -1].double()
+            logits = model(torch.tensor([[*start, *tokens[at - size : at]]])).logits[0, -1].double()
         total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
     return total / count
 
@@ -91,15 +93,10 @@ def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text
 def test_bos_takes_the_place_of_the_oldest_token() -> None:
     model, tokenizer = small_model("bloom"), PairTokenizer()
     context, targets = (tokenizer(part)["input_ids"] for part in (TEXT[:-10], TEXT[-10:]))
-    tokens = context + targets
-    total = 0.0
-    for at in range(len(context), len(tokens)):
-        with torch.no_grad():
-            logits = model(torch.tensor([[7, *tokens[at - 5 : at]]])).logits[0, -1].double()
-        total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
     count = len(TEXT[-10:].encode())
     measured = curve(model, tokenizer, TEXT, [6], targets=count, stride=1, bos=True)
-    assert measured == pytest.approx({6: total / count}, abs=1e-5)
+    expected = bits_per_byte(model, context, targets, [5] * len(targets), count, start=(7,))
+    assert measured == pytest.approx({6: expected}, abs=1e-5)
     with pytest.raises(ValueError, match="bos must be False: the tokenizer has no bos_token_id"):
         lab.length_curve(model, ByteTokenizer(), TEXT, [6], targets=20, bos=True)
 
