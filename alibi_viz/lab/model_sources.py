@@ -18,18 +18,12 @@ VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 
 class ModelRun:
-    """A model that reads one text, layer by layer. Threads may share it.
+    """A model that reads the first tokens of a text, layer by layer. Threads may share it.
 
     It keeps what each layer's attention received, tokens x width numbers per layer, so that each of those layers can be
-    read at once: 16 MiB per layer for 4,096 tokens and a width of 1,024.
-
-    Args:
-        tokens: those that are read.
-        total: the number of tokens in the whole text.
-        num_layers: how many layers the model has.
-        inputs: yields what each layer's attention receives, first layer first.
-        heads: computes queries, keys and slopes from a layer, counted from 0, and what it received.
-        note: `Reading.note`, with "{layer}" for the layer.
+    read at once: 16 MiB per layer for 4,096 tokens and a width of 1,024. `inputs` yields that, first layer first;
+    `heads` computes queries, keys and slopes from a layer, counted from 0, and what it received. `total` is the number
+    of tokens in the whole text, and `note` is `Reading.note` with "{layer}" for the layer.
     """
 
     def __init__(
