@@ -74,8 +74,7 @@ def modify(
     if not isinstance(model, nn.Module):
         got = type(model).__name__
         raise TypeError(f"model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got {got}")
-    ours = _is_ours(model)
-    family = None if ours else family_of(model)
+    family = None if _is_ours(model) else family_of(model)
     config: Any = model.config
     num_heads = config.num_heads if family is None else len(family.slopes(family.layers(model)[0]))
     check_integer("sinks", sinks, 0)
@@ -132,14 +131,14 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     return variants
 
 
-def has_sinks(model: nn.Module) -> bool:
+def has_sinks(model: Any) -> bool:
     """Whether a window can keep the first tokens: positions act only through a bias that doesn't read the input.
 
     >>> from alibi_viz.lab.modify import has_sinks
     >>> [has_sinks(lab.make_model(name)) for name in ("alibi", "none", "rotary", "sinusoidal")]
     [True, True, False, False]
     """
-    if not isinstance(model, LanguageModel):
+    if not _is_ours(model):
         return True
     position = original_of(model.transformer.position)
     rotates = type(position).transform is not Position.transform
