@@ -3,7 +3,7 @@
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ __all__ = [
     "check_seed",
     "check_slopes",
     "check_tensor",
-    "factors_per_head",
     "load_function",
     "positive_integers",
     "unwrapped",
@@ -158,25 +157,6 @@ def positive_integers(name: str, values: object) -> list[int]:
     for number in numbers:
         check_positive_integers(**{name: number})
     return numbers
-
-
-def factors_per_head(factors: float | Sequence[float], heads: int) -> list[float]:
-    """The factors as a list with one per head, from a number or a sequence.
-
-    Raises ValueError for factors that are negative, not finite, or not one per head.
-
-    >>> from alibi_viz.arguments import factors_per_head
-    >>> factors_per_head(0.5, heads=2), factors_per_head([1, 2], heads=2)
-    ([0.5, 0.5], [1.0, 2.0])
-    """
-    try:
-        given = torch.as_tensor(factors, dtype=torch.float64)
-    except (TypeError, ValueError):  # not numbers, which no head count accepts
-        given = torch.empty(0)
-    per_head = (given.expand(heads) if given.ndim == 0 else given).tolist()
-    if len(per_head) != heads or not all(math.isfinite(factor) and factor >= 0 for factor in per_head):
-        raise ValueError(f"factors must be a number of at least 0, or one for each of {heads} heads, got {factors!r}")
-    return per_head
 
 
 def load_function(name: str) -> Callable[..., Any]:

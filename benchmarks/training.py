@@ -120,7 +120,7 @@ def evaluation_time() -> Row:
     text, model = lab.load_text(), lab.make_model("alibi")
 
     def evaluate(factor: float) -> float:
-        changed = lab.multiply_slopes(model, factor)
+        changed = lab.modify(model, factor)
         return seconds(lambda: lab.loss_by_length(changed, text, lab.evaluation_lengths(32), targets=4096))
 
     times = [evaluate(factor) for factor in (1.0, 2.0, 0.5, 3.0, 0.25, 1.5)]

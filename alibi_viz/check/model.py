@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_integer
 from alibi_viz.check.api import examine_attention
 from alibi_viz.check.call import check_seconds, on_cpu
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
+from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
 
 # Names of the projection to queries, keys and values (one fused, or three), and of the output projection. A fused one

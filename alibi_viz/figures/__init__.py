@@ -22,7 +22,6 @@ _MODULES = {
     "precision_figure": "precision",  # rounded biases, and the errors of the attention weights
     "save_images": "images",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
-    "surgery_figure": "surgery",  # a model with changed slopes
     "weight_pair_figure": "matrices",  # weights beside those of a correct implementation
     "window_figure": "windows",  # the span of each head: how far back it looks
 }

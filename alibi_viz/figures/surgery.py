@@ -1,84 +1,97 @@
-"""A trained model before and after a change: how far back its heads look, and a panel with its loss at each length.
+"""A trained model before and after a change: how far back its heads look, and its loss at each length.
 
 Both plots show the same two series, before and after.
 """
+
+from collections.abc import Mapping
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from alibi_viz.figures import panel as panels
 from alibi_viz.figures import theme
-from alibi_viz.figures.slopes import power_ticks
-from alibi_viz.panel import Panel
-
-__all__ = ["AFTER", "BEFORE", "blank", "draw", "surgery_figure"]
 
 BEFORE, AFTER = "as trained", "changed"
-_STYLES = ((theme.COLORS[6], "dot", "circle-open"), (theme.COLORS[0], "solid", "circle"))
-_LEFT, _RIGHT = (0.0, 0.42), (0.54, 1.0)  # shares of the width
+_STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
+_TITLES = "How far back each head looks", "Loss on longer windows"
+_DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
-_MARGIN = 0.06  # of the logarithmic axis, so that no marker at its end is cut
-_HOVER = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
-
-
-def surgery_figure(panel: Panel, distance: ArrayLike, changed_distance: ArrayLike | None = None) -> go.Figure:
-    """One model as a plain plotly figure. The arguments are those of `draw`.
-
-    >>> from alibi_viz.panel import Curves
-    >>> curves = {"as trained": Curves({32: 2.5, 64: 2.6})}
-    >>> figure = surgery_figure(lab.find_question("longer windows").layout(curves, 32, [32, 64], {}), [[3.0, 9.0]])
-    >>> figure.data[0].y, figure.data[-2].y
-    (array([2.5, 2.6]), array([3., 9.]))
-    """
-    figure = blank()
-    draw(figure, panel, distance, changed_distance)
-    return figure
+_HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
+_LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
 
 def blank() -> go.Figure:
-    """The empty figure: a panel with two slots, then two traces with one marker per head."""
-    figure = panels.blank(380, _STYLES)
-    for name, (color, _, symbol) in zip((BEFORE, AFTER), _STYLES, strict=True):
+    """The empty figure: a line per series for the losses, then one marker per head for the distances."""
+    figure = theme.blank(380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
+    figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
+    for name, (color, dash, symbol) in _STYLES.items():
+        marker = {"color": color, "symbol": symbol, "size": 8}
+        line = {"color": color, "dash": dash, "width": 2}
+        figure.add_scatter(name=name, line=line, marker=marker, mode="lines+markers", hovertemplate=_LOSS, row=1, col=2)
+    for name, (color, _, symbol) in _STYLES.items():
         marker = {"color": color, "symbol": symbol, "size": 9}
         figure.add_scatter(
-            name=name, legendgroup=name, showlegend=False, mode="markers", marker=marker, hovertemplate=_HOVER
+            name=name, marker=marker, mode="markers", showlegend=False, hovertemplate=_HEAD, row=1, col=1
         )
-    line = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
-    figure.add_shape(type="line", xref="x domain", x0=0, x1=1, yref="y", line=line)
-    panels.add_title(figure, "How far back each head looks", left=_LEFT[0])
-    x_axis = {"domain": _LEFT, "visible": True, "showgrid": False, "tickangle": 0}
-    figure.update_layout(xaxis=x_axis, xaxis_title_text="head, layer by layer")
-    y_title = "mean distance, tokens (dotted: L)"
-    return figure.update_layout(yaxis={"visible": True, "type": "log", "title_text": y_title})
+    figure.update_traces(cliponaxis=False)
+    figure.update_annotations(font_size=13)
+    figure.add_hline(y=1, line=_DOTTED, row=1, col=1)
+    figure.add_vline(x=1, line=_DOTTED, layer="below", row=1, col=2)
+    figure.add_vrect(x0=1, x1=1, fillcolor="rgba(128, 128, 128, 0.10)", line_width=0, layer="below", row=1, col=2)
+    figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
+    figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
+    ticks = {"type": "log", "dtick": float(np.log10(2)), "tickformat": ".3~g"}  # at powers of two
+    figure.update_yaxes(title_text="mean distance, tokens (dotted: L)", **ticks, col=1)
+    figure.update_xaxes(type="log", title_standoff=14, col=2)
+    return figure.update_yaxes(title_text="bits per byte", col=2)
 
 
-def draw(figure: go.Figure, panel: Panel, distance: ArrayLike, changed_distance: ArrayLike | None = None) -> None:
+def draw(
+    figure: go.Figure,
+    length: int,
+    unit: str,
+    before: tuple[Mapping[int, float], ArrayLike],
+    after: tuple[Mapping[int, float], ArrayLike] = ({}, ()),
+) -> None:
     """Draw a model before and after a change into a figure from `blank`, plain or live.
 
     Args:
         figure: the figure.
-        panel: the loss at each length, with the curves `BEFORE` and, if there was a change, `AFTER`.
-        distance: tokens, [layers, heads]: the mean distance of the keys that each head attends to.
-        changed_distance: the same after the change; None if there was none.
+        length: the training length L.
+        unit: what lengths are counted in, "bytes" or "tokens".
+        before: {length: bits per byte}, NaN where the model isn't defined; and the mean distance in tokens of the keys
+            that each head attends to, [layers, heads].
+        after: the same after the change, if there was one.
+
+    >>> from alibi_viz.figures.surgery import blank, draw
+    >>> figure = blank()
+    >>> draw(figure, 32, "bytes", ({32: 2.5, 64: 2.6}, [[3.0, 9.0]]))
+    >>> figure.data[0].y, figure.data[2].y
+    (array([2.5, 2.6]), array([3., 9.]))
     """
-    before = np.asarray(distance, dtype=np.float64)
-    after = np.array([]) if changed_distance is None else np.asarray(changed_distance, dtype=np.float64)
-    layers, heads = before.shape
-    numbers = [[layer + 1, head + 1] for layer in range(layers) for head in range(heads)]
-    xs = np.arange(1, layers * heads + 1)
-    length = panel.length or 1
+    curves, heads = (before[0], after[0]), [np.asarray(each[1], dtype=np.float64) for each in (before, after)]
+    numbers = [[layer + 1, head + 1] for layer, head in np.ndindex(heads[0].shape)]
     with figure.batch_update():
-        for trace, distances in zip(figure.data[-2:], (before.ravel(), after.ravel()), strict=True):
-            trace.update(x=xs[: len(distances)], y=distances, customdata=numbers)
-        panels.draw(figure, (BEFORE, AFTER), panel, domain=_RIGHT)
-        figure.layout.shapes[-1].update(y0=length, y1=length)
+        for line, markers, curve, distances in zip(figure.data[:2], figure.data[2:], curves, heads, strict=True):
+            defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
+            line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
+            markers.update(x=np.arange(1, distances.size + 1), y=distances.ravel(), customdata=numbers)
+        level, start, shade = figure.layout.shapes
+        level.update(y0=length, y1=length)
+        start.update(x0=length, x1=length)
+        xs = sorted(before[0])
+        ends = np.log10([xs[0] / 1.12, xs[-1] * 1.12])
+        shade.update(x0=length, x1=float(10 ** ends[1]))
+        labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
+        title = f"length of the test windows, {unit}"
+        figure.layout.xaxis2.update(range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title)
+        figure.layout.yaxis2.range = _loss_range([bits for curve in curves for bits in curve.values()])
+        number_heads = len(numbers) <= _MAX_LABELS
         figure.layout.xaxis.update(
-            range=[0.4, layers * heads + 0.6],
-            tickvals=xs,
-            ticktext=[_head_label(layer, head, number_heads=layers * heads <= _MAX_LABELS) for layer, head in numbers],
+            range=[0.4, len(numbers) + 0.6],
+            tickvals=np.arange(1, len(numbers) + 1),
+            ticktext=[_head_label(layer, head, number_heads=number_heads) for layer, head in numbers],
         )
-        figure.layout.yaxis.update(**_distance_axis(np.concatenate([before.ravel(), after.ravel()]), length))
 
 
 def _head_label(layer: int, head: int, *, number_heads: bool) -> str:
@@ -87,9 +100,8 @@ def _head_label(layer: int, head: int, *, number_heads: bool) -> str:
     return f"{head if number_heads else ''}{first}"
 
 
-def _distance_axis(distances: np.ndarray, length: int) -> dict[str, object]:
-    """A logarithmic axis that includes every head and the training length, with ticks at powers of two."""
-    points = np.concatenate([distances[np.isfinite(distances)], [1.0, 2 * length]]).clip(0.05)
-    low, high = int(np.floor(np.log2(points.min()))), int(np.ceil(np.log2(points.max())))
-    ends = [low * np.log10(2) - _MARGIN, high * np.log10(2) + _MARGIN]
-    return {"range": ends, **power_ticks(range(low, high + 1))}
+def _loss_range(losses: list[float]) -> list[float]:
+    """Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes."""
+    finite = [bits for bits in losses if np.isfinite(bits)]
+    low = np.floor(2 * min(finite, default=2.0) - 0.2) / 2
+    return [float(low), float(max(low + 1, np.ceil(2 * max(finite, default=3.0) + 0.2) / 2))]

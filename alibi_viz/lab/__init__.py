@@ -8,17 +8,10 @@ from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.compare import compare
 from alibi_viz.lab.continuations import continuations, known_words
 from alibi_viz.lab.evaluation import evaluation_lengths, loss_by_context, loss_by_length, loss_by_position
-from alibi_viz.lab.interventions import (
-    change_rotary_rule,
-    drop_bias,
-    impose_window,
-    interpolate_slopes,
-    multiply_slopes,
-)
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.model_sources import PretrainedModel
+from alibi_viz.lab.modify import modify
 from alibi_viz.lab.needle import needle_margins
-from alibi_viz.lab.pretrained import change_attention
 from alibi_viz.lab.questions import QUESTIONS, find_question
 from alibi_viz.lab.race import race
 from alibi_viz.lab.runs import Run, measure, read_results
@@ -40,16 +33,11 @@ __all__ = [
     "TrainingDiverged",
     "accuracy",
     "attention_stats",
-    "change_attention",
-    "change_rotary_rule",
     "compare",
     "continuations",
-    "drop_bias",
     "evaluation_distances",
     "evaluation_lengths",
     "find_question",
-    "impose_window",
-    "interpolate_slopes",
     "known_words",
     "length_curve",
     "load_run",
@@ -59,7 +47,7 @@ __all__ = [
     "loss_by_position",
     "make_model",
     "measure",
-    "multiply_slopes",
+    "modify",
     "needle_margins",
     "python_text",
     "race",

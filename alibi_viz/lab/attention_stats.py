@@ -1,8 +1,10 @@
 """Where a trained model attends: how sharply, how far back, how much beyond its training length and to its start."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +14,7 @@ from alibi_viz.distance import right_aligned
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
-
-__all__ = ["SINKS", "AttentionStats", "attention_stats", "measure_layers", "weight_stats"]
+from alibi_viz.pretrained import base_model, evaluation_mode, family_of
 
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 
@@ -79,8 +80,29 @@ def attention_stats(
         return len(x) * weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
 
     totals = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
-    stats = torch.stack([torch.stack(layer).sum(0) for layer in totals], dim=1) / windows  # [statistic, layer, head]
-    return AttentionStats(*stats)
+    return AttentionStats(*torch.stack([torch.stack(layer).sum(0) for layer in totals], dim=1) / windows)
+
+
+@torch.inference_mode()
+def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32) -> AttentionStats:
+    """Measure the attention of the last `queries` positions in every layer of a BLOOM, MPT or Falcon model.
+
+    The counterpart of `attention_stats` for pretrained models, changed or not. `input_ids` is int64 [batch, length]
+    without padding, and `trained` the training length in tokens. Raises ValueError for a model of another family.
+    """
+    family = family_of(model)
+    stats: list[Tensor] = []
+
+    def measure(attention: nn.Module, args: Any, inputs: dict[str, Any]) -> None:
+        query, key, _ = (each.float() for each in family.project(attention, args[0]))
+        bias, visible = family.read(attention, inputs)
+        logits = query[:, :, -queries:] @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias[:, :, -queries:]
+        weights = logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1)
+        stats.append(weight_stats(weights, trained))
+
+    with hooked(family.layers(model), measure, with_kwargs=True), evaluation_mode(model):
+        base_model(model)(input_ids, use_cache=False)
+    return AttentionStats(*torch.stack(stats, dim=1).cpu())
 
 
 def measure_layers(
@@ -91,28 +113,28 @@ def measure_layers(
     *,
     last: int,
 ) -> list[list[Tensor]]:
-    """Run a model in batches and call `measure(attention, x)` for each attention layer: one list of results per layer.
+    """Run a model in batches and call `measure(attention, x)` in each attention layer: one list of results per layer.
 
     `tokens` is int64 [windows, length], and x is the input of the layer, [batch, length, d_model]. Predictions are
     computed for the `last` positions only.
     """
-    measured: dict[nn.Module, list[Tensor]] = {
-        module: [] for module in model.modules() if isinstance(module, SelfAttention)
-    }
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    results: list[Tensor] = []
+    with hooked(layers, lambda layer, args: results.append(measure(layer, args[0]))), evaluating(model) as device:
+        for batch in tokens.to(device).split(batch_size):
+            model(batch, last=last)
+    return [results[layer :: len(layers)] for layer in range(len(layers))]
 
-    def hook(attention: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        assert isinstance(attention, SelfAttention)
-        measured[attention].append(measure(attention, inputs[0]))
 
-    hooks = [attention.register_forward_pre_hook(hook) for attention in measured]
+@contextmanager
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: bool) -> Iterator[None]:
+    """Call `hook` before each of the modules runs, inside a `with` block. A hook sees what earlier hooks changed."""
+    handles = [module.register_forward_pre_hook(hook, **options) for module in modules]
     try:
-        with evaluating(model) as device:
-            for batch in tokens.to(device).split(batch_size):
-                model(batch, last=last)
+        yield
     finally:
-        for handle in hooks:
+        for handle in handles:
             handle.remove()
-    return list(measured.values())
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from alibi_viz.arguments import as_list, check_known, check_positive_integers
 from alibi_viz.lab.evaluation import evaluation_lengths
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.questions import main_question
 from alibi_viz.lab.runs import Record, Run, read_records, record_table
 from alibi_viz.lab.say import join, quoted

@@ -15,15 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.adapters import evaluation_mode, longest_context
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
-from alibi_viz.lab.pretrained import describe_change
+from alibi_viz.lab.modify import change_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
+from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.table import AS_TRAINED, results_table
-
-__all__ = ["check_tokens", "encode", "evaluated_bytes", "length_curve", "token_ids"]
 
 
 def length_curve(
@@ -45,20 +43,18 @@ def length_curve(
     longer windows don't gain from having fewer first positions.
 
     Args:
-        model: a causal language model of transformers, with its head; any family, also from `change_attention`.
+        model: a causal language model of transformers, with its head; any family, also from `lab.modify`.
         tokenizer: called as `tokenizer(text, add_special_tokens=False)["input_ids"]`.
         text: a string, bytes in UTF-8 or a file, of which all is used; or a `Text`, of which the validation part is
             used, or None for the built-in one.
         lengths: numbers of tokens in a window. The loss is NaN beyond the positions that the model has, such as
             GPT-2's table or MPT's `config.max_seq_len`, which you may raise before the call.
-        targets: how many bytes to predict, plus up to 3 to start with a whole character. They are tokenized separately
-            from the context.
+        targets: how many bytes to predict, plus up to 3 to start with a whole character.
         stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
         bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
         trained: the training length, for the column "length"; the shortest of `lengths` by default.
-        label: the name in tables and legends; by default the name that the model was loaded by, or its family, and what
-            `change_attention` changed.
+        label: the name in tables and legends; by default the model's name or family, and what `lab.modify` changed.
         batch_tokens: at most this many tokens go through the model at once; at least one window does.
 
     Returns a table with the columns of `COLUMNS`, one row per length, for the question "sliding windows": x is the
@@ -67,8 +63,6 @@ def length_curve(
     Raises TypeError for a model without token embeddings or a text of another type; ValueError if a number is out of
     range, the text is empty, not UTF-8 or too short, the tokenizer returns no tokens or tokens that the model doesn't
     have, there is no such `bos_token_id`, or the model has no language-modeling head or returns NaN.
-
-    For example, with a model and a tokenizer of transformers:
 
         model = AutoModelForCausalLM.from_pretrained("bigscience/bloom-560m")
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
@@ -80,7 +74,9 @@ def length_curve(
     check_positive_integers(targets=targets, stride=stride, trained=trained, batch_tokens=batch_tokens)
     if stride > min(lengths):
         raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
-    start = _start_token(tokenizer) if bos else None
+    start = getattr(tokenizer, "bos_token_id", None) if bos else None
+    if bos and start is None:
+        raise ValueError("bos must be False: the tokenizer has no bos_token_id")
     source, data = evaluated_bytes(text)
     cut = len(data) - targets
     while cut > 0 and data[cut] & 0xC0 == 0x80:  # inside a character
@@ -97,11 +93,12 @@ def length_curve(
             f"bytes to predict, and {source.name} has {len(context):,} there; {advice}"
         )
     config: Any = model.config
+    name = getattr(config, "_name_or_path", "") or str(config.model_type)
     row = {
         "origin": "live",
         "task": "text",
         "method": str(config.model_type),
-        "label": _label(model) if label is None else label,
+        "label": ", ".join(filter(None, (name, str(change_of(model))))) if label is None else label,
         "seed": 0,
         "length": trained,
         "variant": AS_TRAINED,
@@ -137,17 +134,13 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     if not callable(getattr(model, "get_input_embeddings", None)):
         raise TypeError(f"model must be a causal language model of transformers, got {type(model).__name__}")
     string = data.decode("utf-8", "ignore")  # the validation part may start inside a character
-    if not string:
-        return torch.empty(0, dtype=torch.long)
-    ids = torch.tensor(token_ids(tokenizer, string, add_special_tokens=False), dtype=torch.long)
-    if not len(ids):
-        raise ValueError(f"the tokenizer returned no tokens for {len(data):,} bytes of text: {string[:20]!r}...")
-    check_tokens(model, int(ids.max()))
-    return ids
+    return torch.tensor(
+        token_ids(model, tokenizer, string, add_special_tokens=False) if string else [], dtype=torch.long
+    )
 
 
-def token_ids(tokenizer: Any, text: str, **options: bool) -> list[int]:
-    """What a tokenizer returns for one text. Raises TypeError for another object, and ValueError for other results."""
+def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
+    """What a tokenizer returns for one text, at least one token. Raises as `length_curve`."""
     if not callable(tokenizer):
         raise TypeError(
             f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
@@ -156,30 +149,14 @@ def token_ids(tokenizer: Any, text: str, **options: bool) -> list[int]:
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
         raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
-    return list(map(int, ids))
-
-
-def check_tokens(model: nn.Module, largest: int) -> None:
-    """Raise ValueError if the tokenizer returned a token that a model of transformers doesn't have."""
-    embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
-    if largest >= embeddings.num_embeddings:
+    if not ids:
+        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
+    known = model.get_input_embeddings().num_embeddings
+    if max(ids) >= known:
         raise ValueError(
-            f"the tokenizer returned token {largest}, but the model has {embeddings.num_embeddings} tokens: "
-            "use the tokenizer of this model"
+            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
         )
-
-
-def _label(model: nn.Module) -> str:
-    config: Any = model.config
-    name = getattr(config, "_name_or_path", "") or str(config.model_type)
-    return ", ".join(filter(None, (name, describe_change(model))))
-
-
-def _start_token(tokenizer: Any) -> int:
-    token = getattr(tokenizer, "bos_token_id", None)
-    if token is None:
-        raise ValueError("bos must be False: the tokenizer has no bos_token_id")
-    return int(token)
+    return list(map(int, ids))
 
 
 def _bits(model: nn.Module, windows: Tensor, stride: int, start: int | None, batch_tokens: int) -> Tensor:

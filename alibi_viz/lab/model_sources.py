@@ -9,39 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.adapters import (
-    attention_layers,
-    check_alibi,
-    fused_projection,
-    longest_context,
-    pretrained_slopes,
-    shared_copy,
-    split_projection,
-)
 from alibi_viz.lab.attention_sources import Reading, check_reading
-from alibi_viz.lab.length_curve import check_tokens, token_ids
-from alibi_viz.lab.pretrained_layers import layer_inputs
+from alibi_viz.lab.length_curve import token_ids
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.relative import Alibi
-
-__all__ = ["ByteModel", "ModelRun", "ModelSource", "PretrainedModel"]
+from alibi_viz.pretrained import family_name, family_of, layer_inputs, longest_context, shared_copy
 
 VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 
 class ModelRun:
-    """A model that reads one text, layer by layer. Threads may share it.
+    """A model that reads the first tokens of a text, layer by layer. Threads may share it.
 
     It keeps what each layer's attention received, tokens x width numbers per layer, so that each of those layers can be
-    read at once: 16 MiB per layer for 4,096 tokens and a width of 1,024.
-
-    Args:
-        tokens: those that are read.
-        total: the number of tokens in the whole text.
-        num_layers: how many layers the model has.
-        inputs: yields what each layer's attention receives, first layer first.
-        heads: computes queries, keys and slopes from a layer, counted from 0, and what it received.
-        note: `Reading.note`, with "{layer}" for the layer.
+    read at once: 16 MiB per layer for 4,096 tokens and a width of 1,024. `inputs` yields that, first layer first;
+    `heads` computes queries, keys and slopes from a layer, counted from 0, and what it received. `total` is the number
+    of tokens in the whole text, and `note` is `Reading.note` with "{layer}" for the layer.
     """
 
     def __init__(
@@ -96,8 +79,9 @@ class ModelRun:
 class ModelSource:
     """Base class of sources that run a model. `start` lets one run serve all layers, and be spread over time."""
 
-    contents: tuple[str, ...]
-    num_heads: int | None
+    def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
+        self.model, self.num_heads = model, num_heads
+        self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
     def start(self, text: str, longest: int) -> ModelRun:
         """Prepare to read at most `longest` tokens; no layer runs yet. Raises ValueError for an empty text."""
@@ -122,7 +106,7 @@ class ByteModel(ModelSource):
     def __init__(self, model: LanguageModel) -> None:
         if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
-        self.model, self.contents, self.num_heads = model, _layers(model.config.num_layers), model.config.num_heads
+        super().__init__(model, model.config.num_layers, model.config.num_heads)
 
     def start(self, text: str, longest: int) -> ModelRun:
         data = list(text.encode("utf-8", "replace"))
@@ -142,10 +126,8 @@ class ByteModel(ModelSource):
             query, key, _ = attention.heads(received)
             return query, key, attention.position.slopes
 
-        note = (
-            f"Content comes from layer {{layer}} of {len(blocks)} of the model; the layers below it run as they were "
-            "trained. Tokens are bytes."
-        )
+        trained = "the layers below it run as they were trained"
+        note = f"Content comes from layer {{layer}} of {len(blocks)} of the model; {trained}. Tokens are bytes."
         tokens = [_byte(value) for value in data[:longest]]
         return ModelRun(tokens, len(data), num_layers=len(blocks), inputs=inputs(), heads=heads, note=note)
 
@@ -158,15 +140,15 @@ class PretrainedModel(ModelSource):
         widgets.AttentionExplorer(source="bigscience/bloom-560m")
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
 
-    The result equals what the model computes, with two exceptions for Falcon (see `adapters.pretrained_heads`). Raises
-    ValueError for another family of models, or one without ALiBi.
+    The result equals what the model computes, with two exceptions for Falcon: it rounds biases to bfloat16, and eager
+    attention adds them twice. Raises ValueError for another family of models, or one without ALiBi.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
-        _, layers = attention_layers(model)
-        config: Any = model.config
-        self.model, self.tokenizer, self.contents = model, tokenizer, _layers(len(layers))
-        self.num_heads = config.num_attention_heads
+        family = family_of(model)
+        layers = family.layers(model)
+        super().__init__(model, len(layers), len(family.slopes(layers[0])))
+        self.tokenizer = tokenizer
 
     @classmethod
     def from_pretrained(cls, name: str) -> "PretrainedModel":
@@ -180,24 +162,21 @@ class PretrainedModel(ModelSource):
             transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        check_alibi(_load(transformers.AutoConfig, name))
+        family_name(_load(transformers.AutoConfig, name))
         tokenizer = _load(transformers.AutoTokenizer, name)
         return cls(_load(transformers.AutoModel, name), tokenizer)
 
     def start(self, text: str, longest: int) -> ModelRun:
-        ids = token_ids(self.tokenizer, text)
-        if not ids:
-            raise ValueError(f"the tokenizer of the model returned no tokens for the text {text[:20]!r}")
-        check_tokens(self.model, max(ids))
+        ids = token_ids(self.model, self.tokenizer, text)
         read = ids[: min(longest, longest_context(self.model) or longest)]
         raw = self.tokenizer.convert_ids_to_tokens(read)
         tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
-        family, layers = attention_layers(self.model)
+        family = family_of(self.model)
+        layers = family.layers(self.model)
 
         def heads(layer: int, received: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            attention = layers[layer]
-            query, key, _ = split_projection(family, attention, fused_projection(attention)(received))
-            return query, key, pretrained_slopes(family, attention)
+            query, key, _ = family.project(layers[layer], received)
+            return query, key, family.slopes(layers[layer])
 
         inputs = layer_inputs(self.model, torch.tensor([read], device=next(self.model.parameters()).device))
         note = f"Content comes from layer {{layer}} of {len(layers)} of a pretrained model."
@@ -228,7 +207,3 @@ def _decoded(tokenizer: Any, token: int) -> str:
     """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
     text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
     return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
-
-
-def _layers(count: int) -> tuple[str, ...]:
-    return tuple(f"layer {layer + 1}" for layer in range(count))

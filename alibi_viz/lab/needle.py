@@ -1,6 +1,7 @@
 """What a head needs to find a needle: how much higher than all other keys it must score, and how much it does."""
 
 from collections.abc import Iterable
+from itertools import product
 
 import pandas as pd
 import torch
@@ -12,8 +13,6 @@ from alibi_viz.lab.attention_stats import measure_layers
 from alibi_viz.lab.tasks import TASKS, examples_at_once
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.positions.relative import Alibi, Decay
-
-__all__ = ["has_slopes", "needle_margins"]
 
 NEEDLE = TASKS["needle"]
 
@@ -47,16 +46,9 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
         samples: how many examples of each distance to average over.
         seed: of the examples, as in `accuracy`.
 
-    Returns one row per layer, head and distance:
-
-        layer, head: counted from 1
-        distance: of the needle
-        slope: of the head
-        found, needed: the margins in nats, means over the examples
-        weight: of the needle, mean over the examples
-
-    Raises ValueError for a model without slopes or changed by an intervention, for no distances, and for a number
-    below 1.
+    Returns one row per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in
+    nats, and the weight of the needle, means over the examples. Raises ValueError for a model without slopes or changed
+    by `lab.modify`, for no distances, and for a number below 1.
 
     >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
     >>> table = lab.needle_margins(model, [63])
@@ -78,24 +70,14 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     check_seed(seed)
     distances = positive_integers("distances", distances)
     slopes = position.slopes.detach().float().cpu()
-    tables = []
+    columns = ["layer", "head", "distance", "slope", "found", "needed", "weight"]
+    rows = []
     for distance in distances:
         found, needed, weight = _measure(model, slopes, distance, samples, seed)
-        layers, heads = found.shape
-        tables.append(
-            pd.DataFrame(
-                {
-                    "layer": [layer for layer in range(1, layers + 1) for _ in range(heads)],
-                    "head": [*range(1, heads + 1)] * layers,
-                    "distance": distance,
-                    "slope": slopes.tolist() * layers,
-                    "found": found.flatten().tolist(),
-                    "needed": needed.tolist() * layers,
-                    "weight": weight.flatten().tolist(),
-                }
-            )
-        )
-    return pd.concat(tables, ignore_index=True)
+        for layer, head in product(range(len(found)), range(len(slopes))):
+            numbers = slopes[head], found[layer, head], needed[head], weight[layer, head]
+            rows.append((layer + 1, head + 1, distance, *map(float, numbers)))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _measure(

@@ -31,7 +31,7 @@ from alibi_viz.arguments import (
     check_seed,
 )
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.passages import passages_text
 from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.tasks import TASKS, Task

@@ -14,7 +14,7 @@ _MODULES = {
     "LengthLab": "race.length_lab",
     "PrecisionMicroscope": "precision.microscope",
     "SlopeExplorer": "slope_explorer",
-    "SlopeSurgery": "surgery.slope_surgery",
+    "SlopeSurgery": "surgery",
     "SpotTheBug": "bugs.spot_the_bug",
     "WindowExplorer": "attention.windows",
 }

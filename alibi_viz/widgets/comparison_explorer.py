@@ -8,7 +8,7 @@ from ipywidgets import Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
-from alibi_viz.lab.interventions import VARIANTS
+from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS

@@ -22,7 +22,8 @@ def test_controls_change_the_model_and_invalid_choices_show_an_error(notebook: N
     before = notebook.wait_for_new_picture(before)
 
     app.locator(".s-subject select").select_option(label="rotary")
-    notebook.wait_for_caption("Rotary adds no bias, so there is nothing to multiply or drop.")
+    notebook.wait_for_caption("rotary, trained on windows of 64 bytes")
+    expect(app.locator(".alibi-details")).to_contain_text("There is no bias in rotary to multiply or drop.")
     expect(app.locator(".s-dropped select")).to_be_disabled()
     app.locator(".s-rule select").select_option(label="ntk")
     notebook.wait_for_caption("rotary frequencies scaled by the NTK rule")

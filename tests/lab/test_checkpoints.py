@@ -13,7 +13,7 @@ from torch import Tensor
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, BadRun
-from alibi_viz.lab.interventions import evaluation_variants
+from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.models import POSITIONS
 from tests.lab.test_runs import steep
 from tests.custom_laws import root

@@ -1,6 +1,7 @@
-"""Models that read a text layer by layer compute what they compute in one go."""
+"""Models as sources of attention: what is read equals what the model computes, layer by layer."""
 
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -9,53 +10,54 @@ from typing import Any
 import pytest
 import torch
 
-from alibi_viz import lab
-from alibi_viz.adapters import pretrained_heads
+from alibi_viz import attention_trace, lab
 from alibi_viz.lab.model_sources import ByteModel, ModelRun, PretrainedModel
+from alibi_viz.widgets import AttentionExplorer, WindowExplorer
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
-from transformers import FalconConfig, GPT2Config
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import ByT5Tokenizer, FalconConfig, GPT2Config, PreTrainedTokenizerFast
 
-from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
+from tests.pretrained_models import ByteTokenizer, small_model
 
-TEXT = "the cat sat on the mat, and the dog sat by the door"
-CHANGES: list[dict[str, Any]] = [{}, {"factors": [0.5, 1.0, 2.0, 0.0], "window": 9, "sinks": 3}]
-
-
-def read_layer(model: torch.nn.Module, layer: int, text: str = TEXT) -> tuple[torch.Tensor, torch.Tensor]:
-    reading = PretrainedModel(model, ByteTokenizer()).start(text, 4096).read(layer)
-    return reading.query, reading.key
+TEXT = "to be or not to be, that is the question"
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=["as loaded", "changed"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_layer_equals_that_of_the_whole_model(family: str, change: dict[str, Any]) -> None:
-    model = lab.change_attention(small_model(family), **change) if change else small_model(family)
-    for text in (TEXT, "x"):
-        for layer in range(2):
-            query, key, _ = pretrained_heads(model, torch.tensor([list(text.encode())]), layer)
-            torch.testing.assert_close(read_layer(model, layer, text), (query, key), atol=2e-5, rtol=1e-4)
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
+def test_weights_equal_those_of_the_model(family: str) -> None:
+    model = small_model(family)
+    source = PretrainedModel(model, ByteTokenizer())
+    assert (source.contents, source.num_heads) == (("layer 1", "layer 2"), 4)
+    if family == "falcon sdpa":
+        model.set_attn_implementation("eager")  # which returns weights, but adds the bias twice
+        model = lab.modify(model, 0.5)
+    with torch.no_grad():
+        attentions = model(torch.tensor([list(TEXT.encode())]), output_attentions=True).attentions
+    for layer, expected in enumerate(attentions):
+        reading = source.read(TEXT, source.contents[layer], num_heads=4, longest=48)
+        weights = attention_trace(reading.query, reading.key, reading.slopes).weights
+        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("family", ["bloom", "mpt"])
-def test_queries_in_several_blocks_give_the_same(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alibi_viz.lab.pretrained_layers._BLOCK", 7)
-    model = lab.change_attention(small_model(family), window=9, sinks=3)
-    query, key, _ = pretrained_heads(model, torch.tensor([list(TEXT.encode())]), 1)
-    torch.testing.assert_close(read_layer(model, 1), (query, key), atol=2e-5, rtol=1e-4)
+def test_the_apps_show_a_model_of_transformers() -> None:
+    source = PretrainedModel(small_model("bloom", vocabulary=400), ByT5Tokenizer())
+    app = AttentionExplorer(source=source, text=TEXT, law="square_root", head=2)
+    assert app.num_heads == 4 and "; with ALiBi " in app.caption
+    windows = WindowExplorer(source=source, text=TEXT, content="layer 2")
+    assert len(windows.figure.data[1].x) == 4
 
 
-def test_half_precision() -> None:
-    model = small_model("bloom").to(torch.bfloat16)
-    query, _, _ = pretrained_heads(model, torch.tensor([list(TEXT.encode())]), 1)
-    torch.testing.assert_close(read_layer(model, 1)[0], query.float(), atol=0.1, rtol=0.1)
+def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model() -> None:
+    reading = PretrainedModel(small_model("bloom"), ByteTokenizer()).read("a" * 100, "layer 1", 4, 48)
+    assert (len(reading.tokens), reading.query.shape[2], reading.total) == (48, 48, 100)
+    reading = PretrainedModel(small_model("mpt"), ByteTokenizer()).read("a" * 100, "layer 1", 4, 4096)
+    assert (len(reading.tokens), reading.total) == (64, 100)
 
 
-def test_each_layer_runs_once_and_is_kept() -> None:
-    model = small_model("bloom")
-    calls = []
+def test_each_layer_runs_once_while_the_model_can_be_trained() -> None:
+    model, calls = small_model("bloom").train(), []
     model.transformer.h[0].mlp.register_forward_hook(lambda *_: calls.append(1))
     run = PretrainedModel(model, ByteTokenizer()).start(TEXT, 4096)
     assert run.done == 0
@@ -64,22 +66,8 @@ def test_each_layer_runs_once_and_is_kept() -> None:
     for layer in (1, 0, 1):
         run.read(layer)
     assert (run.done, calls) == (2, [1])
-
-
-def test_the_model_is_unchanged_and_can_be_trained_in_between() -> None:
-    model = small_model("bloom").train()
-    with torch.no_grad():
-        model.eval()
-        before = model(torch.tensor([[1, 2, 3]])).logits
-        model.train()
-    run = PretrainedModel(model, ByteTokenizer()).start(TEXT, 4096)
-    next(run.steps(1))
-    assert model.training and all(block.training for block in model.transformer.h)
-    run.read(1)
-    model(torch.tensor([[1, 2, 3]])).logits.sum().backward()
     assert all(module.training for module in model.modules())
-    with torch.no_grad():
-        assert torch.equal(model.eval()(torch.tensor([[1, 2, 3]])).logits, before)
+    model(torch.tensor([[1, 2, 3]])).logits.sum().backward()
 
 
 @pytest.mark.parametrize("kind", ["byte", "pretrained"])
@@ -96,24 +84,49 @@ def test_threads_can_share_a_run(kind: str) -> None:
     for thread in threads:
         thread.join()
     assert run.done == run.num_layers
-    if kind == "pretrained":
-        assert torch.equal(run.read(1).query, start().read(1).query)
+    assert torch.equal(run.read(1).query, start().read(1).query)
 
 
-def test_mpt_reads_no_more_tokens_than_it_has_positions_for() -> None:
-    reading = PretrainedModel(small_model("mpt"), ByteTokenizer()).start("a" * 100, 4096).read(1)
-    assert (len(reading.tokens), reading.total) == (64, 100)
+def save(folder: Path, model: Any) -> str:
+    """Save a model with a tokenizer of its own, of byte pairs as BLOOM's."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator([TEXT] * 3, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    model.save_pretrained(folder)
+    return str(folder)
 
 
-def test_tokens_that_the_model_does_not_have_and_nan_raise() -> None:
-    with pytest.raises(ValueError, match="the tokenizer returned token 122, but the model has 100 tokens"):
-        PretrainedModel(small_model("bloom", vocabulary=100), ByteTokenizer()).start("z", 48)
-    diverged = small_model("bloom")
-    torch.nn.init.constant_(diverged.transformer.h[0].mlp.dense_4h_to_h.weight, torch.nan)
-    run = PretrainedModel(diverged, ByteTokenizer()).start(TEXT, 48)
-    run.read(0)
-    with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
-        run.read(1)
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
+def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path) -> None:
+    model = small_model(family, vocabulary=400)
+    app = AttentionExplorer(source=save(tmp_path / "my model", model), text=TEXT, content="layer 2")
+    assert (app.num_heads, app.contents) == (4, ("layer 1", "layer 2"))
+    source: Any = app.source
+    reading = source.read(f"{TEXT} é", "layer 2", 4, 48)
+    assert reading.tokens[:3] == ["to", "␣be", "␣or"]
+    assert "\ufffd" not in "".join(reading.tokens), "parts of a character are shown as bytes"
+    original = PretrainedModel(model, source.tokenizer).read(f"{TEXT} é", "layer 2", 4, 48)
+    torch.testing.assert_close(reading.query, original.query)
+
+
+def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = "neither a folder nor among the downloaded models .*, download it once: hf download someone/no-model"
+    with pytest.raises(ValueError, match=f"the model 'someone/no-model' is {expected}"):
+        AttentionExplorer(source="someone/no-model")
+    with pytest.raises(ValueError, match=f"cannot load a model from the folder '{re.escape(str(tmp_path))}': "):
+        AttentionExplorer(source=str(tmp_path))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ImportError("BloomTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", fail)
+    with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
+        AttentionExplorer(source="someone/a-model")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match="to load the model 'a/b', install transformers: pip"):
+        AttentionExplorer(source="a/b")
 
 
 def test_the_family_is_checked_before_anything_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +142,23 @@ def test_the_family_is_checked_before_anything_is_loaded(tmp_path: Path, monkeyp
         config.save_pretrained(tmp_path)
         with pytest.raises(ValueError, match=message):
             PretrainedModel.from_pretrained(str(tmp_path))
+
+
+def test_unusable_tokens_and_numbers_are_named() -> None:
+    model = small_model("bloom")
+    source = PretrainedModel(model, ByteTokenizer())
+    with pytest.raises(ValueError, match="content must be one of layer 1, layer 2, got 'layer 3'"):
+        source.read("a", "layer 3", num_heads=4, longest=48)
+    with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
+        source.read("a", "layer 1", num_heads=8, longest=48)
+    with pytest.raises(ValueError, match="the tokenizer returned no tokens for the text 'to be'"):
+        AttentionExplorer(source=PretrainedModel(model, lambda text: {"input_ids": []}), text="to be")
+    with pytest.raises(ValueError, match="the tokenizer returned token 122, but the model has 100 tokens"):
+        PretrainedModel(small_model("bloom", vocabulary=100), ByteTokenizer()).start("z", 48)
+    with pytest.raises(TypeError, match=r"for a model of transformers, give lab.PretrainedModel\(model, tokenizer\)"):
+        AttentionExplorer(source=model)
+    torch.nn.init.constant_(model.transformer.h[0].mlp.dense_4h_to_h.weight, torch.nan)
+    run = source.start(TEXT, 48)
+    run.read(0)
+    with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
+        run.read(1)

@@ -1,0 +1,314 @@
+"""Change a trained model without training it: its slopes, what its attention sees, its rotary rule."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.distance import right_aligned
+from alibi_viz.lab.attention_stats import SINKS
+from alibi_viz.models import LanguageModel, Position, SelfAttention, TransformerConfig
+from alibi_viz.models.positions.rotary import ScaledRotary
+from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
+
+Model = TypeVar("Model", bound=nn.Module)
+
+VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
+    "window": "with attention limited to a window of the training length",
+    "window and sinks": f"with attention limited to a window of the training length and the first {SINKS} tokens",
+    "pi": "with rotary positions interpolated (PI)",
+    "ntk": "with rotary frequencies scaled (NTK)",
+    "yarn": "with rotary frequencies scaled by parts (YaRN)",
+    "slopes interpolated": "with ALiBi's slopes multiplied by L/L' on windows of L' > L",
+}
+
+
+def modify(
+    model: Model,
+    slopes: float | Sequence[float] | str | None = None,
+    window: int | None = None,
+    sinks: int = 0,
+    rotary: str | None = None,
+    *,
+    trained_length: int | None = None,
+) -> Model:
+    """A changed copy that shares every weight with the model, which stays as it is.
+
+        lab.modify(model, 0.5)                      # every slope halved
+        lab.modify(model, [0, 1, 1, 1])             # no bias in the first of four heads
+        lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
+        lab.modify(model, rotary="yarn")
+
+    A changed model can be changed again: factors multiply, of two windows the smaller one holds, and a rotary rule
+    replaces the one before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
+
+    Args:
+        model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
+        slopes: what the slopes (for other methods, the bias) are multiplied by: a number, or one per head; 0 drops the
+            bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs of L' > L tokens, where L is the training
+            length (Al-Khateeb et al. 2023, arXiv 2310.13017), so that no penalty is larger than in training.
+        window: how many keys a query sees, including itself; padding doesn't count. With a window of the training
+            length, a method that depends only on distances never sees one that did not occur in training.
+        sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao et al. 2023, arXiv
+            2309.17453, section 3.2), distances skip the tokens between sinks and window.
+        rotary: how rotary positions are scaled beyond the training length: "plain", "pi", "ntk" or "yarn", see
+            `models.positions.rotary`.
+        trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
+            which `race` and `Run` set it, or what the configuration of a pretrained model says.
+
+    Raises TypeError for another object, and ValueError for another family of models, a value out of range, a change
+    that doesn't apply to the position method, sinks without a window or where distances are not all in a bias, and a
+    second window that is smaller but keeps more sinks. A changed MPT model refuses sinks with sequences of different
+    lengths in one batch.
+
+    >>> alibi = lab.make_model("alibi")
+    >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
+    tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
+    >>> lab.modify(alibi, "interpolate", trained_length=2).transformer.position.bias(1, 4)[0]
+    tensor([[-0.7500, -0.5000, -0.2500,  0.0000]])
+    """
+    if not isinstance(model, nn.Module):
+        got = type(model).__name__
+        raise TypeError(f"model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got {got}")
+    family = None if _is_ours(model) else family_of(model)
+    config: Any = model.config
+    num_heads = config.num_heads if family is None else len(family.slopes(family.layers(model)[0]))
+    check_integer("sinks", sinks, 0)
+    if window is not None:
+        check_positive_integers(window=window)
+    elif sinks:
+        raise ValueError(f"sinks must be 0 without a window, because every token is visible, got {sinks}")
+    interpolate = isinstance(slopes, str) and slopes == "interpolate"
+    factors = None if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
+    if family is None:
+        _check_method(model, slopes is not None, interpolate, sinks, rotary)
+    elif rotary is not None:
+        raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
+    if trained_length is None:
+        trained_length = config.max_length if family is None else training_length(model)
+    if interpolate or rotary is not None:
+        check_positive_integers(trained_length=trained_length)
+    rule = None if rotary is None else (rotary, trained_length or 0)
+    change = Change(factors, trained_length if interpolate else None, window, sinks, rule)
+    return _apply(model, change_of(model).then(change), family)
+
+
+def _apply(model: Any, change: "Change", family: Family | None) -> Any:
+    """A copy with this change instead of an earlier one."""
+    if family is None:
+        attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
+        positions = {model.transformer.position, *(attention.position for attention in attentions)}
+        return shared_copy(
+            model, {each: ChangedPosition(original_of(each), change, model.config) for each in positions}
+        )
+    changed = shared_copy(model)
+    for attention in family.layers(changed):
+        hooks = attention._forward_pre_hooks
+        for key in [key for key, hook in hooks.items() if isinstance(hook, _Hook)]:
+            del hooks[key]
+        if change != Change():
+            attention.register_forward_pre_hook(_Hook(family, change), with_kwargs=True)
+    return changed
+
+
+def evaluation_variants(model: LanguageModel, length: int) -> dict[str, LanguageModel]:
+    """Modified copies of a model trained at `length`, for evaluation beyond it, see `VARIANTS`.
+
+    Methods that add absolute positions to the token vectors have no "window", because a window does not keep their
+    positions in the trained range. Methods that can keep sinks have a "window and sinks".
+    """
+    variants = {"window": modify(model, window=length)} if model.transformer.position.is_relative else {}
+    if has_sinks(model):
+        variants["window and sinks"] = modify(model, window=length, sinks=SINKS)
+    if model.config.position == "rotary":
+        variants |= {rule: modify(model, rotary=rule, trained_length=length) for rule in ("pi", "ntk", "yarn")}
+    if model.config.position == "alibi":
+        variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
+    return variants
+
+
+def has_sinks(model: Any) -> bool:
+    """Whether a window can keep the first tokens: positions act only through a bias that doesn't read the input.
+
+    >>> from alibi_viz.lab.modify import has_sinks
+    >>> [has_sinks(lab.make_model(name)) for name in ("alibi", "none", "rotary", "sinusoidal")]
+    [True, True, False, False]
+    """
+    if not _is_ours(model):
+        return True
+    position = original_of(model.transformer.position)
+    rotates = type(position).transform is not Position.transform
+    return position.is_relative and position.is_additive and not rotates and not position.reads_input
+
+
+@dataclass(frozen=True)
+class Change:
+    """What `modify` changes; by default nothing."""
+
+    factors: tuple[float, ...] | None = None  # of the bias, one per head
+    interpolated: int | None = None  # the training length beyond which slopes are interpolated
+    window: int | None = None
+    sinks: int = 0
+    rotary: tuple[str, int] | None = None  # the rule and the training length
+
+    def then(self, other: "Change") -> "Change":
+        """Both changes in one. Raises ValueError if two windows leave something else visible than a window."""
+        factors, rotary = other.factors or self.factors, other.rotary or self.rotary
+        if self.factors and other.factors:
+            factors = tuple(first * second for first, second in zip(self.factors, other.factors, strict=True))
+        lengths = [change.interpolated for change in (self, other) if change.interpolated]
+        both = replace(other, factors=factors, interpolated=min(lengths, default=None), rotary=rotary)
+        if self.window is None or other.window is None:
+            kept = self if other.window is None else other
+            return replace(both, window=kept.window, sinks=kept.sinks)
+        if (self.window - other.window) * (self.sinks - other.sinks) < 0:
+            raise ValueError(
+                f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
+                f"with one of {other.window} with {other.sinks}: change the original model instead"
+            )
+        return replace(both, window=min(self.window, other.window), sinks=min(self.sinks, other.sinks))
+
+    def apply(self, bias: Tensor | None, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [..., key].
+
+        Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
+        """
+        if bias is not None and (self.factors or self.interpolated):
+            scale = min(1.0, self.interpolated / bias.shape[-1]) if self.interpolated else 1.0
+            factors = torch.tensor(self.factors or (1.0,), dtype=bias.dtype, device=bias.device)[:, None, None]
+            bias = torch.where(bias.isinf(), bias, bias * (factors * scale) + 0.0)  # 0 times -inf would be NaN
+        if self.window is None:
+            return bias, None
+        near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
+        kept = (near | (keys < self.sinks)[..., None, :]).unsqueeze(-3)
+        if bias is not None and self.sinks:
+            bias = self._move_sinks(bias.expand(torch.broadcast_shapes(bias.shape, kept.shape)), queries, keys)
+        return bias, kept
+
+    def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        """Place the sinks right before the window: each gets the bias of the token that stands there."""
+        sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
+        skipped = (queries - (self.window or 0) - self.sinks + 1).clamp(min=0)  # tokens between sinks and window
+        places = sinks + skipped[..., None]  # [..., query, sink]
+
+        def columns(positions: Tensor) -> Tensor:
+            """The index of the token at each position: padding is no position, so the two can differ."""
+            found = torch.searchsorted(keys, positions.flatten(-2).contiguous()).view(positions.shape)
+            return found.clamp(max=keys.shape[-1] - 1).unsqueeze(-3).expand(*bias.shape[:-1], -1)
+
+        return bias.scatter(-1, columns(sinks.expand(places.shape)), bias.gather(-1, columns(places)))
+
+    def __str__(self) -> str:
+        """Such as "slopes times 0.5, window of 64"; empty without a change."""
+        words = []
+        if self.factors and len(set(self.factors)) > 1:
+            words.append(f"slopes times {', '.join(f'{factor:g}' for factor in self.factors)}")
+        elif self.factors and self.factors[0] != 1:
+            words.append(f"slopes times {self.factors[0]:g}" if self.factors[0] else "bias dropped")
+        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated else []
+        words += [f"window of {self.window}"] if self.window else []
+        words += [f"sinks of {self.sinks}"] if self.sinks else []
+        words += [f"rotary rule {self.rotary[0]}"] if self.rotary else []
+        return ", ".join(words)
+
+
+_TRAITS = ("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random")
+
+
+class ChangedPosition(Position):
+    """A position method with a change."""
+
+    def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
+        super().__init__()
+        self.original, self.change = original, change
+        head_dim = config.d_model // config.num_heads
+        self.method = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
+        for trait in _TRAITS:
+            setattr(self, trait, getattr(original, trait))
+
+    @property
+    def has_bias(self) -> bool:
+        return self.original.has_bias
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        return self.method.embed(tokens, start)
+
+    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        return self.method.transform(query, key)
+
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
+        return self.method.weigh(query, key, bias, causal=causal)
+
+    def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
+        bias = self.method.bias(query_length, key_length, x)
+        device = bias.device if bias is not None else x.device if x is not None else None
+        bias, kept = self.change.apply(bias, *right_aligned(query_length, key_length, device=device))
+        if kept is None:
+            return bias
+        bias = torch.zeros(1, query_length, key_length, device=device) if bias is None else bias
+        return bias.masked_fill(~kept, -math.inf)
+
+
+@dataclass(frozen=True)
+class _Hook:
+    """A forward pre-hook that changes what an attention module of a pretrained model receives."""
+
+    family: Family
+    change: Change
+
+    def __call__(self, attention: nn.Module, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        bias, visible = self.family.read(attention, inputs)
+        keys = visible[:, 0, -1].cumsum(-1) - 1  # the last query sees all real tokens, which are those that count
+        queries = visible[:, 0].sum(-1) - 1
+        changed, kept = self.change.apply(bias, queries, keys)
+        assert changed is not None
+        return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
+
+
+def original_of(position: Position) -> Position:
+    """The position method without changes."""
+    return position.original if isinstance(position, ChangedPosition) else position
+
+
+def change_of(model: nn.Module) -> Change:
+    """How `modify` changed a model; no change if it didn't."""
+    if _is_ours(model):
+        position: Any = model.transformer.position  # type: ignore[union-attr]
+        return position.change if isinstance(position, ChangedPosition) else Change()
+    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
+    return next((hook.change for hook in hooks if isinstance(hook, _Hook)), Change())
+
+
+def _is_ours(model: nn.Module) -> bool:
+    return isinstance(getattr(model, "_orig_mod", model), LanguageModel)  # the module inside that of `torch.compile`
+
+
+def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None) -> None:
+    """Raise ValueError for a change that doesn't apply to the position method."""
+    name = model.config.position
+    if interpolate and name != "alibi":
+        raise ValueError(f'slopes="interpolate" is for ALiBi only, got position method {name!r}')
+    if changes_bias and not model.transformer.position.has_bias:
+        raise ValueError(f"slopes must be None: position method {name!r} has no bias to multiply")
+    if rotary is not None and name != "rotary":
+        raise ValueError(f"only rotary positions have a rule to change, got position method {name!r}")
+    if sinks and not has_sinks(model):
+        raise ValueError(f"sinks must be 0 for position method {name!r}, whose distances are not all in a bias")
+
+
+def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
+    """The factors, one per head, from a number or a sequence."""
+    try:
+        given = torch.as_tensor(slopes, dtype=torch.float64)
+    except (TypeError, ValueError):  # not numbers, which no head count accepts
+        given = torch.empty(0)
+    factors = (given.expand(heads) if given.ndim == 0 else given).tolist()
+    if given.ndim > 1 or len(factors) != heads or not all(math.isfinite(each) and each >= 0 for each in factors):
+        raise ValueError(
+            f'slopes must be "interpolate", a number of at least 0, or one for each of {heads} heads, got {slopes!r}'
+        )
+    return tuple(factors)

@@ -1,0 +1,250 @@
+"""Look into BLOOM, MPT and Falcon models of the transformers library, without importing it.
+
+One adapter per family says where its attention is, and translates what each attention module receives: `read` gives
+the bias that is added to q . k / sqrt(head_dim) and which keys are visible, `write` is its inverse. A forward pre-hook
+on the attention modules is the only way into a model. It can look (`lab.attention_stats`) or change what it sees
+(`lab.modify`), with a padding mask, a cache, eager or SDPA attention.
+
+The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256 and ignores
+`alibi_bias_max` in its `attn_config`. Falcon divides its bias by sqrt(head_dim), rounds slopes and biases to bfloat16,
+and with eager attention adds the bias twice.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from alibi_viz.slopes import alibi_slopes
+
+_LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
+_BLOCK = 256  # queries at a time, so that the bias of all heads stays small
+Inputs = dict[str, Any]  # the keyword arguments of an attention module
+Model = TypeVar("Model", bound=nn.Module)
+
+
+class Family:
+    """How transformers writes the attention of a family of models. This base class is BLOOM's way.
+
+    Each attention module gets a bias m j, [batch * heads, 1, key], and a mask to add, [batch, 1, query, key].
+    """
+
+    blocks = "h"  # the attribute of the model that holds its layers
+    attention = "self_attention"  # the attribute of a layer
+    projection = "query_key_value"  # of an attention module: computes queries, keys and values at once
+    output = "dense"  # of an attention module
+    heads = "num_heads"
+
+    def layers(self, model: nn.Module) -> list[Any]:
+        """The attention modules, first layer first."""
+        return [getattr(block, self.attention) for block in getattr(base_model(model), self.blocks)]
+
+    def norm(self, block: Any) -> nn.Module:
+        """The layer norm whose output the attention of a layer receives."""
+        norm: nn.Module = block.input_layernorm
+        return norm
+
+    def slopes(self, attention: Any) -> Tensor:
+        """The slopes for the usual scale of q . k: float32 [heads]."""
+        return alibi_slopes(getattr(attention, self.heads))
+
+    def project(self, attention: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, [batch, heads, length, head_dim], for the factor 1 / sqrt(head_dim) of q . k."""
+        fused = getattr(attention, self.projection)(hidden)
+        query, key, value = (each.transpose(1, 2) for each in self.split(attention, fused))
+        return query, key, value
+
+    def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values [batch, length, heads, head_dim] from the output of the projection."""
+        return fused.unflatten(-1, (attention.num_heads, 3, -1)).unbind(3)
+
+    def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        """What a module receives: the bias [batch or 1, heads, 1 or query, key], and bool [batch, 1, query, key]."""
+        mask = inputs["attention_mask"]
+        return inputs["alibi"].unflatten(0, (len(mask), -1)), _is_visible(mask)
+
+    def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
+        """The inputs that have this bias and these visible keys; a bias may also be [batch, heads, query, key]."""
+        mask = bias.new_zeros(visible.shape).masked_fill(~visible, torch.finfo(bias.dtype).min)
+        return inputs | {"alibi": bias.flatten(0, 1), "attention_mask": mask}
+
+
+class Mpt(Family):
+    """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True for hidden keys."""
+
+    blocks, attention, projection, output, heads = "blocks", "attn", "Wqkv", "out_proj", "n_heads"
+
+    def norm(self, block: Any) -> nn.Module:
+        norm: nn.Module = block.norm_1
+        return norm
+
+    def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
+        if attention.clip_qkv:
+            fused = fused.clamp(-attention.clip_qkv, attention.clip_qkv)
+        query, key, value = fused.unflatten(-1, (3, attention.n_heads, -1)).unbind(2)
+        return query * (attention.softmax_scale * math.sqrt(attention.head_dim)), key, value
+
+    def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        mask = inputs["attention_mask"]
+        return inputs["position_bias"][None, ..., -mask.shape[-1] :], ~mask
+
+    def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
+        if bool((bias != bias[:1]).any()):
+            raise ValueError(
+                "an MPT model with sinks needs sequences of equal length in a batch, because it adds the same bias to "
+                "all: run them one at a time"
+            )
+        return inputs | {"position_bias": bias[0], "attention_mask": ~visible}
+
+
+class Falcon(Family):
+    """Falcon receives a mask that includes the bias, and the bias once more for eager attention."""
+
+    def norm(self, block: Any) -> nn.Module:
+        norm: nn.Module = block.ln_attn if hasattr(block, "ln_attn") else block.input_layernorm
+        return norm
+
+    def slopes(self, attention: Any) -> Tensor:
+        return super().slopes(attention).to(torch.bfloat16).float() / math.sqrt(attention.head_dim)
+
+    def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
+        query, key, value = attention._split_heads(fused)
+        return query, *(each.expand(-1, -1, attention.num_heads, -1) for each in (key, value))  # multi-query has one
+
+    def read(self, attention: Any, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        bias = mask = inputs["attention_mask"]  # [batch, heads, query, key]
+        if attention.config._attn_implementation != "sdpa" or inputs.get("output_attentions"):
+            bias = mask + inputs["alibi"].reshape(*mask.shape[:2], 1, -1) / math.sqrt(attention.head_dim)
+        return bias, _is_visible(mask[:, :1])
+
+    def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
+        mask = bias.masked_fill(~visible, torch.finfo(bias.dtype).min)
+        return inputs | {"alibi": torch.zeros_like(inputs["alibi"]), "attention_mask": mask}
+
+
+FAMILIES = {"bloom": Family(), "falcon": Falcon(), "mpt": Mpt()}
+
+
+def _is_visible(mask: Tensor) -> Tensor:
+    """Where an additive mask hides nothing: transformers adds the lowest number of the dtype, or -inf."""
+    return mask > torch.finfo(mask.dtype).min
+
+
+def family_name(model: object) -> str:
+    """The family of a model or of its configuration: "bloom", "falcon" or "mpt".
+
+    Raises ValueError for another one, and for a Falcon model without ALiBi.
+    """
+    config: Any = getattr(model, "config", model)
+    name = str(getattr(config, "model_type", type(model).__name__))
+    if name not in FAMILIES:
+        raise ValueError(f"model must be one of {', '.join(FAMILIES)}, got {name!r}")
+    if name == "falcon" and not config.alibi:
+        raise ValueError("this falcon model was configured without ALiBi")
+    return name
+
+
+def family_of(model: nn.Module) -> Family:
+    """The adapter of a model. Raises as `family_name`."""
+    return FAMILIES[family_name(model)]
+
+
+def base_model(model: nn.Module) -> Any:
+    """The model without its language-modeling head."""
+    return getattr(model, "transformer", model)
+
+
+def longest_context(model: nn.Module) -> int | None:
+    """The number of positions that a model of transformers has; None if any length is defined.
+
+    ALiBi and rotary positions are defined at any length, whatever `max_position_embeddings` says.
+    """
+    config: Any = model.config
+    if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
+        return None
+    return next((int(getattr(config, name)) for name in _LENGTHS if getattr(config, name, None)), None)
+
+
+def training_length(model: nn.Module) -> int | None:
+    """The training length in tokens according to the configuration of a model of transformers; None if it is silent."""
+    config = getattr(model, "config", None)
+    lengths = [getattr(config, name, None) for name in ("seq_length", *_LENGTHS)]
+    return next((length for length in lengths if isinstance(length, int)), None)
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Disable dropout inside a `with` block, and restore the mode of every module afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = None) -> Model:
+    """A copy of a model's modules that shares its parameters, buffers and configuration, with some modules replaced."""
+    shared = (*model.parameters(), *model.buffers(), getattr(model, "config", None))
+    memo: dict[int, object] = {id(part): part for part in shared}
+    memo |= {id(old): new for old, new in (replaced or {}).items()}
+    return copy.deepcopy(model, memo)  # deepcopy reuses the objects in its memo
+
+
+def layer_inputs(model: nn.Module, input_ids: Tensor) -> Iterator[Tensor]:
+    """Yield what the attention of each layer receives, [batch, length, hidden], running one layer at a time.
+
+    This runs a copy that shares the weights and has dropout disabled, so that the model itself can be used, and
+    trained, in between. Its attention is replaced with the fused one of torch, which computes the same: with 4,096
+    tokens it needs far less memory and time than eager attention.
+
+    Args:
+        model: a BLOOM, MPT or Falcon model, with or without a language-modeling head, also from `lab.modify`.
+        input_ids: int64 [batch, length], without padding.
+    """
+    family, model = family_of(model), shared_copy(model).eval()
+    for attention in family.layers(model):
+        _fuse_attention(family, attention)
+    base, entrance = base_model(model), _Entrance()
+    blocks = getattr(base, family.blocks)
+    setattr(base, family.blocks, nn.ModuleList([entrance]))
+    base(input_ids, use_cache=False)  # prepares the masks and biases, which are the same for all layers
+    hidden = entrance.hidden
+    for block in blocks:
+        yield family.norm(block)(hidden)
+        hidden = block(hidden, **entrance.inputs)[0]
+
+
+class _Entrance(nn.Module):
+    """Stands in for the layers of a model, and keeps what the first of them receives."""
+
+    hidden: Tensor
+    inputs: Inputs
+
+    def forward(self, hidden: Tensor, **inputs: Any) -> tuple[Tensor]:
+        self.hidden, self.inputs = hidden, inputs
+        return (hidden,)
+
+
+def _fuse_attention(family: Family, attention: Any) -> None:
+    """Replace the computation of an attention module. Hooks, such as those of `lab.modify`, still apply."""
+
+    def forward(hidden: Tensor, residual: Tensor | None = None, **inputs: Any) -> tuple[Tensor, None]:
+        query, key, value = family.project(attention, hidden)
+        bias, visible = family.read(attention, inputs)
+        outputs = []
+        for rows in torch.arange(query.shape[2]).split(_BLOCK):
+            seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
+            logits = (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]
+            logits = torch.where(visible[:, :, rows, seen], logits, -math.inf).to(query.dtype)
+            outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
+        mixed = getattr(attention, family.output)(torch.cat(outputs, dim=2).transpose(1, 2).flatten(2))
+        return mixed if residual is None else mixed + residual, None
+
+    attention.forward = forward

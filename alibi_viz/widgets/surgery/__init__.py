@@ -1,1 +1,0 @@
-"""SlopeSurgery: change a trained model and evaluate it again."""

@@ -1,0 +1,209 @@
+"""Changed models compute what they say, share every weight, and leave the original alone."""
+
+import math
+import os
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alibi_viz import lab
+from alibi_viz.lab.modify import VARIANTS, change_of, evaluation_variants
+from alibi_viz.models import POSITIONS
+from tests.reference import reference_attention
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+from tests.pretrained_models import small_model
+
+TOKENS = torch.arange(40)[None] % 256
+NAMES = ("alibi", "kerple-log", "bloom", "mpt", "falcon sdpa", "falcon eager")
+
+
+@cache
+def model_of(name: str) -> Any:
+    if name in POSITIONS:
+        return lab.make_model(name, max_length=10, num_heads=4, d_model=64).eval()
+    return small_model(name)
+
+
+def logits(model: Any) -> torch.Tensor:
+    with torch.inference_mode():
+        output = model.eval()(TOKENS)
+    return getattr(output, "logits", output)
+
+
+FACTORS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+CHANGE = st.fixed_dictionaries({
+    "slopes": st.one_of(FACTORS, st.lists(FACTORS, min_size=4, max_size=4)),
+    "seen": st.one_of(st.just((None, 0)), st.tuples(st.integers(1, 12), st.integers(0, 3))),
+})  # fmt: skip
+
+
+def modify(model: Any, change: dict[str, Any]) -> Any:
+    return lab.modify(model, change["slopes"], *change["seen"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(first=CHANGE, second=CHANGE)
+@settings(max_examples=15)
+def test_two_changes_equal_both_at_once(name: str, first: dict[str, Any], second: dict[str, Any]) -> None:
+    model, (window, sinks), (other, others) = model_of(name), first["seen"], second["seen"]
+    slopes = (np.ones(4) * first["slopes"] * second["slopes"]).tolist()
+    if window and other and (window - other) * (sinks - others) < 0:
+        with pytest.raises(ValueError, match=f"has a window of {window} with {sinks} sinks already, .* {other} with"):
+            modify(modify(model, first), second)
+        return
+    seen = (min(window, other), min(sinks, others)) if window and other else first["seen"] if window else second["seen"]
+    both = lab.modify(model, slopes, *seen)
+    assert torch.equal(logits(modify(modify(model, first), second)), logits(both))
+    assert change_of(both) == change_of(modify(modify(model, second), first))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_original_is_unchanged_and_every_weight_is_shared(name: str) -> None:
+    model = model_of(name)
+    before = logits(model)
+    changed = lab.modify(model, 3.0, window=4, sinks=1)
+    assert not torch.allclose(logits(changed), before)
+    assert torch.equal(logits(model), before)
+    torch.testing.assert_close(logits(lab.modify(model)), before)
+    torch.testing.assert_close(logits(lab.modify(model, 1.0, window=40, sinks=2)), before, atol=1e-5, rtol=1e-5)
+    assert {id(weight) for weight in changed.parameters()} == {id(weight) for weight in model.parameters()}
+
+
+@pytest.mark.parametrize("name", ["alibi", "bloom", "mpt", "falcon sdpa"])
+def test_interpolated_slopes_equal_slopes_multiplied_by_the_ratio_of_lengths(name: str) -> None:
+    model = model_of(name)
+    interpolated = lab.modify(model, "interpolate", trained_length=10)
+    torch.testing.assert_close(logits(interpolated), logits(lab.modify(model, 10 / 40)))
+    torch.testing.assert_close(logits(lab.modify(model, "interpolate", trained_length=40)), logits(model))
+    again = lab.modify(lab.modify(interpolated, 0.5), "interpolate", trained_length=20)
+    torch.testing.assert_close(logits(again), logits(lab.modify(model, 0.5 * 10 / 40)))
+
+
+def test_multiplied_slopes_equal_a_model_with_those_slopes() -> None:
+    model, steep = lab.make_model("alibi"), lab.make_model("alibi", slope_scale=2.0)
+    for factors in (2, [2.0] * 8, np.float32(2), torch.tensor(2.0), np.full(8, 2)):
+        torch.testing.assert_close(logits(lab.modify(model, factors)), logits(steep))
+    no_positions = logits(lab.make_model("none"))
+    torch.testing.assert_close(logits(lab.modify(model, 0)), no_positions)
+    torch.testing.assert_close(logits(lab.modify(lab.make_model("forget"), 0)), no_positions)  # in every layer
+
+
+@pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.is_additive])
+def test_a_window_masks_keys_further_back(position: str) -> None:
+    torch.manual_seed(0)
+    model = lab.make_model(position, max_length=40, num_heads=4)
+    windowed, original = lab.modify(model, window=5).transformer.position, model.transformer.position
+    query, key, value = torch.randn(3, 2, 4, 8, 16)
+    x = torch.randn(2, 8, 64)
+    bias = original.bias(8, 8, x)
+    bias = torch.zeros(2, 4, 8, 8) if bias is None else bias.detach().expand(2, 4, 8, 8)
+    bias = bias.masked_fill(torch.arange(8)[:, None] - torch.arange(8) >= 5, -math.inf)
+    transformed = original.transform(query, key)
+    expected = [reference_attention(*(t[b : b + 1] for t in (*transformed, value)), bias[b])[0] for b in range(2)]
+    output = windowed.attend(query, key, value, causal=True, x=x)
+    torch.testing.assert_close(output.double(), torch.cat(expected), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.supports_cache])
+def test_changed_models_decode_with_a_cache(position: str) -> None:
+    model = lab.modify(lab.make_model(position, max_length=40), window=4)
+    pair = [model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache) for use_cache in (True, False)]
+    assert torch.equal(*pair)
+
+
+@pytest.mark.parametrize("method", ["alibi", "none", "t5", "kerple-log", "fire"])
+def test_sinks_have_the_bias_of_the_tokens_right_before_the_window(method: str) -> None:
+    model, window, sinks, length = lab.make_model(method), 5, 2, 20
+    position = model.transformer.position
+    original = position.bias(length, length)
+    original = torch.zeros(1, length, length) if original is None else original
+    bias = lab.modify(model, window=window, sinks=sinks).transformer.position.bias(length, length)
+    for query in range(length):
+        for key in range(query + 1):
+            if query - key < window:
+                expected = original[:, query, key]
+            elif key < sinks:
+                expected = original[:, query, max(key, query - (window + sinks - 1 - key))]
+            else:
+                expected = torch.full_like(original[:, 0, 0], -math.inf)
+            torch.testing.assert_close(bias[:, query, key], expected)
+
+
+def test_rotary_rules_change_inputs_beyond_the_training_length_only() -> None:
+    model = lab.make_model("rotary", max_length=40)
+    for rule in ("pi", "ntk", "yarn"):
+        assert torch.equal(logits(lab.modify(model, rotary=rule)), logits(model))
+        shorter = lab.modify(model, rotary=rule, trained_length=20)
+        assert not torch.allclose(logits(shorter), logits(model))
+        assert torch.equal(logits(lab.modify(shorter, rotary="plain")), logits(model))
+        windowed = lab.modify(lab.modify(model, window=4), rotary=rule, trained_length=20)
+        assert torch.equal(logits(windowed), logits(lab.modify(shorter, window=4)))
+
+
+def test_variants_are_those_that_change_the_method() -> None:
+    names = {position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS}
+    assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
+    assert names["alibi"] == ["window", "window and sinks", "slopes interpolated"]
+    assert names["sinusoidal"] == names["randomized"] == []
+    assert all(names[position] == ["window", "window and sinks"] for position in ("none", "t5", "fire"))
+    assert all(names[position] == ["window"] for position in ("forget", "xpos", "stick-breaking", "cope"))
+    assert {name for variants in names.values() for name in variants} == {*VARIANTS}
+    visible = evaluation_variants(model_of("alibi"), 8)["window and sinks"].transformer.position.bias(20, 20).isfinite()
+    for query in range(20):
+        expected = {*range(max(0, query - 7), query + 1), *range(min(4, query + 1))}
+        assert {key for key in range(query + 1) if visible[0, query, key]} == expected
+
+
+def test_a_change_is_described() -> None:
+    model = small_model("bloom")
+    for change, words in [
+        ({}, ""),
+        ({"slopes": 0.5}, "slopes times 0.5"),
+        ({"slopes": 0}, "bias dropped"),
+        ({"slopes": [1, 0, 1, 1]}, "slopes times 1, 0, 1, 1"),
+        ({"slopes": 2, "window": 8, "sinks": 4}, "slopes times 2, window of 8, sinks of 4"),
+        ({"slopes": "interpolate", "trained_length": 16}, "slopes interpolated beyond 16"),
+    ]:
+        assert str(change_of(lab.modify(model, **change))) == words
+    assert str(change_of(lab.modify(lab.make_model("rotary"), rotary="pi"))) == "rotary rule pi"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        *((name, {"slopes": slopes}, "slopes must be .* a number of at least 0, or one for each of 4 heads, got")
+          for name in ("alibi", "bloom") for slopes in (-1.0, math.nan, [1.0, 2.0], [], [[1.0] * 4], "half")),
+        *((name, {"window": 0}, "window must be an integer of at least 1, got 0") for name in ("alibi", "bloom")),
+        *((name, {"sinks": 4}, "sinks must be 0 without a window, .*, got 4") for name in ("alibi", "bloom")),
+        *((name, {"window": 4, "sinks": -1}, "sinks must be at least 0, got -1") for name in ("alibi", "bloom")),
+        *((name, {"slopes": 2}, f"position method '{name}' has no bias") for name in ("rotary", "cope")),
+        *((name, {"window": 4, "sinks": 1}, f"sinks must be 0 for position method '{name}', whose distances")
+          for name in ("rotary", "sinusoidal", "learned", "xpos", "stick-breaking")),
+        ("alibi", {"rotary": "pi"}, "only rotary positions have a rule to change, got position method 'alibi'"),
+        ("bloom", {"rotary": "pi"}, "rotary must be None for a model with ALiBi, got 'pi'"),
+        ("rotary", {"rotary": "linear"}, "must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ("kerple-log", {"slopes": "interpolate"}, "is for ALiBi only, got position method 'kerple-log'"),
+        ("alibi", {"slopes": "interpolate", "trained_length": 0}, "trained_length must be an integer of at least 1"),
+        ("bloom", {"slopes": "interpolate"}, "trained_length must be an integer of at least 1, got None"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_change_that_does_not_apply_is_refused(name: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lab.modify(model_of(name), **change)
+
+
+def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
+    mask = torch.ones(2, 20, dtype=torch.long)
+    mask[0, :6] = 0
+    changed = lab.modify(small_model("mpt"), window=4, sinks=2)
+    with torch.no_grad(), pytest.raises(ValueError, match="sequences of equal length in a batch"):
+        changed(TOKENS[:, :20].expand(2, -1), attention_mask=mask)

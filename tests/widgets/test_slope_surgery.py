@@ -1,0 +1,264 @@
+"""SlopeSurgery, driven through its traits: every number it shows is a result of the lab's own functions."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch import Tensor
+
+from alibi_viz import lab
+from alibi_viz.lab.attention_stats import pretrained_stats
+from alibi_viz.lab.length_curve import encode, evaluated_bytes
+from alibi_viz.widgets import ComparisonExplorer, SlopeSurgery
+from alibi_viz.widgets.core.traits import BadValue
+from tests.widgets.race.small_race import control
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from tests.pretrained_models import ByteTokenizer, small_model
+
+TEXT = "to be or not to be, that is the question. " * 60
+LENGTHS = [32, 64, 128]
+SMALL: dict[str, Any] = {"num_heads": 4, "d_model": 32, "max_length": 16}
+
+
+def small_app(position: str = "alibi", **state: Any) -> SlopeSurgery:
+    return SlopeSurgery(lab.make_model(position, **SMALL), lengths=[16, 64], **state)
+
+
+@pytest.fixture
+def app() -> SlopeSurgery:
+    return small_app()
+
+
+def losses(model: Any) -> dict[int, float]:
+    return lab.loss_by_length(model, lab.load_text(), [16, 64])
+
+
+def test_app_opens_with_a_published_model_as_trained() -> None:
+    app = SlopeSurgery()
+    expected = lab.loss_by_length(lab.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
+    assert app.before == app.after == expected
+    assert "alibi, trained on windows of 64 bytes, as it was trained: " in app.caption
+    assert app.caption.count(". ") == 1, "two sentences; the rest is in the details"
+    with pytest.raises(BadValue, match="there is no model of yours yet"):
+        app.subject = "yours"
+    assert app.subject == "alibi"
+
+
+@pytest.mark.parametrize(
+    ("position", "traits", "change", "words"),
+    [
+        ("alibi", {"factor": 0.5, "dropped": "3", "window": 10}, {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
+         "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys imposed"),
+        ("alibi", {"factor": 2.0, "dropped": "all"}, {"slopes": 0}, "the bias of every head dropped"),
+        ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "6 keys and the first 4 imposed"),
+        ("rotary", {"rule": "ntk", "factor": 2.0}, {"rotary": "ntk"}, "by the NTK rule"),
+        ("sinusoidal", {"window": 6, "sinks": 4}, {"window": 6}, "a window of 6 keys imposed"),
+    ],
+)  # fmt: skip
+def test_what_is_shown_is_the_model_with_these_changes(
+    position: str, traits: dict[str, Any], change: dict[str, Any], words: str
+) -> None:
+    model, app = lab.make_model(position, **SMALL), small_app(position)
+    for name, value in traits.items():
+        setattr(app, name, value)
+    changed = lab.modify(model, **change)
+    assert app.after == pytest.approx(losses(changed))
+    assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
+    assert words in app.caption
+    difference = app.after[64] - app.before[64]
+    if abs(difference) >= 0.01:
+        assert f"{abs(difference):.2f} {'more' if difference > 0 else 'less'} than before" in app.caption
+    stats = lab.attention_stats(changed, lab.load_text(), 128, trained=16, windows=4)
+    assert np.allclose(app.figure.data[-1].y, stats.distance.flatten(), atol=1e-3)
+    assert app.figure.data[1].y.tolist() == list(app.after.values())
+
+
+@pytest.mark.parametrize(
+    ("position", "bias", "rule", "reasons"),
+    [
+        ("alibi", True, False, ["The rule is for rotary positions only", "Without a window every token is visible"]),
+        ("rotary", False, True, ["There is no bias in rotary", "The positions of rotary are not all in a bias"]),
+        ("sinusoidal", False, False, ["no bias in sinusoidal", "does not apply to sinusoidal", "are not kept"]),
+    ],
+)
+def test_controls_that_do_not_apply_are_disabled_and_the_details_say_why(
+    position: str, bias: bool, rule: bool, reasons: list[str]
+) -> None:
+    app = small_app(position, sinks=4, factor=1.0 if bias else 2.0, rule="plain" if rule else "pi")
+    controls = {"s-factor": bias, "s-factor-field": bias, "s-dropped": bias, "s-rule": rule, "s-window": True}
+    assert {css: not control(app, css).disabled for css in controls} == controls
+    assert all(reason in app.details for reason in reasons)
+    assert app.after == app.before
+
+
+@pytest.mark.usefixtures("forget_own_methods")
+def test_your_own_models_are_tested_at_their_lengths() -> None:
+    def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return -0.1 * distance
+
+    app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[16, 32], rule="pi")
+    assert (app.subject, list(app.after)) == ("yours", [16, 32])
+    assert "does not apply to MyLaw." in app.details
+    app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
+    assert list(app.after) == [16, 32, 64, 128, 256]
+    assert "t5, trained on windows of 16 bytes, with slopes times 2: " in app.caption
+    assert "768 bytes of your text" in app.details
+    app = SlopeSurgery(lab.make_model("learned", max_length=32))
+    assert "its positions are not defined on windows of 512" in app.caption and "nan" not in app.caption
+    app = SlopeSurgery(lab.make_model("rotary"), length=16, rule="pi")  # whose max_length says 256
+    assert app.after[32] != app.before[32]
+
+
+def test_refresh_evaluates_a_model_whose_weights_have_changed() -> None:
+    model = lab.make_model("alibi")
+    app = SlopeSurgery(model, length=8, lengths=[8])
+    before = app.before[8]
+    model.head.weight.data.mul_(3)
+    app.fit(700)
+    assert app.before[8] == before
+    app.refresh()
+    assert app.before[8] != before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("factor", float("nan"), "factor must be a number from 0.0625 to 16, got nan"),
+        ("dropped", "9", "dropped must be none, all or a head from 1 to 4, got 9"),
+        ("window", 0, "window must be an integer from 1 to 4096 or None, got 0"),
+        ("rule", "linear", "rule must be one of plain, pi, ntk, yarn, got 'linear'"),
+        ("sinks", -1, "sinks must be an integer from 0 to 64, got -1"),
+    ],
+)
+def test_a_bad_value_is_named_and_changes_nothing(app: SlopeSurgery, name: str, value: object, message: str) -> None:
+    before = (repr(app), app.caption, app.after)
+    with pytest.raises(BadValue, match=message):
+        setattr(app, name, value)
+    assert (repr(app), app.caption, app.after) == before
+
+
+def test_controls_and_traits_agree(app: SlopeSurgery) -> None:
+    control(app, "s-factor").value = 4
+    assert (app.factor, control(app, "s-factor-field").value) == (4, "4")
+    control(app, "s-factor-field").value = "three"
+    assert "factor must be a number from 0.0625 to 16, got &#x27;three&#x27;" in app._message.value
+    assert control(app, "s-factor-field").value == "4"
+    app.window = 100
+    assert control(app, "s-window").value == 100
+    control(app, "s-window").value = 0
+    assert app.window is None
+
+
+def test_a_saved_run_is_opened_from_its_folder(tmp_path: Path) -> None:
+    app, model = small_app(), lab.make_model("kerple-log", seed=3, max_length=16)
+    folder = lab.save_run(tmp_path / "mine", model, settings={"length": 16})
+    control(app, "s-folder").value = f"  {folder} "
+    assert app.subject == "yours" and "kerple-log, trained on windows of 16 bytes" in app.caption
+    assert app.before == pytest.approx(lab.loss_by_length(model, lab.load_text(), lab.evaluation_lengths(16)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("missing", "there is no run"),
+        ("foreign", "is not a saved run"),
+        ("damaged", "is damaged"),
+        ("other version", "has format version 99"),
+        ("no length", "length must be an integer of at least 1"),
+        ("list", "length must be an integer of at least 1"),
+        ("invalid path", "is not a usable path"),
+    ],
+)
+def test_an_unusable_folder_is_named_and_changes_nothing(
+    app: SlopeSurgery, tmp_path: Path, fault: str, message: str
+) -> None:
+    folder = tmp_path / "run"
+    if fault == "foreign":
+        folder.mkdir()
+    elif fault not in ("missing", "invalid path"):
+        length = {"no length": None, "list": [64]}.get(fault, 16)
+        lab.save_run(folder, lab.make_model("alibi", max_length=16), settings={"length": length})
+    if fault == "damaged":
+        (folder / "weights.safetensors").write_bytes(b"no weights")
+    if fault == "other version":
+        content = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(content | {"version": 99}))
+    before = (repr(app), app.caption)
+    control(app, "s-folder").value = "~nosuchuser/x" if fault == "invalid path" else str(folder)
+    assert message in app._message.value
+    assert (repr(app), app.caption) == before
+
+
+# Models of transformers.
+
+
+def pretrained_losses(model: Any) -> dict[int, float]:
+    table = lab.length_curve(model, ByteTokenizer(), TEXT, LENGTHS, targets=2048, stride=16)
+    return dict(zip(table["x"], table["value"], strict=True))
+
+
+def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
+    bloom = small_model("bloom")
+    app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=32, lengths=LENGTHS, text=TEXT)
+    assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
+    assert app.caption.startswith("bloom, trained on windows of 32 tokens, as it was trained: ")
+    ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -128:]
+    stats = pretrained_stats(bloom, ids, trained=32, queries=128)
+    assert np.allclose(app.figure.data[-2].y, stats.distance.flatten())
+    app.factor, app.dropped, app.window, app.sinks = 0.5, "3", 40, 4
+    changed = lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)
+    assert app.after == pytest.approx(pretrained_losses(changed))
+    with pytest.raises(BadValue, match="dropped must be none, all or a head from 1 to 4, got 5"):
+        app.dropped = "5"
+
+
+@pytest.mark.parametrize("family", ["mpt", "falcon sdpa", "falcon eager"])
+def test_other_families_and_an_undefined_length(family: str) -> None:
+    length = None if family == "mpt" else 16  # its configuration says 64
+    options = {"tokenizer": ByteTokenizer(), "length": length, "lengths": [16, 64, 128], "text": TEXT}
+    app = SlopeSurgery(small_model(family), **options, window=8, sinks=2)
+    assert np.isnan(app.after[128]) == (family == "mpt"), "MPT has 64 positions"
+    assert ("its positions are not defined on windows of 128" in app.caption) == (family == "mpt")
+    assert f"trained on windows of {length or 64} tokens" in app.caption
+    assert app.after[64] != app.before[64]
+    assert app.figure.data[-1].y.max() < app.figure.data[-2].y.max(), "a window brings attention closer"
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("bloom", {"tokenizer": None}, "a model of transformers needs its tokenizer: pass tokenizer, got Bloom"),
+        ("bloom", {"length": None}, r"length must be an integer of at least 1, the training length .*, got None"),
+        ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        ("bloom", {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens"),
+        ("bloom", {"length": 256}, "the text is too short: windows of 4,096 tokens are needed"),
+        ("mpt", {"lengths": [128]}, r"the model has 64 positions; lengths must be no longer, got \[128\]"),
+        ("bloom", {"lengths": [0]}, "lengths must be an integer of at least 1, got 0"),
+        (None, {}, "tokenizer, length and lengths belong to a model of yours: pass the model"),
+    ],
+)
+def test_unusable_models_tokenizers_and_texts_are_named(
+    model: str | None, options: dict[str, Any], message: str
+) -> None:
+    given: Any = small_model(model) if model in ("bloom", "mpt") else None
+    if model == "gpt2":
+        given = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_embd=16, n_layer=1, n_head=2))
+    with pytest.raises(ValueError, match=message):
+        SlopeSurgery(given, **{"tokenizer": ByteTokenizer(), "length": 8, "text": TEXT} | options)
+
+
+def test_curves_of_models_are_compared_in_comparison_explorer() -> None:
+    models = [small_model("bloom"), lab.modify(small_model("bloom"), 0)]
+    table = pd.concat([lab.length_curve(model, ByteTokenizer(), TEXT, [32, 64], targets=200) for model in models])
+    app = ComparisonExplorer(table)
+    assert (app.question, app.methods) == ("sliding windows", ("bloom", "bloom, bias dropped"))
+    assert "bytes of context" not in app.figure.to_json() + app.caption
