@@ -213,7 +213,7 @@ def _results(options: argparse.Namespace) -> Any:
 
 def _methods(options: argparse.Namespace) -> list[str]:
     """The names of the methods; functions from files are registered."""
-    return [method_name(load_function(name) if ":" in name else name) for name in options.methods]
+    return [register_method(load_function(name) if ":" in name else name) for name in options.methods]
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:

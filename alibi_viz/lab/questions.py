@@ -15,8 +15,8 @@ import pandas as pd
 from alibi_viz.lab import measures, say
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.lab.evaluation import evaluation_lengths
-from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.measures import Measured
+from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.passages import PassagesText
 from alibi_viz.lab.tasks import TASKS, Task, evaluation_distances
 from alibi_viz.models import LanguageModel
