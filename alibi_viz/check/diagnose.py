@@ -60,18 +60,19 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
             findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
-    return [_in_branch(name, *zip(*places, strict=True), calls) for name, places in found.items()]
+    return [_in_branch(name, places, calls) for name, places in found.items()]
 
 
-def _in_branch(name: str, probes: tuple[Probe, ...], evidence: tuple[str, ...], calls: int) -> Finding:
+def _in_branch(name: str, places: list[tuple[Probe, str]], calls: int) -> Finding:
     """A fault that appears for these sizes, perhaps not in all calls."""
+    probes, evidence = [probe for probe, _ in places], places[0][1]
     if len(probes) == calls:
-        return Finding(name, evidence[0])
+        return Finding(name, evidence)
     if name == "sign reversed":
         name = "sign reversed in one branch"
     elif name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
         name = "no bias while decoding"
-    return Finding(name, f"{evidence[0]} (only with {'; '.join(map(str, probes))})")
+    return Finding(name, f"{evidence} (only with {'; '.join(map(str, probes))})")
 
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
