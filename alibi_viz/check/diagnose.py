@@ -77,16 +77,14 @@ def _in_branch(name: str, places: list[tuple[Probe, str]], calls: int) -> Findin
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
-    for explain in (_explain_by_rules, _explain_by_half_precision, _explain_by_rounding):
+    for explain in (_by_rules, _by_half_precision, _by_rounding):
         findings = explain(observations, expected, evidence)
         if findings is not None:
             return findings
     return None
 
 
-def _explain_by_rules(
-    observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
+def _by_rules(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """As `_explain`, by a rule and the slopes that fit it best."""
     cap, window = _cap(observations), _window(observations)
     explanations = []
@@ -102,7 +100,7 @@ def _explain_by_rules(
     return min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
 
 
-def _explain_by_half_precision(
+def _by_half_precision(
     observations: Sequence[Observation], expected: Expectation, evidence: str
 ) -> list[Finding] | None:
     """As `_explain`, by weights that are right, but less exactly than their dtype allows."""
@@ -112,9 +110,7 @@ def _explain_by_half_precision(
     return [Finding("rounded to half precision", evidence)] if is_right else None
 
 
-def _explain_by_rounding(
-    observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
+def _by_rounding(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """As `_explain`, by positions, or slopes times positions, that were rounded to half precision."""
     for dtype, form in ROUNDINGS:
         roundings = [
