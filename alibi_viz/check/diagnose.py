@@ -60,32 +60,31 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
             findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
-    return [_in_branch(name, *zip(*places, strict=True), calls) for name, places in found.items()]
+    return [_in_branch(name, places, calls) for name, places in found.items()]
 
 
-def _in_branch(name: str, probes: tuple[Probe, ...], evidence: tuple[str, ...], calls: int) -> Finding:
+def _in_branch(name: str, places: list[tuple[Probe, str]], calls: int) -> Finding:
     """A fault that appears for these sizes, perhaps not in all calls."""
+    probes, evidence = [probe for probe, _ in places], places[0][1]
     if len(probes) == calls:
-        return Finding(name, evidence[0])
+        return Finding(name, evidence)
     if name == "sign reversed":
         name = "sign reversed in one branch"
     elif name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
         name = "no bias while decoding"
-    return Finding(name, f"{evidence[0]} (only with {'; '.join(map(str, probes))})")
+    return Finding(name, f"{evidence} (only with {'; '.join(map(str, probes))})")
 
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
-    for explain in (_explain_by_rules, _explain_by_half_precision, _explain_by_rounding):
+    for explain in (_by_rules, _by_half_precision, _by_rounding):
         findings = explain(observations, expected, evidence)
         if findings is not None:
             return findings
     return None
 
 
-def _explain_by_rules(
-    observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
+def _by_rules(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """As `_explain`, by a rule and the slopes that fit it best."""
     cap, window = _cap(observations), _window(observations)
     explanations = []
@@ -101,7 +100,7 @@ def _explain_by_rules(
     return min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
 
 
-def _explain_by_half_precision(
+def _by_half_precision(
     observations: Sequence[Observation], expected: Expectation, evidence: str
 ) -> list[Finding] | None:
     """As `_explain`, by weights that are right, but less exactly than their dtype allows."""
@@ -111,9 +110,7 @@ def _explain_by_half_precision(
     return [Finding("rounded to half precision", evidence)] if is_right else None
 
 
-def _explain_by_rounding(
-    observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
+def _by_rounding(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """As `_explain`, by positions, or slopes times positions, that were rounded to half precision."""
     for dtype, form in ROUNDINGS:
         roundings = [

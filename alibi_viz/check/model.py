@@ -100,7 +100,7 @@ def _find_layers(model: nn.Module) -> list[_Projections]:
     layers = []
     for module in model.modules():
         for names, output, order in _PROJECTIONS:
-            projections = [getattr(module, name, None) for name in (*names, output)]
+            projections: list[Any] = [getattr(module, name, None) for name in (*names, output)]
             if all(isinstance(each, nn.Module) for each in projections):
                 layers.append(_Projections(projections[:-1], projections[-1], order))
                 break

@@ -40,7 +40,7 @@ _BIAS_CALLS = [Probe(8, 16, 16), Probe(12, 16, 16), Probe(8, 1, 16), Probe(8, 5,
 _ATTENTION_CALLS = [Probe(4, 8, 8), Probe(6, 8, 8), Probe(4, 1, 8), Probe(4, 3, 8)]
 _HEAD_DIM = 8
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_KEYS = {  # of a case, besides its result
+_KEYS: dict[str, dict[str, type]] = {  # of a case, besides its result
     "slopes": {"num_heads": int},
     "bias": {"num_heads": int, "query_length": int, "key_length": int, "causal": bool},
     "attention": {"causal": bool, "query": list, "key": list, "value": list},

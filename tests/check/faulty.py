@@ -1,4 +1,4 @@
-"""Faulty implementations that are not in the gallery."""
+"""Faulty implementations that are not in the gallery, and any combination of faults."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,76 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
 from alibi_viz.bias import mask_future
+from alibi_viz.gallery.slopes import first_slope_is_one
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def names(report: check.Report) -> set[str]:
+    return {finding.name for finding in report.findings}
+
+
+def without_two_heads(heads: int) -> Tensor:
+    return alibi_slopes(heads) * (torch.arange(heads) < heads - 2)
+
+
+# {part of an implementation: {its faults: what they compute}}; "" is the correct one
+PARTS: dict[str, dict[str, Callable[..., object]]] = {
+    "slopes": {
+        "": alibi_slopes,
+        "geometric slopes": lambda heads: alibi_slopes(heads, "geometric"),
+        "halving slopes": lambda heads: alibi_slopes(heads, "halving"),
+        "first slope is 1": lambda heads: torch.tensor(first_slope_is_one(heads)),
+        "slopes of a head slice": lambda heads: alibi_slopes(heads // 2).repeat(2),
+        "heads in another order": lambda heads: alibi_slopes(heads).flip(0),
+        "heads without a bias": without_two_heads,
+        "imprecise slopes": lambda heads: alibi_slopes(heads).half().float(),
+    },
+    "factor": {
+        "": lambda: 1,
+        "sign reversed": lambda: -1,
+        "added twice": lambda: 2,
+        "bias before scaling": lambda: 64**-0.5,
+        "bias multiplied": lambda: 0.4,
+    },
+    "distance": {  # of row, query position and key
+        "": lambda row, query, key: (query - key).abs(),
+        "square root of the distance": lambda row, query, key: (query - key).abs().sqrt(),
+        "logarithm of the distance": lambda row, query, key: (query - key).abs().log1p(),
+        "wrong corner of the cache": lambda row, query, key: (row - key).abs(),
+        "length cap": lambda row, query, key: (query - key).abs().clamp(max=20),
+    },
+    "visible": {
+        "": lambda row, query, key: key <= query,
+        "query can't see itself": lambda row, query, key: key < query,
+        "one key ahead": lambda row, query, key: key <= query + 1,
+        "causal mask in the wrong corner": lambda row, query, key: key <= row,
+        "future not masked": lambda row, query, key: key >= 0,
+        "window": lambda row, query, key: (key <= query) & (key > query - 11),
+    },
+    "content": {
+        "": lambda heads: 1,
+        "content too weak": lambda heads: heads**-0.5,
+        "content not scaled": lambda heads: 8,
+        "content multiplied": lambda heads: 0.3,
+    },
+}
+
+
+def with_faults(*faults: str) -> Attention:
+    """Attention with these faults, at most one of each part."""
+    chosen = [next((rules[name] for name in faults if name and name in rules), rules[""]) for rules in PARTS.values()]
+    slopes, factor, distance, visible, scale = chosen
+
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        heads, queries, keys = query.shape[1], query.shape[2], key.shape[2]
+        row, keys_at = torch.arange(float(queries))[:, None], torch.arange(float(keys))
+        positions = row, row + keys - queries, keys_at
+        bias = -factor() * slopes(heads)[:, None, None] * distance(*positions)
+        logits = query @ key.mT / query.shape[-1] ** 0.5 * scale(heads) + bias
+        return logits.masked_fill(~visible(*positions), -1e9).softmax(-1) @ value
+
+    return attention
 
 
 def attend(
@@ -19,10 +89,6 @@ def attend(
     return (mask_future(logits) if causal else logits).softmax(-1).to(value.dtype) @ value
 
 
-def names(report: check.Report) -> set[str]:
-    return {finding.name for finding in report.findings}
-
-
 def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor]:
     return lambda heads, queries, keys: alibi_bias(slopes(heads), queries, keys)
 
@@ -32,16 +98,8 @@ def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
     return bias if queries == keys else -bias
 
 
-def capped(heads: int, queries: int, keys: int) -> Tensor:
-    slopes = alibi_slopes(heads)[:, None, None]
-    return slopes * (alibi_bias(torch.ones(heads), queries, keys)).clamp(min=-100)
-
-
-def aligned_with_the_first_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-    visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
-    logits = query @ key.mT / query.shape[-1] ** 0.5 + bias
-    return logits.masked_fill(~visible, -math.inf).softmax(-1) @ value
+def capped(heads: int, queries: int, keys: int, cap: int = 250) -> Tensor:
+    return alibi_slopes(heads)[:, None, None] * alibi_bias(torch.ones(heads), queries, keys).clamp(min=-cap)
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -80,18 +138,6 @@ def inverts_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | No
     return (logits if mask is None else logits.masked_fill(mask[:, None, None, :], -1e9)).softmax(-1) @ value
 
 
-def shifted_mask(diagonal: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """ALiBi with a causal mask that is off by `diagonal` keys."""
-
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-        visible = torch.ones(bias.shape[1:], dtype=torch.bool).tril(key.shape[2] - query.shape[2] + diagonal)
-        logits = (query @ key.mT / query.shape[-1] ** 0.5 - bias.abs()).masked_fill(~visible, -1e9)
-        return logits.softmax(-1) @ value
-
-    return attention
-
-
 def windowed(size: int) -> Callable[[int, int, int], Tensor]:
     return lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(
         causal_mask(q, k).tril(k - q - size), -math.inf
@@ -103,20 +149,11 @@ def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return alibi_attention(query, key, value, alibi_slopes(query.shape[1])).float()
 
 
-def first_slice(heads: int) -> Tensor:
-    return alibi_slopes(heads)[: heads // 2].repeat(2)
-
-
 def wrapped(heads: int, queries: int, keys: int) -> Tensor:
     """A table of 128 positions whose index wraps around."""
     positions = torch.arange(keys) % 128
-    distance = positions[keys - queries :, None] - positions
-    return -alibi_slopes(heads)[:, None, None] * distance
+    return -alibi_slopes(heads)[:, None, None] * (positions[keys - queries :, None] - positions)
 
 
 def raises(*_: object) -> None:
     raise KeyError("no such head")
-
-
-class Nothing:
-    """Not an array."""

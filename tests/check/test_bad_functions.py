@@ -2,6 +2,7 @@
 
 import math
 import time
+from typing import Any
 
 import pytest
 import torch
@@ -95,34 +96,30 @@ def test_call_that_fails_the_second_time_is_a_finding() -> None:
     assert names(check.slopes(slopes, num_heads=[8])) == {"not deterministic"}
 
 
-def test_invalid_arguments_of_the_checker_raise() -> None:
-    with pytest.raises(TypeError, match="function must be callable, got 5"):
-        check.attention(5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_heads must contain at least one head count"):
-        check.slopes(alibi_slopes, num_heads=[])
-    with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
-        check.bias(bias_of(alibi_slopes), num_heads=[0])
-    with pytest.raises(ValueError, match=r"num_heads must be an integer of at least 1, got 8\.0"):
-        check.slopes(alibi_slopes, num_heads=8.0)  # type: ignore[arg-type]
-    for seconds in (0, -1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="seconds must be positive"):
-            check.slopes(alibi_slopes, seconds=seconds)
-    with pytest.raises(TypeError, match="seconds must be a number, got '5'"):
-        check.attention(attend, seconds="5")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"every head count must be a multiple of key_heads, got \[8, 12\] and 8"):
-        check.attention(attend, key_heads=8)
-    with pytest.raises(ValueError, match="key_heads must be at least 1, got 0"):
-        check.attention(attend, key_heads=0)
-    with pytest.raises(TypeError, match="dtype must be a floating-point"):
-        check.attention(attend, dtype="float16")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"slopes\(8\) must return \[8\], got shape \[1\]"):
-        check.bias(bias_of(alibi_slopes), slopes=lambda heads: [1.0])
-    with pytest.raises(ValueError, match="layout must contain each of b, h, l and d once"):
-        check.attention(attend, "bhl")
-    with pytest.raises(ValueError, match="slopes must be one of official, geometric, halving"):
-        check.bias(bias_of(alibi_slopes), slopes="other")
-    with pytest.raises(TypeError, match="slopes must be a scheme or a function"):
-        check.slopes(alibi_slopes, slopes=3)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"function": 5}, "function must be callable, got 5"),
+        ({"num_heads": []}, "num_heads must contain at least one head count"),
+        ({"num_heads": 8.0}, r"num_heads must be an integer of at least 1, got 8\.0"),
+        ({"length": 0}, "length must be an integer of at least 1, got 0"),
+        ({"seconds": math.nan}, "seconds must be positive"),
+        ({"seconds": "5"}, "seconds must be a number, got '5'"),
+        ({"key_heads": 8}, r"every head count must be a multiple of key_heads, got \[8, 12\] and 8"),
+        ({"dtype": "float16"}, "dtype must be a floating-point"),
+        ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
+        ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
+        ({"slopes": 3}, "slopes must be a scheme or a function"),
+        ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
+    ],
+)
+def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        check.attention(**{"function": attend} | arguments)
+    common = arguments.keys() & {"function", "num_heads", "seconds", "slopes"}
+    if common:
+        with pytest.raises((TypeError, ValueError), match=message):
+            check.bias(**{"function": bias_of(alibi_slopes)} | arguments)
 
 
 @pytest.mark.parametrize(("layout", "right"), [("bhld", "blhd"), ("blhd", "bhld"), ("lhd", "hld")])

@@ -20,7 +20,6 @@ def masked(heads: int, queries: int, keys: int, value: float) -> Tensor:
 CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "relative": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k),
     "key form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key"),
-    "end form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="end"),
     "symmetric": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"),
     "off by one": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) - alibi_slopes(h)[:, None, None],
     "constant per row": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None],
@@ -28,7 +27,6 @@ CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "mask of the lowest number": lambda h, q, k: masked(h, q, k, LOWEST),
     "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
     "bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.bfloat16),
-    "float16": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float16),
     "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
     "further heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k),
@@ -81,7 +79,7 @@ def test_our_attention(backend: str, causal: bool, dtype: torch.dtype) -> None:
     check.attention(attention, causal=causal, dtype=dtype, decoding=decoding).raise_for_faults()
 
 
-@pytest.mark.parametrize("layout", ["bhld", "blhd", "lbhd", "hld", "lhd"])
+@pytest.mark.parametrize("layout", ["bhld", "lbhd", "lhd"])
 def test_layouts(layout: str) -> None:
     axes = "bhld" if "b" in layout else "hld"
 
@@ -145,30 +143,27 @@ def test_half_precision_arguments_and_float32_output(dtype: torch.dtype) -> None
     check.attention(lambda q, k, v: attend(q, k, v).float(), dtype=dtype).raise_for_faults()
 
 
-def test_function_that_changes_its_arguments() -> None:
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query *= query.shape[-1] ** -0.5
-        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), scale=1.0)
-
-    check.attention(attention).raise_for_faults()
+def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    query *= query.shape[-1] ** -0.5
+    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), scale=1.0)
 
 
-def test_function_that_leaves_out_weights_below_float32() -> None:
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
-        logits = (query @ key.mT / query.shape[-1] ** 0.5 + bias).masked_fill((bias < -20) | (bias > 0), -torch.inf)
-        return logits.softmax(-1) @ value
-
-    check.attention(attention).raise_for_faults()
+def leaves_out_weights_below_float32(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
+    logits = (query @ key.mT / query.shape[-1] ** 0.5 + bias).masked_fill((bias < -20) | (bias > 0), -torch.inf)
+    return logits.softmax(-1) @ value
 
 
-def test_function_that_differentiates_inside() -> None:
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query = query.clone().requires_grad_()
-        torch.autograd.grad((query @ key.mT).sum(), query)
-        return attend(query, key, value)
+def differentiates(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    query = query.clone().requires_grad_()
+    torch.autograd.grad((query @ key.mT).sum(), query)
+    return attend(query, key, value)
 
-    check.attention(attention).raise_for_faults()
+
+@pytest.mark.parametrize("function", [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates])
+def test_attention_with_habits(function: Callable[..., Tensor]) -> None:
+    check.attention(function).raise_for_faults()
+    check.attention(function, head_dim=4, length=16).raise_for_faults()  # fewer than the keys
 
 
 def test_autocast_and_default_device_of_the_caller_reach_the_function() -> None:
@@ -182,7 +177,3 @@ def test_autocast_and_default_device_of_the_caller_reach_the_function() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.device("meta"):
         check.attention(attention, num_heads=[4], length=16).raise_for_faults()
     assert set(seen) == {(True, torch.device("meta"))}
-
-
-def test_head_dim_smaller_than_the_number_of_keys() -> None:
-    check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), head_dim=4).raise_for_faults()

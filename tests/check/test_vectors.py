@@ -1,3 +1,4 @@
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_bias, alibi_slopes, attention_trace
-from alibi_viz.check.vectors import check_vectors, write_vectors
+from alibi_viz.check import check_vectors, write_vectors
 
 
 @pytest.fixture(scope="module")
@@ -68,18 +69,23 @@ def test_faults_of_attention_are_named(document: Any, tmp_path: Path) -> None:
 
 
 def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
-    for case in document["attention"]:
-        case["result"] = torch.tensor(case["result"]).float().half().tolist()
-    assert not judge(document, tmp_path).ok
-    assert judge(document | {"dtype": "float16"}, tmp_path).ok
-
-
-def test_half_precision_slopes_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
-    for case in document["slopes"]:
+    slopes = {name: document.pop(name) for name in ("format", "version", "slopes")}
+    for case in [*document["attention"], *slopes["slopes"]]:
         case["result"] = torch.tensor(case["result"]).bfloat16().tolist()
-    slopes = {name: document[name] for name in ("format", "version", "slopes")}
     assert [finding.name for finding in judge(slopes, tmp_path).findings] == ["imprecise slopes"]
     assert judge(slopes | {"dtype": "bfloat16"}, tmp_path).ok
+    outputs = slopes | {"slopes": slopes["slopes"], "attention": document["attention"]}
+    assert judge(outputs | {"dtype": "bfloat16"}, tmp_path).ok
+
+
+def test_last_number_of_each_list_counts(document: Any, tmp_path: Path) -> None:
+    for name in ("slopes", "bias", "attention"):
+        numbers = result = copy.deepcopy(document)[name][-1]["result"]
+        while isinstance(numbers[-1], list):
+            numbers = numbers[-1]
+        numbers[-2 if numbers[-1] is None else -1] += 0.1
+        changed = document | {name: [*document[name][:-1], document[name][-1] | {"result": result}]}
+        assert not judge(changed, tmp_path).ok, name
 
 
 def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> None:
@@ -90,46 +96,30 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
     assert [finding.name for finding in report.findings] == ["missing case"]
 
 
+CASE = {"num_heads": 1, "result": [0.5]}
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("changes", "message"),
     [
-        ("[1, 2", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ('{"format": "alibi-vectors", "version": 1, "slope": []}', "has none of the lists slopes, bias and attention"),
-        (
-            '{"format": "alibi-vectors", "version": 1, "bias": [{"num_heads": 8, "query_length": 16, "key_length": 16, '
-            '"causal": true, "result": [["a"]]}]}',
-            "a case holds something else than nested lists of numbers",
-        ),
-        ("[]", 'must be a JSON object with "format": "alibi-vectors"'),
-        ('{"format": "alibi-vectors", "version": 9}', "has version 9, expected 1"),
-        (
-            '{"format": "alibi-vectors", "version": 1, "slopes": [], "dtype": "int4"}',
-            "dtype must be one of float32, float16, bfloat16",
-        ),
-        ('{"format": "alibi-vectors", "version": 1, "slopes": [{"heads": 3}]}', "lacks the key 'num_heads'"),
-        ('{"format": "alibi-vectors", "version": 1, "slopes": 3}', "slopes must be a list of objects"),
-        (
-            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": [8], "result": []}]}',
-            r"num_heads in a case of slopes must be an integer, got \[8\]",
-        ),
-        (
-            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": true, "result": []}]}',
-            "num_heads in a case of slopes must be an integer, got True",
-        ),
-        (
-            '{"format": "alibi-vectors", "version": 1, "slopes": [{"num_heads": 1, "result": [true]}]}',
-            "a case holds something else than nested lists of numbers: true is not a number",
-        ),
-        (
-            '{"format": "alibi-vectors", "version": 1, "bias": [{"num_heads": 8, "query_length": 16, "key_length": 16, '
-            '"causal": "yes", "result": []}]}',
-            "causal in a case of bias must be true or false, got 'yes'",
-        ),
+        ({"format": "other"}, 'must be a JSON object with "format": "alibi-vectors"'),
+        ({"version": 9}, "has version 9, expected 1"),
+        ({"slopes": 3}, "slopes must be a list of objects"),
+        ({"slopes": [{"heads": 3}]}, "lacks the key 'num_heads'"),
+        ({"slopes": [CASE | {"num_heads": True}]}, "num_heads in a case of slopes must be an integer, got True"),
+        ({"slopes": [CASE | {"result": [True]}]}, "nested lists of numbers: true is not a number"),
+        ({"slopes": [CASE | {"result": [["a"]]}]}, "a case holds something else than nested lists of numbers"),
+        ({"slopes": [], "dtype": "int4"}, "dtype must be one of float32, float16, bfloat16"),
+        ({}, "has none of the lists slopes, bias and attention"),
     ],
 )
-def test_bad_files_raise_with_the_reason(content: str, message: str, tmp_path: Path) -> None:
-    file = tmp_path / "bad.json"
-    file.write_text(content)
+def test_bad_file_raises_with_the_reason(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        check_vectors(file)
+        judge({"format": "alibi-vectors", "version": 1} | changes, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[1, 2", "[" * 100_000])
+def test_file_that_is_not_json_raises(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ValueError, match="is not JSON"):
+        check_vectors(tmp_path / "bad.json")

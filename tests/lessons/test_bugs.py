@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from alibi_viz import lessons
 from alibi_viz.check import FAULTS
 from alibi_viz.check.call import Unusable
 from alibi_viz.lessons import BUGS, Bug, try_repair
@@ -90,13 +89,12 @@ def test_functions_can_be_checked_as_well_as_text() -> None:
         ("def bias(n, q, k)\n    return 0", "raises an error", "line 1: SyntaxError: expected ':'"),
         ("x = 1\nfoo", "raises an error", "line 2, `foo`: NameError: name 'foo' is not defined"),
         ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2, `return [][n]`: IndexError"),
-        ("def bias(n, q, k):\n    return torch.zeros(3, 3).view(n)", "raises an error", "line 2, `return torch.zeros"),
         ("bias = 3", "raises an error", "the code defines no function"),
         ("x = '\0'", "raises an error", "null"),
         ("raise SystemExit", "raises an error", "SystemExit"),
         ("def bias(n, q, k):\n    return 'text'", "wrong type", "str"),
     ],
-    ids=["syntax", "top level", "function", "torch", "no function", "null", "exit", "type"],
+    ids=["syntax", "top level", "function", "no function", "null", "exit", "type"],
 )
 def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evidence: str) -> None:
     report = try_repair("case 1", code)
@@ -113,15 +111,6 @@ def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     assert "no result after 0.2 seconds" in str(report)
 
 
-def test_last_function_of_the_code_is_used_and_sees_the_others() -> None:
-    helper = load_code("def one():\n    return 1\ndef two():\n    return one() + 1")
-    assert helper() == 2
-
-
 def test_weights_of_broken_code_raise() -> None:
     with pytest.raises(Unusable, match="line 2"):
         shown_weights(BUGS["case 1"], "def bias(n, q, k):\n    return 1 / 0")
-
-
-def test_public_names_exist() -> None:
-    assert all(hasattr(lessons, name) for name in lessons.__all__)

@@ -9,26 +9,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 import alibi_viz as av
 from alibi_viz import gallery, lessons
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES, window
+from tests.check.faulty import PARTS, attend, with_faults
 
 Function = Callable[..., Any]
-
-
-def causal_attention(
-    query: Tensor, key: Tensor, value: Tensor, bias: Tensor, *, scale: float | None = None, shift: int = 0
-) -> Tensor:
-    """Attention with an additive bias; the mask is shifted by so many keys."""
-    content = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
-    visible = torch.ones_like(content[0, 0]).tril(key.shape[2] - query.shape[2] + shift).bool()
-    return (content + bias).masked_fill(~visible, -math.inf).softmax(-1).nan_to_num() @ value
-
-
-def right_bias(query: Tensor, key: Tensor) -> Tensor:
-    return av.alibi_bias(av.alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
 
 
 def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = True) -> Function:
@@ -56,7 +43,7 @@ official = av.alibi_slopes
 RIGHT = [
     (lessons.grade_slopes, official),
     (lessons.grade_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
-    (lessons.grade_attention, lambda q, k, v: causal_attention(q, k, v, right_bias(q, k))),
+    (lessons.grade_attention, attend),
     (lessons.grade_decoding_row, lambda heads, keys: -official(heads)[:, None] * torch.arange(keys - 1, -1, -1)),
     (lessons.grade_decoding_row, lambda heads, keys: official(heads)[:, None] * torch.arange(keys)),
     (lessons.grade_fold, fold_with()),
@@ -65,15 +52,10 @@ RIGHT = [
 # {exercise: {mistake: a function that makes it}}
 WRONG: dict[str, dict[str, Function]] = {
     "slopes": {
-        "first slope is 1": lambda heads: [2 ** (-8 * head / heads) for head in range(heads)],
-        "geometric slopes": lambda heads: [2 ** (-8 * head / heads) for head in range(1, heads + 1)],
-        "halving slopes": lambda heads: [2.0**-head for head in range(1, heads + 1)],
+        **{fault: rule for fault, rule in PARTS["slopes"].items() if fault in HINTS["slopes"]},
         "sign reversed": lambda heads: -official(heads),
         "bias multiplied": lambda heads: 3 * official(heads),
-        "heads in another order": lambda heads: official(heads).sort().values,
-        "heads without a bias": lambda heads: pad(official(2 ** int(math.log2(heads))), (0, heads))[:heads],
         "other slopes": lambda heads: [1 / head for head in range(1, heads + 1)],
-        "imprecise slopes": lambda heads: official(heads).half().float(),
         "wrong shape": lambda heads: official(heads)[1:],
         "wrong type": lambda heads: "slopes",
         "raises an error": lambda heads: official(heads)[heads],
@@ -87,28 +69,12 @@ WRONG: dict[str, dict[str, Function]] = {
         "colliding positions": gallery.biases.bloom_in_bfloat16,
     },
     "attention": {
-        "sign reversed": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k)),
-        "no bias": lambda q, k, v: causal_attention(q, k, v, torch.zeros(1)),
-        "bias before scaling": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k) * q.shape[-1] ** -0.5),
-        "content not scaled": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), scale=1.0),
-        "content too weak": lambda q, k, v: causal_attention(
-            q, k, v, right_bias(q, k), scale=(q.shape[1] * q.shape[-1]) ** -0.5
-        ),
-        "content multiplied": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), scale=0.3),
-        "future not masked": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k).abs(), shift=1000),
-        "rewarded future": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), shift=1000),
-        "causal mask in the wrong corner": lambda q, k, v: causal_attention(
-            q, k, v, right_bias(q, k), shift=q.shape[2] - k.shape[2]
-        ),
-        "query can't see itself": lambda q, k, v: causal_attention(q, k, v, right_bias(q, k), shift=-1),
-        "one key ahead": lambda q, k, v: causal_attention(q, k, v, -right_bias(q, k).abs(), shift=1),
-        "wrong corner of the cache": lambda q, k, v: causal_attention(
-            q, k, v, gallery.biases.x_transformers_2022(q.shape[1], q.shape[2], k.shape[2])
-        ),
-        "not a weighted average": lambda q, k, v: 2 * causal_attention(q, k, v, right_bias(q, k)),
-        "geometric slopes": lambda q, k, v: causal_attention(
-            q, k, v, av.alibi_bias(official(q.shape[1], "geometric"), q.shape[2], k.shape[2])
-        ),
+        **{
+            fault: with_faults(fault) for fault in HINTS["attention"] if any(fault in rules for rules in PARTS.values())
+        },
+        "no bias": lambda q, k, v: attend(q, k, v, factor=0),
+        "rewarded future": lambda q, k, v: attend(q, k, v, causal=False),
+        "not a weighted average": lambda q, k, v: 2 * attend(q, k, v),
     },
     "decoding row": {
         "sign reversed": lambda heads, keys: -official(heads)[:, None] * torch.arange(keys),
@@ -126,7 +92,7 @@ WRONG: dict[str, dict[str, Function]] = {
         "wrong shape": lambda query, key, slopes: (query[:, :1], key),
     },
 }
-CHECKS = {
+GRADES = {
     "slopes": lessons.grade_slopes,
     "bias": lessons.grade_bias,
     "attention": lessons.grade_attention,
@@ -157,7 +123,7 @@ def test_praise_says_which_sizes_were_tried() -> None:
 
 @pytest.mark.parametrize(("exercise", "mistake"), [(name, mistake) for name in WRONG for mistake in WRONG[name]])
 def test_mistake_is_named_with_its_own_hint(exercise: str, mistake: str) -> None:
-    answer = CHECKS[exercise](WRONG[exercise][mistake])
+    answer = GRADES[exercise](WRONG[exercise][mistake])
     assert not answer.ok
     (hint,) = [hint for problem, hint in answer.mistakes if problem.startswith(f"{mistake}: ")]
     assert hint == HINTS[exercise].get(mistake, HINTS["any"].get(mistake))
@@ -188,7 +154,7 @@ def test_window_of_the_wrong_type_or_without_a_known_mistake_is_explained() -> N
 
 
 @pytest.mark.parametrize("blank", [None, ...])
-@pytest.mark.parametrize("check", [*CHECKS.values(), lessons.grade_window])
+@pytest.mark.parametrize("check", [*GRADES.values(), lessons.grade_window])
 def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> None:
     def unwritten(*_: object) -> object:
         return blank
