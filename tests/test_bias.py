@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alibi_viz import AlibiBias, alibi_bias, alibi_slopes, bias_from_positions, causal_mask, grid_bias
-from alibi_viz.bias import FORMS
-from alibi_viz.distance import grid_distance
+from alibi_viz.bias import FORMS, grid_distance
 from tests.reference import reference_bias
 
 LENGTHS = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alibi_viz.distance import causal_mask, grid_distance, right_aligned
+from alibi_viz.bias import causal_mask, grid_distance, right_aligned
 
 LENGTHS = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, check_repeatable, to_tensor
 from alibi_viz.check.diagnosis import Expectation, diagnose, observe_all
 from alibi_viz.check.observation import Observation, Probe
 from alibi_viz.check.report import Report
-from alibi_viz.distance import causal_mask
 
 __all__ = ["check_bias"]
 

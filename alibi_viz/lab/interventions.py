@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_instance, check_integer, check_positive_integers, factors_per_head
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention
 from alibi_viz.models.positions.rotary import ScaledRotary

@@ -5,7 +5,7 @@ import pandas as pd
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows, share_left_out
+from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.model_sources import ByteModel
 from alibi_viz.models import LanguageModel
@@ -60,8 +60,8 @@ def window_table(
 def head_windows(reading: Reading) -> pd.DataFrame:
     """The columns of `window_table` except "content", for what one layer has read."""
     query, key = reading.query.float(), reading.key.float()
-    inputs = AttentionInputs(query, key, key, reading.slopes).check()
-    bound = [min(window, inputs.key_length - 1) for window in key_windows(inputs)]
+    inputs = AttentionInputs.checked(query, key, key, reading.slopes)
+    bound = [min(window, inputs.key_length - 1) for window in attention_spans(inputs).tolist()]
     return pd.DataFrame(
         {
             "head": range(1, len(bound) + 1),
@@ -80,5 +80,5 @@ def _needed(inputs: AttentionInputs) -> list[int]:
     windows = []
     for start in range(0, length, step):
         query, key = inputs.query[:, :, start : start + step], inputs.key[:, :, : start + step]
-        windows.append(attention_trace(query, key, inputs.slopes).windows())
+        windows.append(attention_trace(query, key, inputs.slopes).spans())
     return [max(of_head) for of_head in zip(*windows, strict=True)]

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from alibi_viz import check
+from alibi_viz.bias import causal_mask
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.functions import SLOPE_HEADS
-from alibi_viz.distance import causal_mask
 from alibi_viz.lessons.answer import Answer, is_written, name_of
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES
 from alibi_viz.slopes import alibi_slopes

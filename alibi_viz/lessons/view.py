@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import alibi_bias
+from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.check.call import Unusable, call, to_tensor
-from alibi_viz.distance import causal_mask
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["HEAD_DIM", "MATCH", "View"]

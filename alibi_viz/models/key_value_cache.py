@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from alibi_viz.attention import KeyStatistics
+from alibi_viz.attention import KeyBall
 
 __all__ = ["KeyValueCache"]
 
@@ -30,8 +30,8 @@ class KeyValueCache:
     def __init__(self) -> None:
         self.length = 0
         self._buffers: tuple[Tensor, ...] = ()
-        self._statistics: KeyStatistics | None = None
-        self._measured = 0  # tokens that the statistics include
+        self._ball: KeyBall | None = None
+        self._measured = 0  # tokens that the ball includes
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add the new tokens, and return the tensors of all tokens so far, one per argument.
@@ -63,23 +63,23 @@ class KeyValueCache:
         self.length = end
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
-    def statistics(self) -> KeyStatistics:
-        """The statistics of the cached keys and values, the first two tensors: `key_statistics` of `alibi_attention`.
+    def key_ball(self) -> KeyBall:
+        """A ball around the cached keys, `key_ball` of `alibi_attention`. The first two tensors are keys and values.
 
         Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
         empty.
 
         >>> cache = KeyValueCache()
         >>> keys, values = cache.append(torch.zeros(1, 8, 3, 32), torch.zeros(1, 8, 3, 32))
-        >>> cache.statistics().radius.shape  # [batch, heads]
+        >>> cache.key_ball().radius.shape  # [batch, heads]
         torch.Size([1, 8])
         """
         if not self.length:
-            raise ValueError("an empty cache has no statistics: append the keys and values of some tokens first")
+            raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
         if self._measured < self.length:
             key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
-            old = self._statistics if self._measured else None
-            self._statistics = KeyStatistics.of(key, value) if old is None else old.including(key, value)
+            old = self._ball if self._measured else None
+            self._ball = KeyBall.of(key, value) if old is None else old.including(key, value)
             self._measured = self.length
-        assert self._statistics is not None
-        return self._statistics
+        assert self._ball is not None
+        return self._ball

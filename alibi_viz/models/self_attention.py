@@ -103,8 +103,8 @@ class SelfAttention(nn.Module):
             # keys are cached before `transform`, since a rotation depends on their position only
             key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
             x = inputs[0] if inputs else x
-            if self.position.uses_key_statistics:
-                options["key_statistics"] = cache.statistics
+            if self.position.uses_key_ball:
+                options["key_ball"] = cache.key_ball
         dropout = self.dropout if self.training else 0.0
         try:
             attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)

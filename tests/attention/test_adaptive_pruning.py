@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from alibi_viz.attention.windows import key_windows
 
 from alibi_viz import alibi_slopes
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows
 from tests.attention.test_windows import assert_negligible, normal
 
 TOLERANCE = torch.finfo(torch.float32).eps / 2

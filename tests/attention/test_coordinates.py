@@ -2,11 +2,11 @@ import math
 
 import pytest
 import torch
+from alibi_viz.attention.coordinates import coordinates
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from alibi_viz import alibi_attention, alibi_slopes, attention_trace, bias_from_positions, fold
-from alibi_viz.attention.coordinates import coordinates
 
 HALF = (torch.float16, torch.bfloat16)
 

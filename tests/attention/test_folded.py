@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_attention, alibi_slopes, causal_mask, choose_backend
-from alibi_viz.bias_cache import shared_bias
+from alibi_viz.bias import shared_bias
 from tests.attention.test_coordinates import HALF, error, unit_normal
 from tests.largest_tensor import LargestTensor
 

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
+from alibi_viz.attention.windows import key_windows, needed_windows, share_left_out
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows, needed_windows, share_left_out
 from tests.attention.test_windows import calls, normal, share_beyond
 
 

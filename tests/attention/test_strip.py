@@ -1,8 +1,8 @@
 import pytest
 import torch
+from alibi_viz.attention.strip import ROWS, SHORT_KEYS, SMALL_BLOCK, bias_strip
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, choose_backend
-from alibi_viz.attention.strip import ROWS, SHORT_KEYS, SMALL_BLOCK, bias_strip
 from tests.attention.test_attention import unit_normal
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from alibi_viz.attention.windows import key_windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_slopes
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows
 
 HALF = (torch.bfloat16, torch.float16)
 SLOPES = (0.0, -0.02, 1e-30, 1e-4, 0.004, 0.05, 0.3, 4.0, 1e4)

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
+from alibi_viz.attention.windows import key_windows
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, choose_backend
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 CONTENTS = ("normal", "far match", "near orthogonal", "own opposite", "first queries", "shifted", "zero")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from alibi_viz import alibi_slopes, figures, half_life, reach
+from alibi_viz import alibi_slopes, figures, half_life
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES
 
@@ -30,7 +30,7 @@ def test_hover_texts_give_half_life_and_reach():
     slopes = alibi_slopes(12)
     trace = picture.slope_figure(slopes).data[0]
     np.testing.assert_allclose(trace.customdata[:, 0], half_life(slopes).numpy(), rtol=1e-6)
-    np.testing.assert_allclose(trace.customdata[:, 1], reach(slopes).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(trace.customdata[:, 1], (4 / slopes).numpy(), rtol=1e-6)
     assert "half-life %{customdata[0]" in trace.hovertemplate
     assert "below 2% beyond %{customdata[1]" in trace.hovertemplate
 

@@ -6,7 +6,7 @@ import torch
 
 from alibi_viz import alibi_attention, attention_trace, lab
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import share_left_out
+from alibi_viz.attention.spans import share_left_out
 from alibi_viz.lab import windows as lab_windows
 from alibi_viz.lab.attention_sources import Reading, Words
 from alibi_viz.lab.model_sources import ByteModel
@@ -20,7 +20,7 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
     reading = Words().read(TEXT, content, num_heads=4, longest=4096)
     table = lab_windows.head_windows(reading)
     trace = attention_trace(reading.query, reading.key, reading.slopes)
-    assert tuple(table["needed"]) == trace.windows()
+    assert tuple(table["needed"]) == trace.spans()
     length = len(reading.tokens)
     assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1
     distance = torch.arange(length)[:, None] - torch.arange(length)

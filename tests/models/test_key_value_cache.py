@@ -11,14 +11,13 @@ from torch import Tensor
 
 from alibi_viz import (
     AlibiSelfAttention,
-    KeyStatistics,
     KeyValueCache,
     LanguageModel,
     TransformerConfig,
     alibi_attention,
     choose_backend,
 )
-from alibi_viz.attention import choose, windowed
+from alibi_viz.attention import KeyBall, choose, windowed
 from alibi_viz.attention.inputs import AttentionInputs
 
 
@@ -26,7 +25,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def assert_contains(ball: KeyStatistics, keys: Tensor) -> None:
+def assert_contains(ball: KeyBall, keys: Tensor) -> None:
     """Every key lies within the radius of its batch row and head."""
     distances = (keys.double() - ball.center.double()).norm(dim=-1)
     assert bool((distances <= ball.radius.double()[..., None] * (1 + 1e-6)).all())
@@ -39,40 +38,40 @@ def test_the_ball_contains_all_keys_however_the_cache_grew(steps: list[tuple[int
         tensors = 10.0**index * normal(2, 2, 3, new, 4, seed=index)  # later keys are further away
         keys, _ = cache.append(*tensors)
         if measured or index == len(steps) - 1:
-            assert_contains(cache.statistics(), keys)
+            assert_contains(cache.key_ball(), keys)
         cache.length = max(0, cache.length - removed)
 
 
 def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = []
-    measure = KeyStatistics.of.__func__  # type: ignore[attr-defined]
+    measure = KeyBall.of.__func__  # type: ignore[attr-defined]
 
-    def spy(cls: type[KeyStatistics], key: Tensor, value: Tensor, center: Tensor | None = None) -> KeyStatistics:
+    def spy(cls: type[KeyBall], key: Tensor, value: Tensor, center: Tensor | None = None) -> KeyBall:
         lengths.append(key.shape[2])
         return measure(cls, key, value, center)
 
-    monkeypatch.setattr(KeyStatistics, "of", classmethod(spy))
+    monkeypatch.setattr(KeyBall, "of", classmethod(spy))
     cache = KeyValueCache()
     for new in (50, 1, 1, 7):
         cache.append(*normal(2, 1, 2, new, 4))
-        assert cache.statistics() is cache.statistics()
+        assert cache.key_ball() is cache.key_ball()
     cache.length -= 8
     cache.append(*normal(2, 1, 2, 3, 4))
-    cache.statistics()
+    cache.key_ball()
     assert lengths == [50, 1, 1, 7, 3]
 
 
 def test_a_cache_that_was_emptied_starts_anew() -> None:
     cache = KeyValueCache()
     with pytest.raises(ValueError, match="an empty cache has no statistics: append"):
-        cache.statistics()
+        cache.key_ball()
     cache.append(torch.full((1, 1, 5, 2), math.nan), torch.zeros(1, 1, 5, 2))
-    assert cache.statistics().radius.tolist() == [[math.inf]]
+    assert cache.key_ball().radius.tolist() == [[math.inf]]
     cache.length = 0
     with pytest.raises(ValueError, match="an empty cache has no statistics"):
-        cache.statistics()
+        cache.key_ball()
     cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
-    assert float(cache.statistics().radius) < 1e-4
+    assert float(cache.key_ball().radius) < 1e-4
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -82,20 +81,18 @@ def test_nan_and_inf_in_keys_or_values_make_the_radius_infinite(tensor: int, bad
     tensors[tensor, 1, 2, 39, 0] = bad
     cache = KeyValueCache()
     cache.append(*tensors[..., :20, :])
-    assert bool(cache.statistics().radius.isfinite().all())
+    assert bool(cache.key_ball().radius.isfinite().all())
     cache.append(*tensors[..., 20:, :])
-    assert cache.statistics().radius.isinf().nonzero().tolist() == [[1, 2]]
+    assert cache.key_ball().radius.isinf().nonzero().tolist() == [[1, 2]]
 
 
 def test_statistics_of_another_shape_raise() -> None:
     query, key = normal(1, 4, 1, 8), normal(1, 2, 2000, 8)
     slopes = torch.tensor([0.5, 0.2, 0.1, 0.05])
     for part in (key[:, :1], key.repeat(2, 1, 1, 1), key[..., :1]):
-        wrong = KeyStatistics.of(part, part)
-        with pytest.raises(
-            ValueError, match=r"center and radius of key_statistics must be \(\[1, 2, 1, 8\], \[1, 2\]\)"
-        ):
-            alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)
+        wrong = KeyBall.of(part, part)
+        with pytest.raises(ValueError, match=r"center and radius of key_ball must be \(\[1, 2, 1, 8\], \[1, 2\]\)"):
+            alibi_attention(query, key, key, slopes, backend="windowed", key_ball=wrong)
 
 
 def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> None:
@@ -104,9 +101,9 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
     key[:, :, 1900] = 1002.1
     query, value = torch.ones(1, 1, 1, 64), torch.zeros(1, 1, 2000, 64)
     value[:, :, 1900] = 7.0
-    slopes, statistics = torch.tensor([0.3]), KeyStatistics.of(key, value)
+    slopes, statistics = torch.tensor([0.3]), KeyBall.of(key, value)
     with torch.autocast("cpu", torch.bfloat16):
-        output = alibi_attention(query, key, value, slopes, backend="windowed", key_statistics=statistics)
+        output = alibi_attention(query, key, value, slopes, backend="windowed", key_ball=statistics)
     rounded = (tensor.bfloat16().float() for tensor in (query, key, value))
     expected = alibi_attention(*rounded, slopes, backend="eager")
     assert float(expected.mean()) > 4
@@ -116,9 +113,9 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
 def test_the_cache_itself_is_named_when_it_is_given_instead_of_its_statistics() -> None:
     cache = KeyValueCache()
     keys, values = cache.append(*normal(2, 1, 2, 9, 4))
-    expected = "key_statistics must be KeyStatistics or a function that returns them, got KeyValueCache"
+    expected = "key_ball must be KeyBall or a function that returns them, got KeyValueCache"
     with pytest.raises(TypeError, match=expected):
-        alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_statistics=cache)
+        alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_ball=cache)
 
 
 @pytest.fixture
@@ -193,9 +190,9 @@ def test_one_token_reads_only_the_keys_within_the_windows() -> None:
     keys, values = cache.append(*normal(2, 1, 2, 4000, 16))
     query = normal(1, 2, 1, 16, seed=1)
     expected = alibi_attention(query, keys, values, slopes, backend="eager")
-    statistics = cache.statistics()
+    statistics = cache.key_ball()
     keys[:, :, :3700], values[:, :, :3700] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_ball=statistics)
     assert torch.allclose(output, expected, atol=1e-6)
 
 
@@ -204,23 +201,23 @@ def test_steep_heads_beside_a_flat_one_do_not_read_all_keys() -> None:
     keys, values = normal(2, 1, 4, 16384, 64)
     query = normal(1, 4, 1, 64, seed=1)
     expected = alibi_attention(query, keys, values, slopes, backend="eager")
-    statistics = KeyStatistics.of(keys, values)
+    statistics = KeyBall.of(keys, values)
     for head in (0, 1, 3):
         keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_ball=statistics)
     assert torch.allclose(output, expected, atol=1e-6)
 
 
 def test_auto_needs_statistics_and_a_long_cache_to_decode_windowed() -> None:
     slopes = torch.tensor([0.5, 0.25])
     query, key = normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
-    statistics = KeyStatistics.of(key, key)
-    assert choose_backend(query, key, slopes, key_statistics=statistics).name == "windowed"
-    assert choose_backend(query, key, slopes, key_statistics=lambda: statistics).name == "windowed"
+    statistics = KeyBall.of(key, key)
+    assert choose_backend(query, key, slopes, key_ball=statistics).name == "windowed"
+    assert choose_backend(query, key, slopes, key_ball=lambda: statistics).name == "windowed"
     assert choose_backend(query, key, slopes).name == "mask"
-    assert choose_backend(query, key[..., 1:, :], slopes, key_statistics=statistics).name == "mask"
-    few = KeyStatistics.of(key[..., :8], key[..., :8])
-    assert choose_backend(query[..., :8], key[..., :8], slopes, key_statistics=few).name == "mask", "small heads"
+    assert choose_backend(query, key[..., 1:, :], slopes, key_ball=statistics).name == "mask"
+    few = KeyBall.of(key[..., :8], key[..., :8])
+    assert choose_backend(query[..., :8], key[..., :8], slopes, key_ball=few).name == "mask", "small heads"
     real = torch.ones(1, 4096, dtype=torch.bool)
-    choice = choose_backend(query, key, slopes, key_statistics=statistics, key_padding_mask=real)
+    choice = choose_backend(query, key, slopes, key_ball=statistics, key_padding_mask=real)
     assert choice.name == "mask"

@@ -5,8 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import alibi_bias
-from alibi_viz.bias_cache import AlibiBias
+from alibi_viz.bias import AlibiBias, alibi_bias
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
@@ -25,7 +24,7 @@ class Alibi(Position):
         learned: make the slopes trainable, starting at these values.
     """
 
-    uses_key_statistics = True
+    uses_key_ball = True
 
     def __init__(
         self,

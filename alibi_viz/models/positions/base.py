@@ -16,7 +16,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import attention_trace
-from alibi_viz.distance import causal_mask
+from alibi_viz.bias import causal_mask
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 
 __all__ = ["NoPosition", "Position", "register"]
@@ -48,7 +48,7 @@ class Position(nn.Module):
         summary: the first line of its docstring, for menus and help texts.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
-        uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
+        uses_key_ball: whether `attend` takes the `key_ball` of a cache.
         max_length: the largest number of tokens for which it is defined, or None for no limit.
         is_additive: whether the weights are the softmax of content plus bias; if not, `weigh` computes them.
         decoder_only: whether it needs a causal mask.
@@ -60,7 +60,7 @@ class Position(nn.Module):
     summary: ClassVar[str]
     is_relative = True
     reads_input = False
-    uses_key_statistics = False
+    uses_key_ball = False
     max_length: int | None = None
     is_additive = True
     decoder_only = False

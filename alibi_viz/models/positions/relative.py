@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 

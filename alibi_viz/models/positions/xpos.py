@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.models.positions.rotary import Rotary
 
 __all__ = ["Xpos"]
