@@ -18,14 +18,15 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # Floor 1, in reading order: a module may import those before it.
-FLOOR_1 = ("arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "adapters")
+FLOOR_1 = ("arguments", "slopes", "laws", "bias", "attention", "adapters")
 # What each floor may import besides itself. `panel` has the dataclasses that the lab fills in and figures draw.
 FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLOOR_1)} | {
     "gallery": ("beside floor 1", {*FLOOR_1}),
     "models": ("floor 2", {*FLOOR_1}),
     "__init__": ("the public face", {*FLOOR_1, "models"}),
     "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
-    "precision": ("beside floor 1", {*FLOOR_1, "check"}),
+    "precision": ("beside floor 1", {*FLOOR_1}),
+    "minimal": ("the way in", set()),
     "lessons": ("beside floor 1", {*FLOOR_1, "gallery", "check", "figures", "__init__"}),
     "cli": ("beside", {*FLOOR_1, "check", "lab", "figures"}),
     "panel": ("beside floors 3 to 5", set()),

@@ -105,8 +105,8 @@ def span_block_mask(
     needs_mask = within & ((order + 1) * BLOCK - 1 > first) & causal
 
     def indices(chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """The number of chosen blocks of each block of queries, and a permutation of all blocks that starts with them."""
-        return chosen.sum(-1).int()[None], chosen.int().argsort(-1, descending=True, stable=True).int()[None]
+        """The number of chosen blocks of each block of queries, and all blocks, the chosen ones first."""
+        return chosen.sum(-1).int()[None], chosen.int().argsort(dim=-1, descending=True, stable=True).int()[None]
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return key <= query + before

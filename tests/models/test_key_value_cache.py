@@ -1,4 +1,4 @@
-"""The statistics of a cache, and decoding that reads only the keys within the windows."""
+"""The statistics of a cache, and decoding that reads only the keys within the spans."""
 
 import math
 from collections.abc import Iterator
@@ -17,8 +17,9 @@ from alibi_viz import (
     alibi_attention,
     choose_backend,
 )
-from alibi_viz.attention import KeyBall, choose, windowed
+from alibi_viz.attention import KeyBall, windowed
 from alibi_viz.attention.inputs import AttentionInputs
+from tests.attention.cases import prefer_windowed
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -113,25 +114,24 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
 def test_the_cache_itself_is_named_when_it_is_given_instead_of_its_statistics() -> None:
     cache = KeyValueCache()
     keys, values = cache.append(*normal(2, 1, 2, 9, 4))
-    expected = "key_ball must be KeyBall or a function that returns them, got KeyValueCache"
+    expected = "key_ball must be a KeyBall or a function that returns one, got KeyValueCache"
     with pytest.raises(TypeError, match=expected):
         alibi_attention(keys[:, :, -1:], keys, values, torch.ones(2), key_ball=cache)
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int, tuple[int, ...]]]]:
-    """(queries, keys, windows) of each call of the backend "windowed", which few queries get from 1024 keys on here."""
+    """(queries, keys, spans) of each call of the backend "windowed", which few queries get from 1024 keys on here."""
     recorded: list[tuple[int, int, tuple[int, ...]]] = []
-    find = windowed.key_windows
+    find = windowed.attention_spans
 
-    def spy(inputs: AttentionInputs) -> tuple[int, ...]:
-        windows = find(inputs)
-        recorded.append((inputs.query_length, inputs.key_length, windows))
-        return windows
+    def spy(inputs: AttentionInputs) -> Tensor:
+        spans = find(inputs)
+        recorded.append((inputs.query_length, inputs.key_length, tuple(spans.tolist())))
+        return spans
 
-    monkeypatch.setattr(windowed, "key_windows", spy)
-    monkeypatch.setattr(choose, "FORWARD", (1024, 1))
-    monkeypatch.setattr(choose, "DECODING", (1024, 1))
+    monkeypatch.setattr(windowed, "attention_spans", spy)
+    prefer_windowed(monkeypatch, 1024)
     yield recorded
 
 
@@ -148,7 +148,7 @@ def test_decoding_beyond_1024_tokens_is_windowed_and_gives_the_same(
         for part, expected in zip(x.split([1400, 1, 3, 95, 1], 1), whole.split([1400, 1, 3, 95, 1], 1), strict=True):
             assert torch.allclose(attention(part, cache), expected, atol=2e-6)
         assert [call[:2] for call in calls] == [(1400, 1400), (1, 1401), (3, 1404), (95, 1499), (1, 1500)]
-        assert all(windows[0] < 200 for *_, windows in calls)
+        assert all(spans[0] < 200 for *_, spans in calls)
         cache.length = 1200  # another continuation
         other = normal(2, 5, 32, seed=1)
         expected = attention(torch.cat((x[:, :1200], other), dim=1))[:, 1200:]
@@ -183,7 +183,7 @@ def test_a_language_model_decodes_windowed_with_the_logits_of_one_pass(
     assert torch.equal(cached, uncached)
 
 
-def test_one_token_reads_only_the_keys_within_the_windows() -> None:
+def test_one_token_reads_only_the_keys_within_the_spans() -> None:
     """NaN in all other keys and values, put there once the statistics are known, does not reach the output."""
     slopes = torch.tensor([0.5, 0.25])
     cache = KeyValueCache()
