@@ -102,7 +102,7 @@ def test_invalid_arguments_of_the_checker_raise() -> None:
         check.slopes(alibi_slopes, num_heads=[])
     with pytest.raises(ValueError, match="num_heads must be an integer of at least 1, got 0"):
         check.bias(bias_of(alibi_slopes), num_heads=[0])
-    with pytest.raises(ValueError, match=r"num_heads must be an integer of at least 1, got 8\.0"):
+    with pytest.raises(TypeError, match=r"num_heads must be an integer of at least 1, got 8\.0"):
         check.slopes(alibi_slopes, num_heads=8.0)  # type: ignore[arg-type]
     for seconds in (0, -1, math.nan, math.inf):
         with pytest.raises(ValueError, match="seconds must be positive"):

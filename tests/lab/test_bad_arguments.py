@@ -127,7 +127,7 @@ def test_seeds_of_passages_are_not_negative(seed: Any) -> None:
     ],
 )
 def test_counts_are_positive_integers(name: str, call: Callable[[Any], object], number: object) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be an integer of at least 1, got {number!r}$"):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must be an integer of at least 1, got {number!r}$"):
         call(number)
 
 

@@ -93,9 +93,9 @@ def test_evaluation_leaves_the_model_unchanged(model, text):
 @pytest.mark.parametrize("length", [0, -3, 1.5, True])
 def test_lengths_that_are_not_positive_integers_raise(model, text, length):
     message = f"length must be an integer of at least 1, got {length!r}"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         lab.token_losses(model, text, length)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         lab.loss_by_length(model, text, [8, length])
 
 
@@ -140,5 +140,5 @@ def test_loss_by_context_with_a_stride_of_the_context_equals_windows_without_ove
     ],
 )
 def test_loss_by_context_refuses_numbers_out_of_range(model, text, arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         lab.loss_by_context(model, text, **arguments)

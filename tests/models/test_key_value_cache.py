@@ -64,12 +64,12 @@ def test_each_token_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cache_that_was_emptied_starts_anew() -> None:
     cache = KeyValueCache()
-    with pytest.raises(ValueError, match="an empty cache has no statistics: append"):
+    with pytest.raises(ValueError, match="an empty cache has no ball of keys: append"):
         cache.key_ball()
     cache.append(torch.full((1, 1, 5, 2), math.nan), torch.zeros(1, 1, 5, 2))
     assert cache.key_ball().radius.tolist() == [[math.inf]]
     cache.length = 0
-    with pytest.raises(ValueError, match="an empty cache has no statistics"):
+    with pytest.raises(ValueError, match="an empty cache has no ball of keys"):
         cache.key_ball()
     cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
     assert float(cache.key_ball().radius) < 1e-4
