@@ -83,8 +83,8 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
     if form == "positions":
         bias = slope * (keys.to(dtype).double() - rows.to(dtype).double())
     else:
-        origin = {"key": 0, "end": length - 1, "relative": rows}[form]
-        bias = torch.tensor(slope, dtype=exact_dtype(dtype)) * (keys - origin)
+        origins: dict[str, int | Tensor] = {"key": 0, "end": length - 1, "relative": rows}
+        bias = torch.tensor(slope, dtype=exact_dtype(dtype)) * (keys - origins[form])
     return bias.to(dtype).double().expand(len(rows), length).masked_fill(keys > rows, -torch.inf)
 
 

@@ -22,6 +22,7 @@ Equal rectangles that follow each other along the diagonal are a tile, which the
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -51,7 +52,8 @@ class Rectangle(NamedTuple):
         return Rectangle("after", self.key - before, self.width, self.query + before, self.rows)
 
 
-class Tile(NamedTuple):
+@dataclass(frozen=True)
+class Tile:
     """`count` rectangles of equal size; `query` and `key` are those of the first."""
 
     side: str
@@ -74,14 +76,14 @@ class Tile(NamedTuple):
     def part(self, start: int, end: int) -> "Tile":
         """The rectangles from `start` up to `end`."""
         query, key = self.query + start * self.query_step, self.key + start * self.key_step
-        return self._replace(query=query, key=key, count=end - start)
+        return replace(self, query=query, key=key, count=end - start)
 
     def split_rows(self, parts: int) -> "Tile":
         """The same pairs in `parts` rectangles with equal keys, if this is a single rectangle that can be divided."""
         if self.count > 1 or parts < 2 or self.rows % parts or self.side == "own":
             return self
         rows = self.rows // parts
-        return self._replace(rows=rows, count=parts, query_step=rows, key_step=0)
+        return replace(self, rows=rows, count=parts, query_step=rows, key_step=0)
 
 
 def blocks(tensor: Tensor, first: int, size: int, step: int, count: int) -> Tensor:

@@ -124,13 +124,6 @@ def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-def test_default_scale_of_the_kernel_would_be_wrong() -> None:
-    q, k, v = qkv(50, heads=2)
-    folded_q, folded_k = fold(q, k, alibi_slopes(2))
-    output = scaled_dot_product_attention(folded_q, folded_k, pad(v, (0, 2)), is_causal=True)[..., :16]
-    assert float((output - plain_attention(folded_q, folded_k, v)).abs().max()) > 1e-2
-
-
 def test_folding_under_autocast_keeps_positions_exact() -> None:
     q, k, v = qkv(2000, heads=2, dtype=torch.float32)
     slopes = alibi_slopes(2)
@@ -253,14 +246,6 @@ def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(cont
         largest_error(q, k, v, SLOPES, key_padding_mask=is_real, backend=backend) for backend in ("folded", "mask")
     )
     assert folded <= 1.5 * mask + 1e-6
-
-
-@pytest.mark.parametrize("slope", [0.7, -0.7])
-def test_padding_in_a_sequence_with_gaps_has_weight_0_however_near_or_far(slope: float) -> None:
-    is_real = torch.tensor([[False, False, True, False, True, False]])
-    options = {"key_padding_mask": is_real, "positions": torch.tensor([0, 3, 1000, 1003, 1010, 2000])}
-    tensors = qkv(6, heads=1, dim=8, dtype=torch.float32)
-    assert largest_error(*tensors, torch.tensor([slope]), backend="folded", **options) < 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])

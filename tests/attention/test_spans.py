@@ -146,14 +146,6 @@ def test_queries_with_few_keys_before_them_see_all_of_these() -> None:
     assert spans_of(inputs)[0] >= 123
 
 
-def test_spans_on_random_content_are_hardly_wider_than_in_a_prototype() -> None:
-    query, key = normal(2, 1, 8, 16384, 64).float()
-    spans = spans_of(AttentionInputs(query, key, key, alibi_slopes(8)))
-    prototype = (73, 152, 299, 623, 1236, 2550, 5107, 10705)
-    assert all(span < 1.3 * expected for span, expected in zip(spans, prototype, strict=True)), spans
-    assert spans == tuple(sorted(spans))
-
-
 def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
     """It changes all logits of a query equally, so the output stays the same."""
     query, key = normal(2, 1, 4, 2000, 16)
