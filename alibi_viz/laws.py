@@ -18,14 +18,10 @@ from alibi_viz.slopes import alibi_slopes
 __all__ = ["linear", "logarithmic", "power", "square_root", "window"]
 
 
-def _slope(head: int, num_heads: int) -> Tensor:
-    check_integer("head", head, 1, num_heads)
-    return alibi_slopes(num_heads)[head - 1]
-
-
 def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """-m d: ALiBi itself (Press et al. 2021, section 3)."""
-    return -_slope(head, num_heads) * distance
+    check_integer("head", head, 1, num_heads)
+    return -alibi_slopes(num_heads)[head - 1] * distance
 
 
 def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
@@ -33,7 +29,8 @@ def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     One more step costs less, the further away.
     """
-    return -_slope(head, num_heads) * distance.sqrt()
+    check_integer("head", head, 1, num_heads)
+    return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
 
 def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
@@ -47,7 +44,8 @@ def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     BAM learns m and p per head (Bianchessi et al. 2025, arXiv 2505.22842).
     """
-    return -_slope(head, num_heads) * distance.float() ** (head / num_heads)
+    check_integer("head", head, 1, num_heads)
+    return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
 
 
 def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
