@@ -209,9 +209,10 @@ class AttentionInputs(NamedTuple):
         check_number("scale", self.scaling)
         if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
-        check_number("tolerance", self.largest_share_skipped)
-        if not 0 < self.largest_share_skipped < 1:
-            raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance)
+            if not 0 < self.tolerance < 1:
+                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
         ball = self.key_ball
         if not (ball is None or isinstance(ball, KeyBall) or callable(ball)):
             raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {type(ball).__name__}")
@@ -223,7 +224,7 @@ class AttentionInputs(NamedTuple):
             return
         check_tensor(name, tensor, dtype, axes)
         got = list(tensor.shape)
-        if not any(
+        if got not in shapes and not any(
             len(got) == len(shape) and all(size in (full, least) for size, full in zip(got, shape, strict=True))
             for shape in shapes
         ):
