@@ -5,7 +5,7 @@ has our own results with it, `alibi_viz.figures` draws plotly figures, `alibi_vi
 `alibi_viz.lessons` checks exercises. These are loaded on first use, so `import alibi_viz` takes hardly longer than
 importing torch.
 
-To read the code, start with `slopes`, then `distance`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
+To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
 each imports only from those before it.
 """
 
@@ -13,18 +13,15 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from alibi_viz.attention import AttentionTrace, KeyStatistics, alibi_attention, attention_trace, choose_backend, fold
-from alibi_viz.bias import alibi_bias, bias_from_positions, grid_bias
-from alibi_viz.bias_cache import AlibiBias
-from alibi_viz.distance import causal_mask
+from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend, fold
+from alibi_viz.bias import AlibiBias, alibi_bias, causal_mask
 from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
-from alibi_viz.slopes import LearnedSlopes, alibi_slopes, e_fold, half_life, reach
+from alibi_viz.slopes import LearnedSlopes, alibi_slopes, half_life
 
 __all__ = [
     "AlibiBias",
     "AlibiSelfAttention",
     "AttentionTrace",
-    "KeyStatistics",
     "KeyValueCache",
     "LanguageModel",
     "LearnedSlopes",
@@ -34,14 +31,10 @@ __all__ = [
     "alibi_bias",
     "alibi_slopes",
     "attention_trace",
-    "bias_from_positions",
     "causal_mask",
     "choose_backend",
-    "e_fold",
     "fold",
-    "grid_bias",
     "half_life",
-    "reach",
 ]
 
 _LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")

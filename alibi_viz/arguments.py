@@ -1,4 +1,7 @@
-"""Check arguments, with errors that say what was expected and what was given, and load functions by name."""
+"""Check arguments at public doors: a wrong type raises TypeError, a wrong value ValueError, and both name the argument.
+
+Also how the command line loads a function by its name.
+"""
 
 import importlib
 import math
@@ -10,29 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = [
-    "as_list",
-    "check_dropout",
-    "check_file_name",
-    "check_instance",
-    "check_integer",
-    "check_known",
-    "check_learning_rate",
-    "check_number",
-    "check_positive_integers",
-    "check_seed",
-    "check_slopes",
-    "check_tensor",
-    "load_function",
-    "positive_integers",
-    "unwrapped",
-]
-
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
-    """Raise TypeError unless `value` is a tensor of this kind of dtype, and ValueError unless it has `ndim` axes.
-
-    `dtype` is "floating-point", "integer", "bool" or "integer or bool".
+    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the number of axes.
 
     >>> from alibi_viz.arguments import check_tensor
     >>> check_tensor("tokens", torch.zeros(2, 5), "integer", "[batch, length]", ndim=2)
@@ -54,9 +37,9 @@ def _kind(tensor: Tensor) -> str:
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Raise TypeError or ValueError unless `slopes` is a floating-point tensor [heads] of finite numbers.
+    """Check for a floating-point tensor [heads] of finite numbers.
 
-    The numbers are checked on the CPU only: reading them would stall a GPU and break a compiled graph.
+    The numbers are read on the CPU only: reading them would stall a GPU and break a compiled graph.
     """
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
     if slopes.is_cpu and not torch.compiler.is_compiling():
@@ -73,7 +56,7 @@ def unwrapped(tensor: Tensor) -> Tensor:
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:
-    """Raise TypeError unless `value` is an integer, and ValueError unless it is in the range."""
+    """Check for an integer from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < low or (high is not None and value > high):
@@ -81,60 +64,67 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
         raise ValueError(f"{name} must be {expected}, got {value}")
 
 
+def check_positive_integers(**values: object) -> None:
+    """Check that each of the values is an integer of at least 1."""
+    for name, value in values.items():
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or value < 1:  # type: ignore[operator]  # an integer, as was just checked
+            error = ValueError if is_integer else TypeError
+            raise error(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def check_seed(value: object) -> None:
+    """Check for an integer of the 64 bits that torch's seeds have."""
+    check_integer("seed", value, -(2**63), 2**63 - 1)
+
+
 def check_number(name: str, value: object) -> None:
-    """Raise TypeError unless `value` is an int or a float."""
+    """Check for an int or a float."""
     if isinstance(value, bool) or not isinstance(value, int | float | torch.SymFloat):
         raise TypeError(f"{name} must be a number, got {value!r}")
 
 
-def check_dropout(value: object) -> None:
-    """Raise TypeError unless `value` is a number, and ValueError unless it is a probability below 1."""
+def check_positive(name: str, value: Any) -> None:
+    """Check for a positive, finite number."""
+    check_number(name, value)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+def check_learning_rate(value: Any) -> None:
+    """Check for a positive, finite number."""
+    check_positive("learning_rate", value)
+
+
+def check_dropout(value: Any) -> None:
+    """Check for a probability below 1."""
     check_number("dropout", value)
-    if not 0 <= value < 1:  # type: ignore[operator]  # a number, as was just checked
+    if not 0 <= value < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
 
 
-def check_learning_rate(value: object) -> None:
-    """Raise TypeError unless `value` is a number, and ValueError unless it is positive and finite."""
-    check_number("learning_rate", value)
-    if not (math.isfinite(value) and value > 0):  # type: ignore[arg-type, operator]  # a number, as was just checked
-        raise ValueError(f"learning_rate must be a positive number, got {value!r}")
-
-
-def check_positive_integers(**values: object) -> None:
-    """Raise ValueError, naming the argument, for a value that is not an integer of at least 1."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-
-
-def check_seed(value: object) -> None:
-    """Raise TypeError unless `value` is an integer, and ValueError if it has more than the 64 bits of torch's seeds."""
-    check_integer("seed", value, -(2**63), 2**63 - 1)
-
-
 def check_instance(name: str, value: object, *classes: type) -> None:
-    """Raise TypeError unless `value` is an instance of one of these classes, or a module of them that is compiled."""
+    """Check for an instance of one of these classes, or a module of them that is compiled."""
     if not isinstance(getattr(value, "_orig_mod", value), classes):  # the module inside the one of `torch.compile`
         expected = " or ".join(each.__name__ for each in classes)
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
 
 def check_file_name(name: str, value: object) -> None:
-    """Raise TypeError unless `value` is a string or a pathlib.Path."""
+    """Check for a string or a pathlib.Path."""
     if not isinstance(value, str | Path):
         raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")
 
 
 def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ValueError, naming the first one, unless all values are known."""
+    """Check that all values are among the known ones; the error names the first that isn't."""
     known = [*known]
     if unknown := [value for value in values if value not in known]:
         raise ValueError(f"{name} must be some of {', '.join(known)}, got {unknown[0]!r}")
 
 
 def as_list(name: str, values: object, items: str) -> list[Any]:
-    """The values as a list. Raises TypeError for a string, which is a list of letters, and for what isn't iterable.
+    """The values as a list, unless they are a string, which is a list of letters, or can't be iterated.
 
     >>> from alibi_viz.arguments import as_list
     >>> as_list("methods", "alibi", items="position methods")
@@ -150,7 +140,7 @@ def as_list(name: str, values: object, items: str) -> list[Any]:
 
 
 def positive_integers(name: str, values: object) -> list[int]:
-    """The values as a list. Raises as `as_list`, and ValueError unless they are one or more integers of at least 1."""
+    """The values as a list of one or more integers of at least 1."""
     numbers = as_list(name, values, "integers")
     if not numbers:
         raise ValueError(f"{name} must have at least one integer, got []")

@@ -1,16 +1,19 @@
-"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax.
+"""ALiBi biases: the numbers added to the logit of (query i, key j) before the softmax. Also masks, and the one cache.
 
-They are computed in float32 from integer positions and cast to the requested dtype last, because positions in half
-precision would collide: bfloat16 cannot represent 257.
+Positions are integers, and biases are computed in float32 and cast to the requested dtype last, because rounded
+positions would collide: bfloat16 cannot represent 257.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 
-from alibi_viz.arguments import check_slopes, check_tensor
-from alibi_viz.distance import causal_mask, grid_distance, right_aligned
-
-__all__ = ["FORMS", "alibi_bias", "bias_from_positions", "exact_dtype", "grid_bias", "mask_future"]
+from alibi_viz.arguments import check_integer, check_slopes, check_tensor, unwrapped
+from alibi_viz.slopes import alibi_slopes
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
 
@@ -20,13 +23,66 @@ def exact_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
+def right_aligned(
+    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Positions of queries [query] and keys [key], int64. The queries are the last positions of the keys.
+
+    This is what decoding with a cache needs: a single new query with ten keys has position 9, not 0.
+
+    >>> right_aligned(2, 5)
+    (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
+    """
+    key_length = check_lengths(query_length, key_length)
+    keys = torch.arange(key_length, device=device)
+    return keys[key_length - query_length :], keys
+
+
+def check_lengths(query_length: int, key_length: int | None = None) -> int:
+    """Return the key length, which defaults to the query length. Raises TypeError or ValueError if they don't fit."""
+    key_length = query_length if key_length is None else key_length
+    check_integer("query_length", query_length, 0)
+    check_integer("key_length", key_length, 0)
+    if query_length > key_length:
+        raise ValueError(
+            f"queries are the last positions of the keys, so query_length must be at most key_length={key_length}, "
+            f"got {query_length}"
+        )
+    return key_length
+
+
+def causal_mask(
+    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
+) -> Tensor:
+    """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
+
+    Raises TypeError for a length that is not an integer, and ValueError for a negative one or more queries than keys.
+
+    >>> causal_mask(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
+    queries, keys = right_aligned(query_length, key_length, device=device)
+    return keys[None, :] <= queries[:, None]
+
+
+def mask_future(bias: Tensor) -> Tensor:
+    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions.
+
+    >>> mask_future(torch.zeros(2, 3))
+    tensor([[0., 0., -inf],
+            [0., 0., 0.]])
+    """
+    return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
+
+
 def alibi_bias(
     slopes: Tensor,
     query_length: int,
     key_length: int | None = None,
     *,
     form: str = "relative",
-    future_slopes: Tensor | None = None,
+    positions: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Compute the ALiBi bias for every head, query i and key j. The queries are the *last* positions of the keys.
@@ -44,14 +100,15 @@ def alibi_bias(
     Args:
         slopes: floating point [heads], as returned by `alibi_slopes`.
         query_length: number of queries, 0 or more.
-        key_length: number of keys, at least `query_length`, which is the default.
+        key_length: number of keys, at least `query_length`; by default that of `positions`, or `query_length`.
         form: one of the above.
-        future_slopes: [heads], slopes for keys after the query; only with form "symmetric".
+        positions: integers [..., key], for left padding, packed documents or dropped tokens; 0, 1, 2, ... by default.
+            "end" counts from the largest.
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
-    Returns [heads, query, key], or [heads, 1, key] for "key" and "end", which don't depend on the query. Raises
-    TypeError if slopes or dtype are not floating point or a length is not an integer, and ValueError if the form is
-    unknown or a shape or length does not fit.
+    Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't depend on the query.
+    Raises TypeError if slopes or dtype are not floating point, or a length or position is not an integer, and
+    ValueError if the form is unknown or a shape or length does not fit.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
@@ -61,10 +118,24 @@ def alibi_bias(
              [-2, -1,  0]]])
     >>> alibi_bias(torch.tensor([0.5]), 1, 4)  # one decoded token after three cached ones
     tensor([[[-1.5000, -1.0000, -0.5000,  0.0000]]])
+    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))
+    tensor([[[-7., -2., -1.,  0.]]])
     """
     check_slopes("slopes", slopes)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
+    if form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    if positions is not None:
+        check_tensor("positions", positions, "integer", "[..., key]")
+        if positions.ndim == 0 or key_length not in (None, positions.shape[-1]):
+            expected = "key" if key_length is None else f"key_length={key_length}"
+            raise ValueError(f"positions must be [..., {expected}], got shape {list(positions.shape)}")
+        key_length = positions.shape[-1]
     queries, keys = right_aligned(query_length, key_length, device=slopes.device)
-    return bias_from_positions(slopes, queries, keys, form=form, future_slopes=future_slopes, dtype=dtype)
+    if positions is not None:
+        queries, keys = positions[..., len(keys) - len(queries) :], positions
+    return bias_from_positions(slopes, queries, keys, form=form, dtype=dtype)
 
 
 def bias_from_positions(
@@ -73,26 +144,9 @@ def bias_from_positions(
     key_positions: Tensor,
     *,
     form: str = "relative",
-    future_slopes: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Compute the bias for explicit positions: for left padding, packed documents or dropped tokens.
-
-    Args:
-        slopes: [heads].
-        query_positions: integers [..., query]; leading axes such as a batch broadcast.
-        key_positions: integers [..., key].
-        form, future_slopes, dtype: as in `alibi_bias`. "end" counts from the largest key position.
-
-    Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end". Raises TypeError for positions that
-    are not integers, ValueError for leading axes that don't broadcast, and the errors of `alibi_bias`.
-
-    >>> bias_from_positions(torch.tensor([1.0]), torch.tensor([7]), torch.tensor([0, 5, 6]))
-    tensor([[[-7., -2., -1.]]])
-    """
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    _check_arguments(slopes, query_positions, key_positions, form, future_slopes)
+    """`alibi_bias` without checks, for query positions [..., query] and key positions [..., key]."""
     compute_dtype = exact_dtype(dtype)
     slope = slopes.to(compute_dtype)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
     # int64, because differences of uint8 would overflow
@@ -105,8 +159,6 @@ def bias_from_positions(
         offset = keys - query_positions.long()[..., None, :, None]  # j - i, [..., 1, query, key]
     if form not in ("symmetric", "split"):
         return (slope * offset.to(compute_dtype)).to(dtype)
-    if future_slopes is not None:
-        slope = torch.where(offset > 0, future_slopes.to(compute_dtype)[:, None, None], slope)
     bias = -slope * offset.abs().to(compute_dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
         looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
@@ -114,46 +166,127 @@ def bias_from_positions(
     return bias.to(dtype)
 
 
-def mask_future(bias: Tensor) -> Tensor:
-    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions.
+class AlibiBias(nn.Module):
+    """Cached biases: `bias(query_length, key_length) -> [heads, query, key]`.
 
-    >>> mask_future(torch.zeros(2, 3))
-    tensor([[0., 0., -inf],
-            [0., 0., 0.]])
+    A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers of two, so growing
+    inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. A single query with many
+    keys, as in decoding, builds a single row. Inside `torch.compile` nothing is cached, and one graph serves all
+    lengths.
+
+    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()` and
+    `.to(dtype)`.
+
+    Args:
+        num_heads: number of heads.
+        scheme: as in `alibi_slopes`.
+        form: as in `alibi_bias`.
+        causal: set the bias of keys after each query to -inf, so that the result is an attention mask; only with form
+            "relative".
+        slopes: [num_heads], used instead of a scheme.
+
+    Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
+
+    >>> bias = AlibiBias(8)
+    >>> bias(3, 5).shape
+    torch.Size([8, 3, 5])
     """
-    return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
+
+    slopes: Tensor
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        scheme: str = "official",
+        form: str = "relative",
+        causal: bool = False,
+        slopes: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        with torch.device("cpu"):  # slopes have values even when the module is created on the meta device
+            values = alibi_slopes(num_heads, scheme)
+        if slopes is not None:
+            check_slopes("slopes", slopes)
+            if len(slopes) != num_heads:
+                raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
+            values = slopes.detach().to("meta" if slopes.is_meta else "cpu", torch.float32, copy=True)
+        if form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+        if causal and form != "relative":
+            raise ValueError(f"causal=True needs form 'relative', got {form!r}")
+        self.form, self.causal = form, causal
+        self._exact_slopes = values
+        self.register_buffer("slopes", values.to(torch.get_default_device()), persistent=False)
+        self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
+
+    def forward(
+        self, query_length: int, key_length: int | None = None, *, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        key_length = check_lengths(query_length, key_length)
+        if torch.compiler.is_compiling():
+            return self._build(query_length, key_length, dtype)
+        if self.form in ("key", "end"):  # these forms have a single row for all queries
+            query_length = 1
+        for cached in self._cache.get((self.slopes.device, dtype), ()):
+            _, rows, columns = cached.shape
+            if rows >= query_length and columns >= key_length:
+                break
+        else:
+            cached = self._grow(query_length, key_length, dtype)
+            _, rows, columns = cached.shape
+        # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
+        if columns != key_length:
+            cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)
+        return cached if rows == query_length else cached.narrow(1, rows - query_length, query_length)
+
+    def _grow(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
+        """Build and cache a bias of at least this size, and drop the cached ones that it contains."""
+        rows, columns = (1 << max(length - 1, 0).bit_length() for length in (query_length, key_length))
+        with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
+            bias = self._build(rows, columns, dtype)
+        slot = self.slopes.device, dtype
+        remaining = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
+        self._cache[slot] = (*remaining, bias)
+        return bias
+
+    def _build(self, query_length: int, key_length: int, dtype: torch.dtype) -> Tensor:
+        bias = alibi_bias(self.slopes, query_length, key_length, form=self.form, dtype=dtype)
+        return mask_future(bias) if self.causal else bias
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AlibiBias":
+        """Move to another device, but keep the values and the dtype of the slopes, and clear the cache."""
+        super()._apply(fn, recurse)
+        if self._exact_slopes.is_meta and not self.slopes.is_meta:
+            raise ValueError("slopes were given on the meta device and have no values: create them on the CPU")
+        self.slopes = self._exact_slopes.to(self.slopes.device)
+        self._cache.clear()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles start with an empty cache."""
+        return self.__dict__ | {"_cache": {}}
+
+    def extra_repr(self) -> str:
+        return f"{len(self.slopes)} heads, form={self.form!r}, causal={self.causal}"
 
 
-def grid_bias(slopes: Tensor, height: int, width: int, metric: str = "manhattan") -> Tensor:
-    """Compute ALiBi for images, -m times `grid_distance`: float32 [heads, patch, patch] for slopes [heads].
+def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
+    """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
-    Raises as `alibi_bias` and `grid_distance` do.
-
-    >>> grid_bias(torch.tensor([1.0]), 1, 3)[0, 0].tolist()
-    [0.0, -1.0, -2.0]
+    It is found by the values of the slopes, in an LRU cache of eight. Returns None where reading them would stall a
+    GPU, break a compiled graph or lose a derivative, and for float64, because `AlibiBias` stores float32.
     """
-    check_slopes("slopes", slopes)
-    return -slopes.float()[:, None, None] * grid_distance(height, width, metric).to(slopes.device) + 0.0
+    if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
+        return None
+    has_gradient = slopes.requires_grad and torch.is_grad_enabled()
+    if has_gradient or unwrapped(slopes) is not slopes or unpack_dual(slopes).tangent is not None:
+        return None
+    return _shared_bias(tuple(slopes.tolist()), causal)
 
 
-def _check_arguments(slopes: Tensor, queries: Tensor, keys: Tensor, form: str, future_slopes: Tensor | None) -> None:
-    check_slopes("slopes", slopes)
-    for name, positions in (("query_positions", queries), ("key_positions", keys)):
-        check_tensor(name, positions, "integer", "[..., length]")
-        if positions.ndim == 0:
-            raise ValueError(f"{name} must be [..., length], got a 0-dimensional tensor")
-    batches = queries.shape[:-1], keys.shape[:-1]
-    if any(a not in (1, b) and b != 1 for a, b in zip(*map(reversed, batches), strict=False)):
-        raise ValueError(
-            f"query_positions and key_positions must broadcast in all axes but the last, got shapes "
-            f"{list(queries.shape)} and {list(keys.shape)}"
-        )
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    if future_slopes is not None:
-        check_slopes("future_slopes", future_slopes)
-        if form != "symmetric" or future_slopes.shape != slopes.shape:
-            raise ValueError(
-                f"future_slopes need form 'symmetric' and the shape of slopes, {list(slopes.shape)}; "
-                f"got form {form!r} and shape {list(future_slopes.shape)}"
-            )
+@lru_cache(maxsize=8)
+def _shared_bias(slopes: tuple[float, ...], causal: bool) -> AlibiBias:
+    with torch.inference_mode(False), torch.device("cpu"):  # independent of the first caller's mode and device
+        values = torch.tensor(slopes, dtype=torch.float32)
+        return AlibiBias(len(slopes), slopes=values, form="relative" if causal else "symmetric", causal=causal)

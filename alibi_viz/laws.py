@@ -12,6 +12,7 @@ tensor([-0.5000, -1.0000, -1.5000])
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_integer
 from alibi_viz.slopes import alibi_slopes
 
 __all__ = ["linear", "logarithmic", "power", "square_root", "window"]
@@ -19,6 +20,7 @@ __all__ = ["linear", "logarithmic", "power", "square_root", "window"]
 
 def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """-m d: ALiBi itself (Press et al. 2021, section 3)."""
+    check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance
 
 
@@ -27,11 +29,13 @@ def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     One more step costs less, the further away.
     """
+    check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
 
 def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """-p ln(1 + d) with p = 2h/H: KERPLE's logarithmic law without learning (Chi et al. 2022, equation 6)."""
+    check_integer("head", head, 1, num_heads)
     return -2 * head / num_heads * distance.float().log1p()
 
 
@@ -40,10 +44,12 @@ def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
     BAM learns m and p per head (Bianchessi et al. 2025, arXiv 2505.22842).
     """
+    check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
 
 
 def window(distance: Tensor, head: int, num_heads: int) -> Tensor:
     """Equal weights for the last 4 * 2^h tokens, nothing beyond: sliding windows of different sizes."""
+    check_integer("head", head, 1, num_heads)
     length = 2 ** min(head + 2, 62)  # larger numbers don't fit into int64
     return torch.zeros(len(distance)).masked_fill(distance >= length, -torch.inf)

@@ -10,13 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from alibi_viz.arguments import check_integer
-from alibi_viz.bias import bias_from_positions
-from alibi_viz.check.probe import Probe
-from alibi_viz.check.rules import Rounding
-
-__all__ = ["CONTENTS", "DTYPES", "FORMS", "WeightErrors", "groups", "rounded_bias", "weight_errors"]
+from alibi_viz.bias import exact_dtype
 
 FORMS = ("key", "end", "positions", "relative")
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -25,8 +22,6 @@ _HEAD_DIM = 32  # of random queries and keys
 _TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
 _NEGLIGIBLE = 1e-12
 _ROWS = 256  # queries at a time, which bounds the memory
-
-Floats = NDArray[np.float64]
 
 
 class WeightErrors(NamedTuple):
@@ -39,7 +34,7 @@ class WeightErrors(NamedTuple):
         weight, exact: the weight there, and the exact one.
     """
 
-    cells: Floats
+    cells: NDArray[np.float64]
     size: int
     query: int
     key: int
@@ -81,14 +76,16 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
     tensor([-3., -2., -1.,  0., -inf], dtype=torch.float64)
     """
     check_integer("length", length, 1)
-    slopes, positions = torch.tensor([slope], dtype=torch.float64), torch.arange(length)
-    if form == "positions":
-        rounding = Rounding(Probe(1, length, length), slopes, True, dtype, form)
-        return rounding.bias(torch.ones(1), queries)[0].to(dtype).double()
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    bias = bias_from_positions(slopes, positions[queries], positions, form=form, dtype=dtype)[0].double()
-    return torch.where(positions <= positions[queries, None], bias, -torch.inf)
+    keys = torch.arange(length)
+    rows = keys[queries, None]
+    if form == "positions":
+        bias = slope * (keys.to(dtype).double() - rows.to(dtype).double())
+    else:
+        origins: dict[str, int | Tensor] = {"key": 0, "end": length - 1, "relative": rows}
+        bias = torch.tensor(slope, dtype=exact_dtype(dtype)) * (keys - origins[form])
+    return bias.to(dtype).double().expand(len(rows), length).masked_fill(keys > rows, -torch.inf)
 
 
 def groups(bias: Tensor) -> list[range]:
@@ -130,26 +127,23 @@ def weight_errors(
     generator = torch.Generator().manual_seed(0)
     query, key = torch.randn(2, length, _HEAD_DIM, generator=generator, dtype=torch.float64) / _HEAD_DIM**0.25
     size = -(-length // max_cells)
-    rows = max(1, _ROWS // size) * size  # whole cells
-    starts = np.arange(0, length, size)
-    cells, worst = [], (-1.0, 0, 0, 0.0, 0.0)  # error, query, key, weight, exact weight
+    count, rows = -(-length // size), max(1, _ROWS // size) * size  # rows of whole cells
+    cells, worst = np.full((count, count), np.nan), (-1.0, 0, 0, 0.0, 0.0)  # error, query, key, weight, exact weight
     for first in range(0, length, rows):
         part = slice(first, min(first + rows, length))
         end = part.stop  # later keys are masked
         rounded = rounded_bias(slope, length, part, dtype=dtype, form=form)[:, :end]
-        distance = torch.arange(first, end)[:, None] - torch.arange(end)
-        exact = (-slope * distance.double()).masked_fill(distance < 0, -torch.inf)
+        exact = rounded_bias(slope, length, part, dtype=torch.float64, form="relative")[:, :end]
         if content == "random":
             qk = (query[part] @ key[:end].T).to(dtype).double()
             rounded, exact = (rounded + qk).to(dtype).double(), exact + qk
         weights, exact = rounded.softmax(-1), exact.softmax(-1)
-        error = (weights - exact).abs().numpy()
-        if error.max() * _TIE > worst[0]:
-            row, column = divmod(int((error >= error.max() * _TIE).argmax()), end)
-            worst = error.max(), first + row, column, float(weights[row, column]), float(exact[row, column])
-        by_key = np.maximum.reduceat(error, starts[starts < end], axis=1)
-        by_cell = np.maximum.reduceat(by_key, np.arange(0, end - first, size), axis=0)
-        cells.append(np.pad(by_cell, ((0, 0), (0, len(starts) - by_cell.shape[1])), constant_values=np.nan))
-    table = np.concatenate(cells)
-    table[np.triu_indices(len(starts), 1)] = np.nan
-    return WeightErrors(table, size, *worst[1:])
+        error = (weights - exact).abs()
+        largest = float(error.max())
+        if largest * _TIE > worst[0]:
+            row, column = divmod(int((error >= largest * _TIE).int().argmax()), end)
+            worst = largest, first + row, column, float(weights[row, column]), float(exact[row, column])
+        by_cell = max_pool2d(error[None], size, ceil_mode=True)[0].numpy()
+        cells[first // size :][: len(by_cell), : by_cell.shape[1]] = by_cell
+    cells[np.triu_indices(count, 1)] = np.nan
+    return WeightErrors(cells, size, *worst[1:])

@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_integer, check_number, check_slopes
-
-__all__ = ["MAX_HEADS", "SCHEMES", "LearnedSlopes", "alibi_slopes", "e_fold", "half_life", "reach"]
+from alibi_viz.arguments import check_integer, check_positive, check_slopes
 
 SCHEMES = ("official", "geometric", "halving")
 MAX_HEADS = 65_536  # far above any real model; a mistyped head count should not allocate gigabytes
@@ -44,10 +42,7 @@ def alibi_slopes(
     check_integer("total_heads", total_heads, 1, MAX_HEADS)
     if total_heads < num_heads:
         raise ValueError(f"total_heads must be at least num_heads={num_heads}, got {total_heads}")
-    check_number("bias_max", bias_max)
-    if not (math.isfinite(bias_max) and bias_max > 0):
-        raise ValueError(f"bias_max must be a positive number, got {bias_max!r}")
-
+    check_positive("bias_max", bias_max)
     if scheme == "official":
         power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
         extra = _geometric(2 * power, bias_max)[0::2]  # every other slope for twice as many heads
@@ -95,30 +90,13 @@ class LearnedSlopes(nn.Module):
         return self.log_slopes.float().exp()
 
 
-def half_life(slopes: Tensor) -> Tensor:
+def half_life(slopes: Tensor | float) -> Tensor:
     """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope 0.
+
+    After 1 / m tokens it has fallen to 1 / e = 37%, and after 4 / m to e^-4 = 1.8%. None of these is a cutoff: a head
+    can attend to keys further away if their content scores high enough.
 
     >>> half_life(alibi_slopes(2))
     tensor([ 11.0904, 177.4457])
     """
-    return math.log(2) / slopes
-
-
-def e_fold(slopes: Tensor) -> Tensor:
-    """Distance in tokens over which a head's attention weight falls by a factor of e: 1 / m.
-
-    >>> e_fold(alibi_slopes(2))
-    tensor([ 16., 256.])
-    """
-    return 1 / slopes
-
-
-def reach(slopes: Tensor) -> Tensor:
-    """Distance in tokens at which the bias reduces a head's attention weight to e^-4 = 1.8%: 4 / m.
-
-    This is a convention, not a cutoff: a head can attend to keys further away if their content scores high enough.
-
-    >>> reach(alibi_slopes(2))
-    tensor([  64., 1024.])
-    """
-    return 4 / slopes
+    return math.log(2) / torch.as_tensor(slopes)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz import KeyStatistics, alibi_attention, alibi_slopes, choose_backend, lab, study
+from alibi_viz import alibi_attention, alibi_slopes, choose_backend, study
+from alibi_viz.attention import KeyBall
 from alibi_viz.lab.model_sources import ByteModel
 from benchmarks.attention import HEADS, no_bias_and_auto, qkv, rows
 from benchmarks.row import Row
@@ -20,7 +21,7 @@ from tests.pretrained_models import ByteTokenizer, small_model
 
 
 def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list[Row]:
-    """A forward pass of one sequence, and the share of the pairs of query and key that the windows leave."""
+    """A forward pass of one sequence, and the share of the pairs of query and key that the spans leave."""
     q, k, v = qkv(length, 64, batch=1, heads=heads)
     what = f"forward, B=1 H={heads} L={length} d=64"
     return windowed_rows(what, q, k, v, alibi_slopes(heads), target=target, fewest=fewest)
@@ -30,13 +31,13 @@ def long(length: int, heads: int, target: float | None, fewest: int = 3) -> list
 def windowed_rows(
     what: str, q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, target: float | None = None, fewest: int = 3
 ) -> list[Row]:
-    """The time of `auto`, and the share of pairs within its windows: about the least time that it could take."""
+    """The time of `auto`, and the share of pairs within its spans: about the least time that it could take."""
     choice = choose_backend(q, k, slopes)
-    if choice.windows is not None:
-        print(f"{what}: windows {' '.join(map(str, choice.windows))}")
+    if choice.spans is not None:
+        print(f"{what}: spans {' '.join(map(str, choice.spans))}")
     ratios = relative_times(no_bias_and_auto(q, k, v, slopes), "no bias", fewest=fewest)
     share = 1 - choice.left_out
-    within = Row(name=f"{what}: pairs within the windows", figure=share, target=None, unit="x all visible pairs")
+    within = Row(name=f"{what}: pairs within the spans", figure=share, target=None, unit="x all visible pairs")
     return [*rows(ratios, what, target), within]
 
 
@@ -58,10 +59,10 @@ def models() -> list[Row]:
 def decoding(batch: int, length: int, heads: int, head_dim: int, target: float) -> Row:
     """One new token for sequences with a cache."""
     q, k, v = qkv(length, head_dim, batch=batch, heads=heads)
-    q, slopes, statistics = q[:, :, -1:], alibi_slopes(heads), KeyStatistics.of(k, v)
+    q, slopes, ball = q[:, :, -1:], alibi_slopes(heads), KeyBall.of(k, v)
     implementations = {
         "no bias": lambda: scaled_dot_product_attention(q, k, v),
-        "auto": lambda: alibi_attention(q, k, v, slopes, key_statistics=statistics),
+        "auto": lambda: alibi_attention(q, k, v, slopes, key_ball=ball),
     }
     ratio = relative_times(implementations, "no bias")["auto"]
     name = f"one decoded token, B={batch} H={heads} d={head_dim}, cache of {length}: auto"

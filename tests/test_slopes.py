@@ -1,11 +1,13 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alibi_viz.slopes import MAX_HEADS, SCHEMES, LearnedSlopes, alibi_slopes, e_fold, half_life, reach
+from alibi_viz import laws, minimal
+from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 HALVING = [2.0**-k for k in range(1, 9)]
 
@@ -32,22 +34,9 @@ def test_slopes_equal_published_values(num_heads: int, scheme: str, expected: li
     assert alibi_slopes(num_heads, scheme).tolist() == pytest.approx(expected, abs=5.1e-6)
 
 
-def reference_official(num_heads: int) -> list[float]:
-    """The rule as the paper describes it: recursive, in float64."""
-
-    def for_power_of_two(count: int) -> list[float]:
-        return [2 ** (-8 * head / count) for head in range(1, count + 1)]
-
-    if math.log2(num_heads).is_integer():
-        return for_power_of_two(num_heads)
-    closest = 2 ** math.floor(math.log2(num_heads))
-    return for_power_of_two(closest) + reference_official(2 * closest)[0::2][: num_heads - closest]
-
-
 @given(st.integers(1, 300))
-def test_official_slopes_equal_the_recursive_rule(num_heads: int) -> None:
-    expected = torch.tensor(reference_official(num_heads), dtype=torch.float64).float()
-    assert torch.equal(alibi_slopes(num_heads), expected)
+def test_official_slopes_equal_those_of_the_minimal_implementation(num_heads: int) -> None:
+    assert torch.equal(alibi_slopes(num_heads), torch.tensor(minimal.slopes(num_heads)))
 
 
 @given(st.integers(1, 300))
@@ -73,13 +62,18 @@ def test_heads_beyond_num_heads_get_slope_zero() -> None:
     assert alibi_slopes(4, total_heads=6).tolist() == [*alibi_slopes(4).tolist(), 0.0, 0.0]
 
 
-def test_half_life_e_fold_and_reach_equal_their_formulas() -> None:
+def test_half_life_equals_its_formula_also_for_numbers() -> None:
     slopes = torch.tensor([0.5, 1 / 256, 0.0])
     assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
-    assert e_fold(slopes).tolist() == [2, 256, math.inf]
-    assert reach(slopes).tolist() == [8, 1024, math.inf]
-    distance = half_life(slopes[:2])
-    assert torch.allclose(torch.exp(-slopes[:2] * distance), torch.tensor(0.5))
+    assert [float(half_life(m)) for m in slopes.tolist()] == pytest.approx(half_life(slopes).tolist())
+
+
+@pytest.mark.parametrize("law", [getattr(laws, name) for name in laws.__all__])
+def test_laws_raise_for_a_head_that_does_not_exist(law: Callable[..., torch.Tensor]) -> None:
+    assert law(torch.arange(3), 8, 8).shape == (3,)
+    for head in (0, 9, -1):
+        with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
+            law(torch.arange(3), head, 8)
 
 
 def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
@@ -119,4 +113,3 @@ def test_invalid_arguments_raise_with_their_name() -> None:
         alibi_slopes(8, "halving", bias_max=4.0)
     with pytest.raises(ValueError, match="initial slopes must be positive and finite"):
         LearnedSlopes(torch.tensor([0.5, 0.0]))
-    assert set(SCHEMES) == {"official", "geometric", "halving"}

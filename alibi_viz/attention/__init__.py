@@ -1,20 +1,12 @@
-"""ALiBi attention: several exact implementations, one per file, behind `alibi_attention`.
+"""ALiBi attention: several exact implementations behind `alibi_attention`, and the table that chooses one (`choose`).
 
-`attention_trace` (in `eager`) shows every step. `choose` selects the fastest of the others for a call.
+`attention_trace` (in `dense`) shows every step.
 """
 
-from alibi_viz.attention.choose import BACKENDS, Choice, alibi_attention, choose_backend
-from alibi_viz.attention.coordinates import fold
-from alibi_viz.attention.eager import AttentionTrace, attention_trace
-from alibi_viz.attention.key_statistics import KeyStatistics
+from alibi_viz.attention.api import alibi_attention, choose_backend
+from alibi_viz.attention.choose import Choice
+from alibi_viz.attention.dense import AttentionTrace, attention_trace
+from alibi_viz.attention.folded import fold
+from alibi_viz.attention.inputs import KeyBall
 
-__all__ = [
-    "BACKENDS",
-    "AttentionTrace",
-    "Choice",
-    "KeyStatistics",
-    "alibi_attention",
-    "attention_trace",
-    "choose_backend",
-    "fold",
-]
+__all__ = ["AttentionTrace", "Choice", "KeyBall", "alibi_attention", "attention_trace", "choose_backend", "fold"]

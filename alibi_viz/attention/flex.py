@@ -1,6 +1,6 @@
 """ALiBi with FlexAttention: the bias as a small function that torch compiles into its own kernel.
 
-Blocks of keys beyond each head's window (`windows`) are left out, as by the backend "windowed".
+Blocks of keys beyond each head's attention span (`spans`) are left out, as by the backend "windowed".
 
 The first call compiles for several seconds. On the CPU, FlexAttention has only a forward pass; on a GPU it has both,
 but this file has never been run on a GPU: nothing here is tested or timed there.
@@ -17,9 +17,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from alibi_viz.attention.inputs import AttentionInputs, Backend
-from alibi_viz.attention.windows import window_tensor
-
-__all__ = ["BLOCK", "FLEX", "alibi_score_mod", "window_block_mask"]
+from alibi_viz.attention.spans import attention_spans
 
 BLOCK = 128  # queries, and keys, of a block; the default of FlexAttention
 
@@ -60,70 +58,66 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
     is_real, query_length, key_length = inputs.key_padding_mask, inputs.query_length, inputs.key_length
-    if is_real is not None:  # it may hide the near keys that the windows rely on
+    if is_real is not None:  # it may hide the near keys that the spans rely on
 
         def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
             return is_real[batch, key] & (key <= query + offset) if inputs.causal else is_real[batch, key]
 
         device = str(inputs.query.device)
         return create_block_mask(visible, len(is_real), None, query_length, key_length, device=device)
-    # Finding the windows reads all keys, too much for a few queries; and a compiled graph cannot read the slopes
-    is_worthwhile = query_length >= BLOCK or inputs.key_statistics is not None
+    # Finding the spans reads all keys, too much for a few queries; and a compiled graph cannot read the slopes
+    is_worthwhile = query_length >= BLOCK or inputs.key_ball is not None
     if inputs.slopes is not None and is_worthwhile and not torch.compiler.is_compiling():
-        windows = window_tensor(inputs)
+        spans = attention_spans(inputs)
     elif inputs.causal:
-        windows = torch.full((1,), key_length, device=inputs.query.device)
+        spans = torch.full((1,), key_length, device=inputs.query.device)
     else:
         return None
-    return window_block_mask(
-        windows, query_length, key_length, causal=inputs.causal, needs_gradients=inputs.needs_gradients
-    )
+    return span_block_mask(spans, query_length, key_length, causal=inputs.causal, gradients=inputs.needs_gradients)
 
 
-def window_block_mask(
-    windows: Tensor, query_length: int, key_length: int, *, causal: bool = True, needs_gradients: bool = True
+def span_block_mask(
+    spans: Tensor, query_length: int, key_length: int, *, causal: bool = True, gradients: bool = True
 ) -> BlockMask:
-    """Make FlexAttention's block mask that leaves out blocks of keys beyond each head's window.
+    """Make FlexAttention's block mask that leaves out blocks of keys beyond each head's span.
 
-    Time and memory are proportional to the number of blocks of 128 x 128 queries and keys, and no value is read, so a
-    GPU is not waited for. Keys beyond the window that share a block with nearer ones stay visible.
+    Keys beyond the span that share a block with nearer ones stay visible. Blocks without a key after a query need no
+    mask. Time and memory are proportional to the number of blocks, and no value is read.
 
     Args:
-        windows: integers [heads], how many steps away the queries of each head look; or [1] for all heads.
+        spans: integers [heads], how many steps away the queries of each head look; or [1] for all heads.
         query_length, key_length: the queries are the last of the keys.
-        causal: mask the keys after each query. If False, the window is on both sides.
-        needs_gradients: prepare the backward pass as well.
+        causal: mask the keys after each query. If False, the span is on both sides.
+        gradients: prepare the backward pass as well.
 
-    >>> mask = window_block_mask(torch.tensor([100, 1024]), 1024, 1024)
+    >>> mask = span_block_mask(torch.tensor([100, 1024]), 1024, 1024)
     >>> mask.to_dense().sum((0, 2, 3))  # blocks of each head, of 8 * 8
     tensor([15, 36])
     """
-    device = windows.device
-    before = torch.tensor(key_length - query_length, dtype=torch.int32, device=device)
-    query_blocks, key_blocks = -(-query_length // BLOCK), -(-key_length // BLOCK)
-    order = torch.arange(max(query_blocks, key_blocks), dtype=torch.int32, device=device)
-    first = order[:query_blocks] * BLOCK + before  # position of the first query of each block
+    before = torch.tensor(key_length - query_length, dtype=torch.int32, device=spans.device)
+    order = torch.arange(-(-key_length // BLOCK), dtype=torch.int32, device=spans.device)
+    first = (order[: -(-query_length // BLOCK)] * BLOCK + before)[:, None]  # position of the first query of each block
     last = (first + BLOCK - 1).clamp(max=key_length - 1)
-    window = windows.clamp(max=key_length)[:, None].int()  # [heads, 1]
-    start = (first - window).clamp(min=0) // BLOCK  # [heads, query_blocks]
-    # Blocks that end before `masked` contain no key after a query, so they need no mask.
-    masked = start.maximum((first + 1) // BLOCK) if causal else (last + window).clamp(max=key_length - 1) // BLOCK + 1
-    end = (last // BLOCK + 1).expand_as(masked) if causal else masked
+    distance = torch.maximum(first - (order + 1) * BLOCK + 1, order * BLOCK - last)  # of the nearest query and key
+    within = distance <= spans.clamp(max=key_length)[:, None, None]  # [heads, query_blocks, key_blocks]
+    if causal:
+        within = within & (order * BLOCK <= last)
+    needs_mask = within & ((order + 1) * BLOCK - 1 > first) & causal
 
-    def blocks(begin: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
-        """The number of blocks of each block of queries, and a permutation of all blocks that starts with them."""
-        return (stop - begin)[None], ((begin[..., None] + order[:key_blocks]) % key_blocks)[None]
+    def indices(chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """The number of chosen blocks of each block of queries, and all blocks, the chosen ones first."""
+        return chosen.sum(-1).int()[None], chosen.int().argsort(dim=-1, descending=True, stable=True).int()[None]
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         return key <= query + before
 
     return BlockMask.from_kv_blocks(
-        *blocks(masked, end),
-        *blocks(start, masked),
+        *indices(needs_mask),
+        *indices(within & ~needs_mask),
         BLOCK_SIZE=BLOCK,
         mask_mod=visible if causal else None,
         seq_lengths=(query_length, key_length),
-        compute_q_blocks=needs_gradients,
+        compute_q_blocks=gradients,
     )
 
 

@@ -9,11 +9,40 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.arguments import check_dropout, check_number, check_slopes, check_tensor
-from alibi_viz.attention.key_statistics import KeyStatistics
-from alibi_viz.bias import bias_from_positions, exact_dtype
-from alibi_viz.distance import causal_mask
+from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
-__all__ = ["AttentionInputs", "Backend", "autocast_dtype"]
+ROUNDING = 1e-5  # a ball is wider by this share of its center's norm, which exceeds the rounding error of float32 here
+
+
+class KeyBall(NamedTuple):
+    """A ball that contains all keys, from which attention finds out which keys it can skip (see `spans`).
+
+    Attributes:
+        center: [batch, key_heads, 1, head_dim], float32, or float64 for keys in float64.
+        radius: [batch, key_heads], at least the distance of every key from the center; inf if a key or value is not
+            finite.
+    """
+
+    center: Tensor
+    radius: Tensor
+
+    @classmethod
+    def of(cls, key: Tensor, value: Tensor, center: Tensor | None = None) -> "KeyBall":
+        """A ball around keys and values, each [batch, key_heads, key, head_dim].
+
+        Any center is valid. The default is the mean of every 16th key.
+        """
+        dtype = exact_dtype(key.dtype)
+        if center is None:
+            center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
+        # head by head, to save memory
+        offsets = [(head.to(dtype) - center[:, index]).norm(dim=-1) for index, head in enumerate(key.unbind(1))]
+        radius = torch.stack([offset.amax(-1) for offset in offsets], dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
+        return cls(center, radius.masked_fill(~(radius + value.sum((2, 3), dtype=dtype)).isfinite(), math.inf))
+
+    def including(self, key: Tensor, value: Tensor) -> "KeyBall":
+        """The ball with more keys and values, each [batch, key_heads, new, head_dim]."""
+        return KeyBall(self.center, self.radius.maximum(KeyBall.of(key, value, self.center).radius))
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
@@ -27,7 +56,7 @@ def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
 
 
 class AttentionInputs(NamedTuple):
-    """The arguments of `alibi_attention`, which documents them."""
+    """The arguments of `alibi_attention`, which documents them. `AttentionInputs.checked` is the door."""
 
     query: Tensor
     key: Tensor
@@ -40,7 +69,22 @@ class AttentionInputs(NamedTuple):
     scale: float | None = None
     dropout: float = 0.0
     tolerance: float | None = None
-    key_statistics: KeyStatistics | Callable[[], KeyStatistics] | None = None
+    key_ball: KeyBall | Callable[[], KeyBall] | None = None
+
+    @classmethod
+    def checked(cls, *arguments: Any, **options: Any) -> "AttentionInputs":
+        """Check the arguments, and cast query, key and value as torch's fused attention does under autocast.
+
+        Raises TypeError or ValueError naming the tensor, its shape and the expected axes.
+        """
+        inputs = cls(*arguments, **options)
+        inputs._check_tensors()
+        inputs._check_options()
+        dtype = autocast_dtype(inputs.query)
+        if dtype in (None, inputs.query.dtype):
+            return inputs
+        query, key, value = (tensor.to(dtype) for tensor in inputs[:3])
+        return inputs._replace(query=query, key=key, value=value, key_ball=None)  # a ball of the keys before rounding
 
     @property
     def query_length(self) -> int:
@@ -77,12 +121,21 @@ class AttentionInputs(NamedTuple):
         return self.slopes is not None and self.slopes.requires_grad and torch.is_grad_enabled()
 
     @property
-    def mask_dtype(self) -> torch.dtype:
-        """The dtype of a bias that is passed to torch's fused attention as a float mask.
+    def largest_share_skipped(self) -> float:
+        """The largest share of a query's weights that may be left out: `tolerance`, or its default, half a rounding."""
+        return torch.finfo(self.query.dtype).eps / 2 if self.tolerance is None else self.tolerance
 
-        Half precision would round the bias. Only the kernel for the CPU accepts a float32 mask beside such a query.
-        """
-        return exact_dtype(self.query.dtype) if self.query.is_cpu else self.query.dtype
+    def ball(self) -> KeyBall:
+        """The ball around the keys: that given, or computed from the tensors."""
+        given = self.key_ball
+        if given is None:
+            return KeyBall.of(self.key, self.value)
+        ball = given() if callable(given) else given
+        batch, heads, _, head_dim = self.key.shape
+        got = list(ball.center.shape), list(ball.radius.shape)
+        if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):
+            raise ValueError(f"center and radius of key_ball must be {expected} to match key, got {got}")
+        return ball
 
     def key_positions(self) -> Tensor:
         """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
@@ -109,55 +162,14 @@ class AttentionInputs(NamedTuple):
             visible = visible & self.key_padding_mask[:, None, None, :]
         return visible if self.attn_mask is None else visible & self.attn_mask
 
-    def statistics(self) -> KeyStatistics:
-        """The statistics of the keys and values: those given, or computed from the tensors."""
-        given = self.key_statistics
-        if given is None:
-            return KeyStatistics.of(self.key, self.value)
-        statistics = given() if callable(given) else given
-        batch, heads, _, head_dim = self.key.shape
-        got = list(statistics.center.shape), list(statistics.radius.shape)
-        if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):
-            raise ValueError(f"center and radius of key_statistics must be {expected} to match key, got {got}")
-        return statistics
-
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
         options |= {"dropout_p": self.dropout, "scale": self.scaling, "enable_gqa": self.group_size > 1}
         if autocast_dtype(query) is None:
             return scaled_dot_product_attention(query, key, value, **options)
-        # The tensors are cast already (`autocast`), and casting a float32 mask would round the bias.
+        # The tensors are cast already (`checked`), and casting a float32 mask would round the bias.
         with torch.autocast(query.device.type, enabled=False):
             return scaled_dot_product_attention(query, key, value, **options)
-
-    def autocast(self) -> "AttentionInputs":
-        """Return these inputs with query, key and value cast as torch's fused attention does under autocast.
-
-        `key_statistics` are those of the keys before rounding, so a cast drops them.
-        """
-        dtype = autocast_dtype(self.query)
-        if dtype in (None, self.query.dtype):
-            return self
-        query, key, value = (tensor.to(dtype) for tensor in (self.query, self.key, self.value))
-        return self._replace(query=query, key=key, value=value, key_statistics=None)
-
-    def check(self) -> "AttentionInputs":
-        """Return these inputs; raise TypeError or ValueError naming the tensor, its shape and the expected axes."""
-        self._check_tensors()
-        self._check_options()
-        check_dropout(self.dropout)
-        check_number("scale", self.scaling)
-        if not math.isfinite(self.scaling):
-            raise ValueError(f"scale must be a finite number, got {self.scale!r}")
-        if self.tolerance is not None:
-            check_number("tolerance", self.tolerance)
-            if not 0 < self.tolerance < 1:
-                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
-        given = self.key_statistics
-        if not (given is None or isinstance(given, KeyStatistics) or callable(given)):
-            got = type(given).__name__
-            raise TypeError(f"key_statistics must be KeyStatistics or a function that returns them, got {got}")
-        return self
 
     def _check_tensors(self) -> None:
         for name, tensor in (("query", self.query), ("key", self.key), ("value", self.value)):
@@ -185,31 +197,41 @@ class AttentionInputs(NamedTuple):
             raise ValueError(f"query length {query_length} must be at most the key length {key_length}")
 
     def _check_options(self) -> None:
-        batch, heads, query_length, _ = self.query.shape
-        padding_shape, mask_shape = [batch, self.key_length], [batch, heads, query_length, self.key_length]
-        slopes, padding, mask, positions = self.slopes, self.key_padding_mask, self.attn_mask, self.positions
-        if slopes is not None:
-            check_slopes("slopes", slopes)
-            if len(slopes) != heads:
-                raise ValueError(f"slopes must be [heads] = [{heads}] to match query, got shape {list(slopes.shape)}")
-        if padding is not None:
-            check_tensor("key_padding_mask", padding, "bool", "[batch, key]")
-            if list(padding.shape) != padding_shape:
-                raise ValueError(f"key_padding_mask must be [batch, key] = {padding_shape}, got {list(padding.shape)}")
-        if mask is not None:
-            check_tensor("attn_mask", mask, "bool", "[batch, heads, query, key]")
-            if mask.ndim != 4 or any(size not in (1, full) for size, full in zip(mask.shape, mask_shape, strict=True)):
-                expected = f"[batch, heads, query, key] = {mask_shape}"
-                raise ValueError(f"attn_mask must broadcast to {expected}, got {list(mask.shape)}")
-        if positions is not None:
-            check_tensor("positions", positions, "integer", "[key] or [batch, key]")
-            if list(positions.shape) not in (padding_shape, padding_shape[1:]):
-                expected = f"[key] = {padding_shape[1:]} or [batch, key] = {padding_shape}"
-                raise ValueError(f"positions must be {expected}, got {list(positions.shape)}")
-        named = {"slopes": slopes, "key_padding_mask": padding, "attn_mask": mask, "positions": positions}
-        for name, tensor in named.items():
-            if tensor is not None and not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
-                raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
+        batch, heads, queries, _ = self.query.shape
+        keys = self.key_length
+        self._check_option("slopes", "floating-point", "[heads]", [heads])
+        self._check_option("key_padding_mask", "bool", "[batch, key]", [batch, keys])
+        self._check_option("attn_mask", "bool", "[batch, heads, query, key]", [batch, heads, queries, keys], least=1)
+        self._check_option("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
+        if self.slopes is not None:
+            check_slopes("slopes", self.slopes)
+        check_dropout(self.dropout)
+        check_number("scale", self.scaling)
+        if not math.isfinite(self.scaling):
+            raise ValueError(f"scale must be a finite number, got {self.scale!r}")
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance)
+            if not 0 < self.tolerance < 1:
+                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+        ball = self.key_ball
+        if not (ball is None or isinstance(ball, KeyBall) or callable(ball)):
+            raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {type(ball).__name__}")
+
+    def _check_option(self, name: str, dtype: str, axes: str, *shapes: list[int], least: int | None = None) -> None:
+        """Check a tensor that is None or has one of the shapes; with `least`, it may also have that size in an axis."""
+        tensor = getattr(self, name)
+        if tensor is None:
+            return
+        check_tensor(name, tensor, dtype, axes)
+        got = list(tensor.shape)
+        if got not in shapes and not any(
+            len(got) == len(shape) and all(size in (full, least) for size, full in zip(got, shape, strict=True))
+            for shape in shapes
+        ):
+            expected = f"{axes} = {' or '.join(map(str, shapes))}"
+            raise ValueError(f"{name} must {'be' if least is None else 'broadcast to'} {expected}, got shape {got}")
+        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
+            raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
 
 
 class Backend(NamedTuple):

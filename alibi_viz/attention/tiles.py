@@ -1,6 +1,6 @@
-"""Cut the part of the attention matrix that lies within a window into rectangles.
+"""Cut the part of the attention matrix that lies within an attention span into rectangles, and batch equal ones.
 
-For a narrow window, blocks of 64 queries each read the keys from the window of their first query to their last query.
+For a narrow span, blocks of 64 queries each read the keys from the span of their first query to their last query.
 For a wide one, blocks of 64 queries read *themselves*; then each second block reads its *neighbor* before it, with
 blocks of 64 queries, 128, and so on; last, the largest blocks read the *band* of keys before them. With blocks of 2
 instead of 64:
@@ -16,32 +16,50 @@ instead of 64:
     . . . 0 0 0 0           2 2 2 2 1 1 0
     . . . 0 0 0 0 0         2 2 2 2 1 1 0 0
 
-Large rectangles are fastest for each pair; small blocks waste less work outside the window.
+Large rectangles are fastest for each pair; small blocks waste less work outside the span.
+
+Equal rectangles that follow each other along the diagonal are a tile, which the kernel computes as a batch.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["Tile", "blocks", "tiles"]
-
 # Measured on the CPU (benchmarks/attention.py):
-_SMALLEST = 64  # queries in a block; with fewer the kernel is slow, with more it computes more pairs outside the window
-_NARROW = 2048  # up to this window, reading all keys of a block at once is faster than merging several tiles
-_BLOCKS_PER_WINDOW = 8  # for wide windows
-_NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a window are faster
+_BLOCK = 64  # queries in the smallest block; with fewer the kernel is slow, with more it computes more pairs in vain
+_NARROW = 2048  # up to this span, reading all keys of a block at once is faster than merging several rectangles
+_BLOCKS_PER_SPAN = 8  # for wide spans
+_NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a span are faster
+
+
+class Rectangle(NamedTuple):
+    """Some consecutive queries and keys. `side` tells where the keys are: "before" all queries, "own" or "after".
+
+    In "own", they include the queries' own tokens.
+    """
+
+    side: str
+    query: int  # the first query
+    rows: int
+    key: int  # the first key
+    width: int
+
+    def transposed(self, before: int) -> "Rectangle":
+        """Queries and keys swapped."""
+        return Rectangle("after", self.key - before, self.width, self.query + before, self.rows)
 
 
 @dataclass(frozen=True)
 class Tile:
-    """`count` rectangles of the attention matrix, each of `rows` queries and `width` keys."""
+    """`count` rectangles of equal size; `query` and `key` are those of the first."""
 
-    side: str  # where the keys are: "before" all queries, "own" (they include the queries' own tokens) or "after"
-    query: int  # the first query of the first rectangle
+    side: str
+    query: int
     rows: int
-    key: int  # the first key of the first rectangle
+    key: int
     width: int
     count: int
     query_step: int  # queries from one rectangle to the next
@@ -76,10 +94,10 @@ def blocks(tensor: Tensor, first: int, size: int, step: int, count: int) -> Tens
     return tensor.as_strided(shape, (batch_stride, step * stride, stride, *strides), offset)
 
 
-def tiles(query_length: int, key_length: int, window: int, *, causal: bool = True) -> list[Tile]:
-    """Tiles that contain each pair of a query and a key at most `window` steps back exactly once.
+def tiles(query_length: int, key_length: int, span: int, *, causal: bool = True) -> list[Tile]:
+    """Tiles that contain each pair of a query and a key at most `span` steps back exactly once.
 
-    The queries are the last of the keys. If not `causal`, also the pairs at most `window` steps ahead. Each query is in
+    The queries are the last of the keys. If not `causal`, also the pairs at most `span` steps ahead. Each query is in
     one tile with its own token, and this tile comes first.
 
     >>> [(tile.side, tile.rows, tile.width, tile.count) for tile in tiles(256, 256, 100)]
@@ -87,63 +105,50 @@ def tiles(query_length: int, key_length: int, window: int, *, causal: bool = Tru
     >>> [(tile.side, tile.rows, tile.width, tile.count) for tile in tiles(256, 256, 256)]
     [('own', 64, 64, 4), ('before', 64, 64, 2), ('before', 128, 128, 1)]
     """
-    before = key_length - query_length
-    has_window = window <= _NEARLY_ALL * key_length
-    if has_window and window <= _NARROW:
-        return list(_own(query_length, before, window, ahead=0 if causal else window))
-    size = _SMALLEST
-    while size < query_length and (not has_window or 2 * size * _BLOCKS_PER_WINDOW <= window):
-        size *= 2
-    neighbors = list(_neighbors(query_length, before, size))
-    result = [*_own(query_length, before), *neighbors, *_band(query_length, before, window, size)]
-    if not causal:
-        result += [_transposed(tile, before) for tile in neighbors]
-        result += _band(query_length, before, window, size, ahead=True)
+    result = []
+    parts = rectangles(query_length, key_length, span, causal=causal)
+    for _, equal in groupby(parts, key=lambda part: (part.side, part.rows, part.width, part.key - part.query)):
+        first, *others = equal
+        step = others[0].query - first.query if others else first.rows
+        result.append(Tile(*first, 1 + len(others), step, step))
     return result
 
 
-def _own(query_length: int, before: int, window: int = 0, *, ahead: int = 0) -> Iterator[Tile]:
-    """Each of the smallest blocks reads itself, `window` keys before its start, and `ahead` keys after its end."""
+def rectangles(query_length: int, key_length: int, span: int, *, causal: bool = True) -> Iterator[Rectangle]:
+    """The rectangles of `tiles`, one by one."""
+    before = key_length - query_length
+    has_span = span <= _NEARLY_ALL * key_length
+    if has_span and span <= _NARROW:
+        yield from _own(query_length, before, span, ahead=0 if causal else span)
+        return
+    size = _BLOCK
+    while size < query_length and (not has_span or 2 * size * _BLOCKS_PER_SPAN <= span):
+        size *= 2
+    neighbors = list(_neighbors(query_length, before, size))
+    yield from _own(query_length, before)
+    yield from neighbors
+    for first in range(0, query_length, size):  # the band before each of the largest blocks
+        if width := min(span, before + first):
+            yield Rectangle("before", first, min(size, query_length - first), before + first - width, width)
+    if not causal:
+        yield from (neighbor.transposed(before) for neighbor in neighbors)
+        for first in range(0, query_length - size, size):  # the band after each
+            width = min(span, query_length - first - size)
+            yield Rectangle("after", first, size, before + first + size, width)
 
-    def shape(first: int) -> tuple[int, int, int]:
-        rows = min(_SMALLEST, query_length - first)
-        return rows, min(window, before + first), min(ahead, query_length - first - rows)
 
-    for (rows, back, more), group in groupby(range(0, query_length, _SMALLEST), key=shape):
-        first, *others = group
-        width = back + rows + more
-        yield Tile("own", first, rows, before + first - back, width, 1 + len(others), _SMALLEST, _SMALLEST)
+def _own(query_length: int, before: int, span: int = 0, *, ahead: int = 0) -> Iterator[Rectangle]:
+    """Each of the smallest blocks reads itself, `span` keys before its start, and `ahead` keys after its end."""
+    for first in range(0, query_length, _BLOCK):
+        rows, back = min(_BLOCK, query_length - first), min(span, before + first)
+        more = min(ahead, query_length - first - rows)
+        yield Rectangle("own", first, rows, before + first - back, back + rows + more)
 
 
-def _neighbors(query_length: int, before: int, size: int) -> Iterator[Tile]:
+def _neighbors(query_length: int, before: int, size: int) -> Iterator[Rectangle]:
     """Within blocks of `size` queries, each second block of 64, 128, ... queries reads the one before it."""
-    rows = _SMALLEST
+    rows = _BLOCK
     while rows < size:
-        count, rest = divmod(query_length, 2 * rows)
-        if count:
-            yield Tile("before", rows, rows, before, rows, count, 2 * rows, 2 * rows)
-        if rest > rows:
-            start = query_length - rest
-            yield Tile("before", start + rows, rest - rows, before + start, rows, 1, rows, rows)
+        for first in range(rows, query_length, 2 * rows):
+            yield Rectangle("before", first, min(rows, query_length - first), before + first - rows, rows)
         rows *= 2
-
-
-def _band(query_length: int, before: int, window: int, size: int, *, ahead: bool = False) -> Iterator[Tile]:
-    """Each block of `size` queries reads `window` keys before its start, or after its end."""
-
-    def shape(first: int) -> tuple[int, int]:
-        rows = min(size, query_length - first)
-        return rows, min(window, query_length - first - rows if ahead else before + first)
-
-    for (rows, width), group in groupby(range(0, query_length, size), key=shape):
-        first, *others = group
-        if width:
-            key = before + first + (rows if ahead else -width)
-            yield Tile("after" if ahead else "before", first, rows, key, width, 1 + len(others), size, size)
-
-
-def _transposed(tile: Tile, before: int) -> Tile:
-    """The rectangles with queries and keys swapped."""
-    return replace(
-        tile, side="after", query=tile.key - before, rows=tile.width, key=tile.query + before, width=tile.rows
-    )

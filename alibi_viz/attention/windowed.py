@@ -1,14 +1,21 @@
 """Attention that skips keys of negligible weight, exact to rounding.
 
-Each head computes only the keys within its window (`windows`), tile by tile (`tiles`), with torch's fused kernel. Next
-to the output of a tile, the kernel returns l = log(sum of exp(logits)), which tells how to merge two tiles:
+Each head computes only the keys within its attention span (`spans`), tile by tile (`tiles`), with torch's fused kernel.
+Next to the output of a tile, the kernel returns l = log(sum of exp(logits)), which tells how to merge two tiles:
 
     output = (exp(l1) output1 + exp(l2) output2) / (exp(l1) + exp(l2))
 
-The distance of a query and a key is a number for the query plus a number for the key, and so is the bias of a tile. The
-kernel adds the second as a mask of a single row. The first multiplies all weights of the query by the same factor, so
-it changes only l. In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of
-the tiles add up.
+Within a tile, the distance of query i and key j is a_i + b_j, so the bias is separable: -m a_i - m b_j. The kernel adds
+-m b_j as a mask of a single row. -m a_i multiplies all weights of the query by the same factor, so it changes only l.
+
+In the backward pass, the kernel's own backward gets the merged output and l; then the gradients of the tiles add up.
+The gradient of the slope comes from two *silent channels*. With g_ij for the gradient of logit ij,
+
+    dL/dm = -sum_ij g_ij (a_i + b_j) = -sum_i a_i (sum_j g_ij) - sum_j b_j (sum_i g_ij)
+
+The kernel doesn't return g, but it returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in
+all queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. A channel with
+ones in the queries and zeros in the keys gives the second.
 
 Adaptive computation pruning (arXiv 2504.06949) skips keys in a kernel of its own, in half precision on a GPU. Here
 torch's kernel for the CPU is enough, also in float32 and float64.
@@ -24,23 +31,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from alibi_viz.attention.decoding import attend_one_query
+from alibi_viz.attention.dense import MASK
 from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.spans import attention_spans
 from alibi_viz.attention.tiles import Tile, blocks, tiles
-from alibi_viz.attention.windows import key_windows
 from alibi_viz.bias import exact_dtype
 
-__all__ = ["WINDOWED"]
-
-_KERNEL = "_scaled_dot_product_flash_attention_for_cpu"
 _LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time
+_KERNEL_CALL = 2**18  # reading this many elements of the keys takes about as long as a call, measured on two threads
 
 
 class _Settings(NamedTuple):
-    windows: tuple[int, ...]
+    spans: tuple[int, ...]
     causal: bool
     scale: float
-    finite: bool  # whether all keys and values are
 
 
 class _Windowed(torch.autograd.Function):
@@ -82,17 +86,17 @@ class _Head:
     key: Tensor
     value: Tensor
     slope: float
-    window: int
+    span: int
     causal: bool
     scale: float
-    finite: bool
 
     def attend(self, output: Tensor, log_sums: Tensor) -> None:
         """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
         merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
         for tile in self.tiles():
             mask, row_bias = self.bias(tile)
-            part, part_log_sums = self.attend_tile(tile, mask)
+            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
+            part, part_log_sums = _kernel()(query, key, value, **self.options(tile, mask))
             part_log_sums = part_log_sums + row_bias
             rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
@@ -100,23 +104,10 @@ class _Head:
                 row_log_sums.copy_(part_log_sums)
             else:
                 share = torch.sigmoid(part_log_sums - row_log_sums)[..., None]
-                if self.finite:
-                    rows.lerp_(part.to(rows.dtype), share)
-                else:  # lerp_ would turn inf into NaN
-                    rows.mul_(1 - share).add_(part * share)
+                rows.lerp_(part.to(rows.dtype), share)
                 torch.logaddexp(row_log_sums, part_log_sums, out=row_log_sums)
         if merged is not output:
             output.copy_(merged)
-
-    def attend_tile(self, tile: Tile, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The output [batch, count, rows, head_dim], and log(sum of exp(logits)) without the bias of the queries."""
-        query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-        if self.finite:
-            return _kernel("")(query, key, value, **self.options(tile, mask))
-        # If all logits of a query are -inf, the kernel returns 0 and 0 instead of -inf. A channel of ones shows where.
-        query, key, value = pad(query, (0, 1)), pad(key, (0, 1)), pad(value, (0, 1), value=1.0)
-        output, log_sums = _kernel("")(query, key, value, **self.options(tile, mask))
-        return output[..., :-1], log_sums.masked_fill(output[..., -1] == 0, torch.finfo(log_sums.dtype).min)
 
     def add_gradients(
         self,
@@ -134,7 +125,7 @@ class _Head:
             query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
             rows = [tile.queries(output_gradient), query, key, value, tile.queries(output)]
             if for_slope:
-                rows = _with_sums(*rows)
+                rows = _with_silent_channels(*rows)
             row_log_sums = tile.queries(log_sums) - row_bias
             for_query, for_key, for_value = _kernel("_backward")(*rows, row_log_sums, 0.0, **self.options(tile, mask))
             if for_slope:
@@ -147,7 +138,7 @@ class _Head:
         return total / self.scale
 
     def tiles(self) -> list[Tile]:
-        return tiles(self.query.shape[1], self.key.shape[1], self.window, causal=self.causal)
+        return tiles(self.query.shape[1], self.key.shape[1], self.span, causal=self.causal)
 
     def small_tiles(self) -> Iterator[Tile]:
         """The same tiles, in parts for all threads, because the kernel's backward uses one thread for a rectangle."""
@@ -191,21 +182,18 @@ class _Head:
 
 def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: _Settings) -> Iterator[_Head]:
     group_size = query.shape[1] // key.shape[1]
-    for index, (slope, window) in enumerate(zip(slopes.tolist(), settings.windows, strict=True)):
+    for index, (slope, span) in enumerate(zip(slopes.tolist(), settings.spans, strict=True)):
         key_index = index // group_size
         tensors = query[:, index], key[:, key_index], value[:, key_index]
-        yield _Head(index, key_index, *tensors, slope, window, *settings[1:])
+        yield _Head(index, key_index, *tensors, slope, span, *settings[1:])
 
 
-def _kernel(suffix: str) -> Any:
-    return getattr(torch.ops.aten, _KERNEL + suffix)
+def _kernel(suffix: str = "") -> Any:
+    return getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu" + suffix)
 
 
-def _with_sums(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Add two channels whose gradients are sums of the gradient of the logits: over the queries and over the keys.
-
-    In the first, all queries are 1 and all keys 0; in the second the reverse. So the logits stay the same.
-    """
+def _with_silent_channels(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Add a channel that is 1 in all queries and 0 in all keys, and one that is the reverse."""
     query, key = pad(pad(query, (0, 1), value=1.0), (0, 1)), pad(pad(key, (0, 1)), (0, 1), value=1.0)
     gradient, value, output = (pad(tensor, (0, 2)) for tensor in (gradient, value, output))
     return [gradient, query, key, value, output]
@@ -222,25 +210,61 @@ def _add_to_keys(total: Tensor, tile: Tile, gradient: Tensor) -> None:
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (inputs.query, inputs.key, inputs.value))
+    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in inputs[:3])
     assert inputs.slopes is not None
-    statistics = inputs.statistics() if inputs.key_length else None
-    finite = statistics is None or bool(statistics.radius.isfinite().all())
-    windows = key_windows(inputs._replace(key_statistics=statistics))
+    if inputs.key_length:
+        ball = inputs.ball()
+        if not bool(ball.radius.isfinite().all()):  # NaN or inf, which tiles would spread
+            return MASK.attend(inputs)
+        inputs = inputs._replace(key_ball=ball)
+    spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
-        return attend_one_query(inputs._replace(query=query, key=key, value=value), windows)
-    settings = _Settings(windows, inputs.causal, inputs.scaling, finite)
+        return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
+    settings = _Settings(spans, inputs.causal, inputs.scaling)
     return _Windowed.apply(query, key, value, inputs.slopes, settings)
+
+
+def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
+    """Decoding: the output [batch, heads, 1, head_dim]. Neighboring heads with similar spans share a kernel call."""
+    query, slopes, group_size = inputs.query, inputs.slopes, inputs.group_size
+    assert slopes is not None
+    outputs = []
+    for heads, width in _calls(inputs, spans):
+        key_heads = slice(heads.start // group_size, -(-heads.stop // group_size))
+        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(query.dtype))
+        bias = -slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
+        key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
+        outputs.append(inputs.fused_attention(query[:, heads], key, value, attn_mask=bias[None]))
+    return torch.cat(outputs, dim=1)
+
+
+def _calls(inputs: AttentionInputs, spans: tuple[int, ...]) -> list[tuple[slice, int]]:
+    """The heads and the number of keys of each call. Heads share one where reading more keys costs less than a call.
+
+    With grouped heads, only those of one key head do.
+    """
+    cost = _KERNEL_CALL // max(1, inputs.key.shape[0] * inputs.key.shape[3])  # of a call, in keys of a head
+    calls: list[tuple[slice, int]] = []
+    for head, span in enumerate(spans):
+        width = min(inputs.key_length, 1 + span)
+        if calls and (inputs.group_size == 1 or head % inputs.group_size):
+            heads, shared = calls[-1]
+            count, wider = head - heads.start, max(shared, width)
+            if (count + 1) * wider <= count * shared + width + cost:
+                calls[-1] = slice(heads.start, head + 1), wider
+                continue
+        calls.append((slice(head, head + 1), width))
+    return calls
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:
     learned = inputs.slopes_need_gradients
     reasons = {
         "it uses torch's kernel for the CPU": not inputs.query.is_cpu,
-        "the windows depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
+        "the spans depend on values, which a compiled graph cannot read": torch.compiler.is_compiling(),
         "it has no rules for the transforms of torch.func": torch._C._are_functorch_transforms_active(),
-        "without slopes there are no windows": inputs.slopes is None,
-        "a mask may hide the near keys that the windows rely on": inputs.has_mask,
+        "without slopes every key counts": inputs.slopes is None,
+        "a mask may hide the near keys that the spans rely on": inputs.has_mask,
         "with explicit positions, the distance is not the number of steps": inputs.positions is not None,
         "torch's kernel for the CPU has no dropout": inputs.dropout > 0,
         "the gradient of the slopes needs a causal mask": learned and not inputs.causal,

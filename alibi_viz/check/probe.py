@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alibi_viz.bias import causal_mask
 from alibi_viz.check.call import Unusable, call, count, to_tensor
-from alibi_viz.distance import causal_mask
 
 SHORT = 16  # keys of the small calls
 _MAX_SQUARE = 512

@@ -9,8 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import alibi_bias
-from alibi_viz.distance import causal_mask
+from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.slopes import alibi_slopes
 
 

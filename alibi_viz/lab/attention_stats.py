@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_instance, check_positive_integers
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_integer, check_positive_integers
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, SelfAttention, TransformerConfig
 from alibi_viz.models.positions.rotary import ScaledRotary

@@ -5,7 +5,7 @@ import pandas as pd
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.windows import key_windows, share_left_out
+from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
 from alibi_viz.lab.model_sources import ByteModel
 from alibi_viz.models import LanguageModel
@@ -58,12 +58,12 @@ def window_table(
 def head_spans(reading: Reading) -> pd.DataFrame:
     """The columns of `window_table` except "content", for what one layer has read."""
     query, key = reading.query.float(), reading.key.float()
-    inputs = AttentionInputs(query, key, key, reading.slopes).check()
-    bound = [min(window, inputs.key_length - 1) for window in key_windows(inputs)]
+    inputs = AttentionInputs.checked(query, key, key, reading.slopes)
+    bound = [min(window, inputs.key_length - 1) for window in attention_spans(inputs).tolist()]
     heads, length = query.shape[1:3]
     step = max(1, _TRACED // (heads * length))  # queries traced at a time
     parts = (slice(start, start + step) for start in range(0, length, step))
-    spans = [attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).windows() for part in parts]
+    spans = [attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).spans() for part in parts]
     return pd.DataFrame(
         {
             "head": range(1, heads + 1),

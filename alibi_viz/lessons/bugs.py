@@ -17,10 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import alibi_bias
+from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.probe import Probe
-from alibi_viz.distance import causal_mask
 from alibi_viz.gallery import EXHIBITS, Exhibit
 from alibi_viz.slopes import alibi_slopes
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from alibi_viz import check
+from alibi_viz.bias import causal_mask
 from alibi_viz.check import FAULTS, Finding, Report
 from alibi_viz.check.api import SLOPE_HEADS
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.report import notebook_html
-from alibi_viz.distance import causal_mask
 from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES, window
 from alibi_viz.slopes import alibi_slopes
 

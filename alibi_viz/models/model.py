@@ -19,7 +19,7 @@ from alibi_viz.arguments import (
     check_positive_integers,
     check_tensor,
 )
-from alibi_viz.attention import AttentionTrace, KeyStatistics, attention_trace
+from alibi_viz.attention import AttentionTrace, KeyBall, attention_trace
 from alibi_viz.attention.inputs import autocast_dtype
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 from alibi_viz.models.positions import Position
@@ -47,8 +47,8 @@ class KeyValueCache:
     def __init__(self) -> None:
         self.length = 0
         self._buffers: tuple[Tensor, ...] = ()
-        self._statistics: KeyStatistics | None = None
-        self._measured = 0  # tokens that the statistics include
+        self._ball: KeyBall | None = None
+        self._measured = 0  # tokens that the ball includes
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add the new tokens, and return the tensors of all tokens so far, one per argument.
@@ -80,25 +80,25 @@ class KeyValueCache:
         self.length = end
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
-    def statistics(self) -> KeyStatistics:
-        """The statistics of the cached keys and values, the first two tensors: `key_statistics` of `alibi_attention`.
+    def key_ball(self) -> KeyBall:
+        """A ball around the cached keys, `key_ball` of `alibi_attention`. The first two tensors are keys and values.
 
         Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
         empty.
 
         >>> cache = KeyValueCache()
         >>> keys, values = cache.append(torch.zeros(1, 8, 3, 32), torch.zeros(1, 8, 3, 32))
-        >>> cache.statistics().radius.shape  # [batch, heads]
+        >>> cache.key_ball().radius.shape  # [batch, heads]
         torch.Size([1, 8])
         """
         if not self.length:
-            raise ValueError("an empty cache has no statistics: append the keys and values of some tokens first")
-        if self._statistics is None or self._measured < self.length:
+            raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
+        if self._ball is None or self._measured < self.length:
             key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
-            old = self._statistics if self._measured else None
-            self._statistics = KeyStatistics.of(key, value) if old is None else old.including(key, value)
+            old = self._ball if self._measured else None
+            self._ball = KeyBall.of(key, value) if old is None else old.including(key, value)
             self._measured = self.length
-        return self._statistics
+        return self._ball
 
 
 class SelfAttention(nn.Module):
@@ -187,8 +187,8 @@ class SelfAttention(nn.Module):
             # keys are cached before `transform`, since a rotation depends on their position only
             key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
             x = inputs[0] if inputs else x
-            if self.position.uses_key_statistics:
-                options["key_statistics"] = cache.statistics
+            if self.position.uses_key_ball:
+                options["key_ball"] = cache.key_ball
         dropout = self.dropout if self.training else 0.0
         try:
             attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)

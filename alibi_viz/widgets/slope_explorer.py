@@ -6,7 +6,7 @@ from ipywidgets import Widget
 from torch import Tensor
 
 from alibi_viz.figures import slopes as slope_plot
-from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
+from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.formatting import format_number, format_slope
 from alibi_viz.widgets.core.reset import reset_button
@@ -67,7 +67,7 @@ def _describe(scheme: str, slopes: Tensor) -> str:
     """The steepest and the flattest slope, and what they mean in tokens."""
     decay = [
         f"halves every {format_number(life)} tokens and is below 2% beyond {format_number(end)}"
-        for life, end in zip(half_life(slopes), reach(slopes), strict=True)  # e^-4 = 1.8% at the reach
+        for life, end in zip(half_life(slopes), 4 / slopes, strict=True)  # e^-4 = 1.8% at 4/m
     ]
     steep, flat = int(slopes.argmax()), int(slopes.argmin())
     if len(slopes) == 1:

@@ -1,4 +1,4 @@
-"""Tiles cover the part of the attention matrix within the window, each pair once."""
+"""Tiles cover the part of the attention matrix within the span, each pair once."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 
 LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
-WINDOWS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
+SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
 
 
 def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> Tensor:
@@ -31,36 +31,36 @@ def signed_distance(query_length: int, key_length: int) -> Tensor:
     return torch.arange(key_length - query_length, key_length)[:, None] - torch.arange(key_length)
 
 
-@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans())
-@example(lengths=[700, 700], window=0, causal=True)
-@example(lengths=[129, 129], window=10**9, causal=False)
-def test_each_pair_within_the_window_is_in_one_tile_and_no_pair_in_two(
-    lengths: list[int], window: int, causal: bool
+@given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
+@example(lengths=[700, 700], span=0, causal=True)
+@example(lengths=[129, 129], span=10**9, causal=False)
+def test_each_pair_within_the_span_is_in_one_tile_and_no_pair_in_two(
+    lengths: list[int], span: int, causal: bool
 ) -> None:
     query_length, key_length = lengths
-    counts = times_covered(tiles(query_length, key_length, window, causal=causal), query_length, key_length)
+    counts = times_covered(tiles(query_length, key_length, span, causal=causal), query_length, key_length)
     distance = signed_distance(query_length, key_length)
-    within = (distance <= window) & ((distance >= 0) if causal else (distance >= -window))
+    within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
     assert bool((counts[within] == 1).all())
     assert bool((counts <= 1).all())
 
 
 @settings(max_examples=20)
-@given(lengths=st.sampled_from([(1700, 1700), (1400, 1800), (1990, 2000)]), window=st.integers(1025, 1250))
-def test_wide_windows_with_a_band_on_one_or_both_sides(lengths: tuple[int, int], window: int) -> None:
+@given(lengths=st.sampled_from([(1700, 1700), (1400, 1800), (1990, 2000)]), span=st.integers(1025, 1250))
+def test_wide_spans_with_a_band_on_one_or_both_sides(lengths: tuple[int, int], span: int) -> None:
     for causal in (True, False):
-        counts = times_covered(tiles(*lengths, window, causal=causal), *lengths)
+        counts = times_covered(tiles(*lengths, span, causal=causal), *lengths)
         distance = signed_distance(*lengths)
-        within = (distance <= window) & ((distance >= 0) if causal else (distance >= -window))
+        within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
         assert bool((counts[within] == 1).all())
         assert int(counts.max()) == 1
-        assert bool((counts[distance > window] == 0).any())  # something is left out
+        assert bool((counts[distance > span] == 0).any())  # something is left out
 
 
-@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans())
-def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], window: int, causal: bool) -> None:
+@given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
+def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, causal: bool) -> None:
     query_length, key_length = lengths
-    parts = tiles(query_length, key_length, window, causal=causal)
+    parts = tiles(query_length, key_length, span, causal=causal)
     sides = [tile.side for tile in parts]
     assert sides == sorted(sides, key=["own", "before", "after"].index)
     assert causal <= ("after" not in sides)
@@ -80,11 +80,11 @@ def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], window: int, 
     assert bool((own == 1).all())
 
 
-@given(lengths=LENGTHS, window=WINDOWS, causal=st.booleans(), threads=st.integers(0, 9), size=st.integers(1, 5))
+@given(lengths=LENGTHS, span=SPANS, causal=st.booleans(), threads=st.integers(0, 9), size=st.integers(1, 5))
 def test_parts_of_a_tile_cover_the_same_pairs(
-    lengths: list[int], window: int, causal: bool, threads: int, size: int
+    lengths: list[int], span: int, causal: bool, threads: int, size: int
 ) -> None:
-    for tile in tiles(*lengths, window, causal=causal):
+    for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)
         assert split.count in (tile.count, threads)
         parts = [split.part(start, min(start + size, split.count)) for start in range(0, split.count, size)]
@@ -100,14 +100,14 @@ def test_split_rows_divides_a_single_rectangle_only_if_all_parts_are_equal() -> 
     assert many.split_rows(2) == many
 
 
-@given(length=st.integers(1, 300), window=st.integers(0, 400), layout=st.sampled_from(["plain", "heads", "expanded"]))
-def test_queries_and_keys_are_views_of_the_rectangles(length: int, window: int, layout: str) -> None:
+@given(length=st.integers(1, 300), span=st.integers(0, 400), layout=st.sampled_from(["plain", "heads", "expanded"]))
+def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, layout: str) -> None:
     tensor = torch.arange(2.0 * length * 3).view(2, length, 3)
     if layout == "heads":  # a head of a tensor [batch, length, heads, channels]
         tensor = torch.arange(2.0 * length * 6).view(2, length, 2, 3)[:, :, 1]
     elif layout == "expanded":
         tensor = torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
-    for tile in tiles(length, length, window):
+    for tile in tiles(length, length, span):
         queries, keys = tile.queries(tensor), tile.keys(tensor)
         assert queries.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
         for index in range(tile.count):

@@ -1,18 +1,23 @@
-"""The transforms of torch.func and forward-mode derivatives: mapped slopes and positions, and no lost tangents."""
+"""The transforms of torch.func, forward-mode derivatives and torch.compile: no lost tangents, no graph per length."""
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounter
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch.func import functional_call, grad, jacfwd, jvp, stack_module_state, vmap
 
-from alibi_viz import AlibiSelfAttention, alibi_attention, alibi_slopes
+from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes
+from tests.attention.cases import expected, normal
 
-BACKENDS = ("auto", "eager", "mask", "strip", "folded")
+BACKENDS = ("auto", "eager", "mask", "folded")
 
 
 def qkv(length: int) -> Tensor:
-    return torch.randn(3, 2, 2, length, 8, generator=torch.Generator().manual_seed(length))
+    return normal(3, 2, 2, length, 8, seed=length, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -22,10 +27,10 @@ def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
     slopes = torch.stack((alibi_slopes(2), 3 * alibi_slopes(2)), dim=1)  # [heads, mapped]
     outputs = vmap(lambda each: alibi_attention(q, k, v, each, backend=backend), in_dims=1)(slopes)
     for output, each in zip(outputs, slopes.mT, strict=True):
-        assert torch.allclose(output, alibi_attention(q, k, v, each, backend="eager"), atol=1e-5)
+        assert torch.allclose(output.double(), expected(q, k, v, each), atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", ["auto", "eager", "mask", "folded"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("length", [40, 800])
 def test_vmap_over_positions_equals_a_batch(length: int, backend: str) -> None:
     q, k, v = qkv(length)
@@ -34,8 +39,22 @@ def test_vmap_over_positions_equals_a_batch(length: int, backend: str) -> None:
     def attention(q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
         return alibi_attention(q[None], k[None], v[None], alibi_slopes(2), positions=positions, backend=backend)[0]
 
-    expected = alibi_attention(q, k, v, alibi_slopes(2), positions=positions, backend="eager")
-    assert torch.allclose(vmap(attention)(q, k, v, positions), expected, atol=1e-5)
+    exact = expected(q, k, v, alibi_slopes(2), positions=positions)
+    assert torch.allclose(vmap(attention)(q, k, v, positions).double(), exact, atol=1e-5)
+
+
+def test_the_gradient_by_torch_func_needs_another_backend_than_windowed() -> None:
+    q, k, v = qkv(1100)
+
+    def loss(query: Tensor, backend: str = "auto") -> Tensor:
+        return alibi_attention(query, k, v, alibi_slopes(2), backend=backend).square().sum()
+
+    gradient = torch.func.grad(loss)(q)
+    leaf = q.clone().requires_grad_()
+    loss(leaf, "windowed").backward()
+    assert torch.allclose(gradient, leaf.grad, atol=1e-4)
+    with pytest.raises(ValueError, match=r"'windowed' does not support this call: .* the transforms of torch\.func"):
+        torch.func.grad(lambda query: loss(query, "windowed"))(q)
 
 
 def test_an_ensemble_of_modules_with_learned_slopes_runs_and_trains_under_vmap() -> None:
@@ -50,9 +69,9 @@ def test_an_ensemble_of_modules_with_learned_slopes_runs_and_trains_under_vmap()
 
     losses, gradients = vmap(loss)(parameters, buffers), vmap(grad(loss))(parameters, buffers)
     for index, module in enumerate(modules):
-        expected = module(x).square().sum()
-        expected.backward()
-        assert torch.allclose(losses[index], expected, atol=1e-4)
+        single = module(x).square().sum()
+        single.backward()
+        assert torch.allclose(losses[index], single, atol=1e-4)
         for name, parameter in module.named_parameters():
             assert parameter.grad is not None
             assert torch.allclose(gradients[name][index], parameter.grad, atol=1e-4), name
@@ -76,7 +95,7 @@ def test_the_forward_derivative_of_slopes_is_exact_or_refused(backend: str, rows
     def attention(slopes: Tensor, backend: str) -> Tensor:
         return alibi_attention(q[:, :, -rows:], k, v, slopes, causal=causal, backend=backend)
 
-    expected = jvp(lambda slopes: attention(slopes, "eager"), (slopes,), (tangent,))[1]
+    exact = jvp(lambda slopes: attention(slopes, "eager"), (slopes,), (tangent,))[1]
     for uses_transform in (True, False):
         try:
             if uses_transform:
@@ -86,18 +105,44 @@ def test_the_forward_derivative_of_slopes_is_exact_or_refused(backend: str, rows
                     result = unpack_dual(attention(make_dual(slopes, tangent), backend)).tangent
         except (NotImplementedError, ValueError) as error:  # torch's kernel, or a backend that needs equal lengths
             assert "forward AD" in str(error) or "does not support this call" in str(error)
+            assert backend != "eager"
         else:
-            assert result is not None
-            assert torch.allclose(result, expected, atol=1e-5)
+            assert torch.allclose(result, exact, atol=1e-5)
 
 
-def test_the_jacobian_of_slopes_in_forward_mode_equals_finite_differences() -> None:
+def test_the_jacobian_of_slopes_in_forward_mode_equals_that_in_reverse_mode() -> None:
     q, k, v = qkv(20).double()
+
+    def outputs(slopes: Tensor) -> Tensor:
+        return alibi_attention(q, k, v, slopes, backend="eager").sum((0, 2, 3))
+
     slopes = alibi_slopes(2).double()
-    jacobian = jacfwd(lambda slopes: alibi_attention(q, k, v, slopes, backend="eager").sum((0, 2, 3)))(slopes)
-    for head in range(2):
-        step = 1e-6 * torch.eye(2, dtype=torch.float64)[head]
-        ahead, behind = (
-            alibi_attention(q, k, v, m, backend="eager").sum((0, 2, 3)) for m in (slopes + step, slopes - step)
-        )
-        assert torch.allclose(jacobian[:, head], (ahead - behind) / 2e-6, atol=1e-5)
+    assert torch.allclose(jacfwd(outputs)(slopes), torch.autograd.functional.jacobian(outputs, slopes), atol=1e-9)
+
+
+def compiles_one_graph_for_all_lengths(function: Callable[..., Tensor], inputs: list[Any], exact: Any) -> bool:
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(function, backend=counter, fullgraph=True)
+    for each in inputs:
+        assert torch.allclose(compiled(each), exact(each), atol=1e-5)
+    return bool(counter.frame_count == 2)  # one for the first length, then one for all others
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
+    slopes = alibi_slopes(4)
+    inputs = [torch.randn(1, 4, length, 8) for length in (800, 801, 900, 1000, 1101)]
+    assert compiles_one_graph_for_all_lengths(
+        lambda q: alibi_attention(q, q, q, slopes, backend=backend),
+        inputs,
+        lambda q: alibi_attention(q, q, q, slopes, backend="eager"),
+    )
+
+
+def test_modules_are_not_recompiled_for_every_length() -> None:
+    layer = AlibiSelfAttention(32, 4)
+    assert compiles_one_graph_for_all_lengths(layer, [torch.randn(1, n, 32) for n in (800, 801, 900, 1000)], layer)
+    for form in ("relative", "key", "symmetric", "split"):
+        bias = AlibiBias(3, form=form)
+        assert compiles_one_graph_for_all_lengths(bias, [20, 21, 30, 45, 77], bias)

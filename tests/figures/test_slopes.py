@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alibi_viz import alibi_slopes, figures, half_life, reach
+from alibi_viz import alibi_slopes, figures, half_life
 from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES
 

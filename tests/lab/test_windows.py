@@ -16,7 +16,7 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
     reading = Words().read(TEXT, content, num_heads=4, longest=4096)
     table = lab_windows.head_spans(reading)
     trace = attention_trace(reading.query, reading.key, reading.slopes)
-    assert tuple(table["needed"]) == trace.windows()
+    assert tuple(table["needed"]) == trace.spans()
     length = len(reading.tokens)
     assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1
     distance = torch.arange(length)[:, None] - torch.arange(length)

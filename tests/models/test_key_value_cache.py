@@ -1,4 +1,4 @@
-"""The statistics of a cache, and decoding that reads only the keys within the windows."""
+"""The statistics of a cache, and decoding that reads only the keys within the spans."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
-from alibi_viz.attention import KeyStatistics
+from alibi_viz.attention import KeyBall
 from alibi_viz.models.positions import relative
 
 
@@ -24,27 +24,27 @@ def test_ball_contains_all_keys_however_the_cache_grew(steps: list[tuple[int, in
     for index, (new, removed, measured) in enumerate(steps):
         keys, _ = cache.append(*10.0**index * normal(2, 2, 3, new, 4, seed=index))  # later keys are further away
         if measured or index == len(steps) - 1:
-            ball = cache.statistics()
+            ball = cache.key_ball()
             distances = (keys.double() - ball.center.double()).norm(dim=-1)
             assert bool((distances <= ball.radius.double()[..., None] * (1 + 1e-6)).all())
         cache.length = max(0, cache.length - removed)
 
 
 def test_each_token_is_measured_once_also_after_tokens_were_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths, measure = [], KeyStatistics.of
+    lengths, measure = [], KeyBall.of
 
-    def spy(key: Tensor, *rest: Any) -> KeyStatistics:
+    def spy(key: Tensor, *rest: Any) -> KeyBall:
         lengths.append(key.shape[2])
         return measure(key, *rest)
 
-    monkeypatch.setattr(KeyStatistics, "of", spy)
+    monkeypatch.setattr(KeyBall, "of", spy)
     cache = KeyValueCache()
     for new in (50, 1, 1, 7):
         cache.append(*normal(2, 1, 2, new, 4))
-        assert cache.statistics() is cache.statistics()
+        assert cache.key_ball() is cache.key_ball()
     cache.length -= 8
     cache.append(*normal(2, 1, 2, 3, 4))
-    cache.statistics()
+    cache.key_ball()
     assert lengths == [50, 1, 1, 7, 3]
 
 
@@ -57,12 +57,12 @@ def test_nan_or_inf_in_keys_or_values_makes_the_radius_infinite_until_the_cache_
     tensors[tensor, 1, 2, 39, 0] = bad
     cache = KeyValueCache()
     cache.append(*tensors[..., :20, :])
-    assert bool(cache.statistics().radius.isfinite().all())
+    assert bool(cache.key_ball().radius.isfinite().all())
     cache.append(*tensors[..., 20:, :])
-    assert cache.statistics().radius.isinf().nonzero().tolist() == [[1, 2]]
+    assert cache.key_ball().radius.isinf().nonzero().tolist() == [[1, 2]]
     cache.length = 0
     cache.append(torch.ones(1, 1, 5, 2), torch.zeros(1, 1, 5, 2))
-    assert float(cache.statistics().radius) < 1e-4
+    assert float(cache.key_ball().radius) < 1e-4
 
 
 @pytest.mark.parametrize("key_heads", [1, 4])
@@ -76,7 +76,7 @@ def test_windowed_decoding_equals_one_pass_also_across_inference_mode_and_remove
         whole, changed = attention(x), attention(torch.cat((x[:, :1200], other), dim=1))[:, 1200:]
 
     def windowed(*args: Any, **options: Any) -> Tensor:
-        assert "key_statistics" in options, "decoding hands over the statistics of the cache"
+        assert "key_ball" in options, "decoding hands over the statistics of the cache"
         return alibi_attention(*args, **options, backend="windowed")
 
     monkeypatch.setattr(relative, "alibi_attention", windowed)
@@ -99,10 +99,10 @@ def test_one_token_reads_only_the_keys_within_the_windows_of_its_heads() -> None
     slopes, cache = torch.tensor([0.5, 0.25, 0.0, 0.25]), KeyValueCache()
     keys, values = cache.append(*normal(2, 1, 4, 16384, 64))
     query = normal(1, 4, 1, 64, seed=1)
-    expected, statistics = alibi_attention(query, keys, values, slopes, backend="eager"), cache.statistics()
+    expected, statistics = alibi_attention(query, keys, values, slopes, backend="eager"), cache.key_ball()
     for head in (0, 1, 3):
         keys[:, head, :16000], values[:, head, :16000] = math.nan, math.nan
-    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_statistics=statistics)
+    output = alibi_attention(query, keys, values, slopes, backend="windowed", key_ball=statistics)
     torch.testing.assert_close(output, expected, atol=1e-6, rtol=1e-5)
 
 
@@ -112,9 +112,9 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
     key[:, :, 1900] = 1002.1
     query, value = torch.ones(1, 1, 1, 64), torch.zeros(1, 1, 2000, 64)
     value[:, :, 1900] = 7.0
-    slopes, statistics = torch.tensor([0.3]), KeyStatistics.of(key, value)
+    slopes, statistics = torch.tensor([0.3]), KeyBall.of(key, value)
     with torch.autocast("cpu", torch.bfloat16):
-        output = alibi_attention(query, key, value, slopes, backend="windowed", key_statistics=statistics)
+        output = alibi_attention(query, key, value, slopes, backend="windowed", key_ball=statistics)
     rounded = (tensor.bfloat16().float() for tensor in (query, key, value))
     expected = alibi_attention(*rounded, slopes, backend="eager")
     assert float(expected.mean()) > 4
@@ -123,13 +123,13 @@ def test_autocast_does_not_use_statistics_of_keys_before_they_are_rounded() -> N
 
 def test_statistics_that_do_not_fit_the_keys_raise_and_auto_uses_those_that_do() -> None:
     slopes, query, key = torch.tensor([0.5, 0.25]), normal(1, 2, 1, 1024), normal(1, 2, 4096, 1024)
-    statistics = KeyStatistics.of(key, key)
-    assert choose_backend(query, key, slopes, key_statistics=lambda: statistics).name == "windowed"
+    statistics = KeyBall.of(key, key)
+    assert choose_backend(query, key, slopes, key_ball=lambda: statistics).name == "windowed"
     assert choose_backend(query, key, slopes).name == "mask"
     for wrong, message in (
-        (KeyStatistics.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),
-        (KeyStatistics.of(key[..., :1], key[..., :1]), r"must be .*\[1, 2, 1, 1024\]"),
+        (KeyBall.of(key[:, :1], key[:, :1]), r"must be .*\[1, 2, 1, 1024\]"),
+        (KeyBall.of(key[..., :1], key[..., :1]), r"must be .*\[1, 2, 1, 1024\]"),
         (KeyValueCache(), "must be .* or a function that returns .*, got KeyValueCache"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            alibi_attention(query, key, key, slopes, backend="windowed", key_statistics=wrong)  # type: ignore[arg-type]
+            alibi_attention(query, key, key, slopes, backend="windowed", key_ball=wrong)  # type: ignore[arg-type]

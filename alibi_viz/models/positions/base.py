@@ -15,7 +15,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
 from alibi_viz.attention import attention_trace
-from alibi_viz.distance import causal_mask
+from alibi_viz.bias import causal_mask
 from alibi_viz.models.config import TransformerConfig
 
 
@@ -28,7 +28,7 @@ class Position(nn.Module):
         config_fields: the fields of `TransformerConfig` that the constructor takes.
         is_relative: False if it adds absolute positions to the token vectors.
         reads_input: whether `bias` needs `x`; a cache then stores `x` too.
-        uses_key_statistics: whether `attend` takes the `key_statistics` of a cache.
+        uses_key_ball: whether `attend` takes the `key_ball` of a cache.
         max_length: the largest number of tokens for which it is defined, or None for no limit.
         is_additive: whether the weights are the softmax of content plus bias; if not, `weigh` computes them.
         decoder_only: whether it needs a causal mask.
@@ -41,7 +41,7 @@ class Position(nn.Module):
     config_fields: ClassVar[tuple[str, ...]] = ()
     is_relative = True
     reads_input = False
-    uses_key_statistics = False
+    uses_key_ball = False
     max_length: int | None = None
     is_additive = True
     decoder_only = False

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, pad
 
-from alibi_viz.distance import causal_mask, right_aligned
+from alibi_viz.bias import causal_mask, right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 

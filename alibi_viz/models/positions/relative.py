@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import alibi_bias
-from alibi_viz.bias_cache import AlibiBias
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import AlibiBias, alibi_bias, right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
@@ -26,7 +24,7 @@ class Alibi(Position):
         learned: make the slopes trainable, starting at these values.
     """
 
-    uses_key_statistics = True
+    uses_key_ball = True
 
     def __init__(
         self,

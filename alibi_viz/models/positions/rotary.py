@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
-from alibi_viz.distance import right_aligned
+from alibi_viz.bias import right_aligned
 from alibi_viz.models.positions.base import Position
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")

@@ -16,7 +16,7 @@ from alibi_viz.lab.sweep import check_new
 from alibi_viz.lab.tasks import Task
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.slopes import alibi_slopes, e_fold, reach
+from alibi_viz.slopes import alibi_slopes
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 from alibi_viz.widgets.race.traits import built_in_name, read_source
 from alibi_viz.widgets.race.written import Written, write
@@ -270,4 +270,4 @@ def alibi_marks(num_heads: int) -> dict[str, float]:
     {'alibi 1/m': 256.0, 'alibi 4/m': 1024.0}
     """
     flattest = alibi_slopes(num_heads).min()
-    return {"alibi 1/m": float(e_fold(flattest)), "alibi 4/m": float(reach(flattest))}
+    return {"alibi 1/m": float(1 / flattest), "alibi 4/m": float(4 / flattest)}

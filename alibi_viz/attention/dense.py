@@ -1,0 +1,180 @@
+"""Attention that computes every pair of query and key: written out step by step, and by torch's fused kernel.
+
+"eager" is the reference, and the only implementation that shows every step:
+
+    logits[i, j] = q_i . k_j / sqrt(head_dim) + bias[i, j]
+
+The bias is *not* divided by sqrt(head_dim).
+
+"mask" passes the bias to torch's fused attention as a float mask. On a GPU in half precision the mask is rounded, so
+distant keys get less exact biases. On the CPU, causal attention goes block by block: the bias depends only on the
+distance i - j, so every block of 192 consecutive queries needs the same values, shifted along the keys. We take the
+rows of the last queries, [heads, 192, key], and the block that ends at query e uses their lower right corner. This
+avoids a [query, key] tensor and most work on masked keys: compared with the whole mask, a step of training with 16
+sequences and 8 heads of 8 channels takes two thirds of the time at 512 and 1024 tokens (as long at up to 256).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from alibi_viz.attention.inputs import AttentionInputs, Backend
+from alibi_viz.attention.spans import needed_spans
+from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
+
+MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
+# Queries per block, measured on the CPU: with fewer, torch's kernel uses smaller blocks, which is slow on many threads.
+_ROWS = 192
+_SMALL_BLOCK, _SHORT_KEYS = 64, 512  # up to 512 keys, blocks of 64 queries are faster
+_LARGEST_CACHED = 2**14  # heads * keys; the bias of the last queries then takes at most 32 MiB in float32
+
+
+@dataclass(frozen=True)
+class AttentionTrace:
+    """The steps of attention, each [batch, heads, query, key] in the dtype of the query.
+
+    Attributes:
+        content: q . k / sqrt(head_dim) for every pair, masked or not.
+        bias: the ALiBi bias.
+        logits: content + bias, -inf where a key is masked.
+        weights: softmax of the logits over the keys; zeros for a query without any visible key.
+    """
+
+    content: Tensor
+    bias: Tensor
+    logits: Tensor
+    weights: Tensor
+
+    def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
+        """How many steps back each head sees: further away, every query has at most `tolerance` of its weight.
+
+        The default tolerance is that of `alibi_attention`. Its backend "windowed" must find spans without computing
+        the weights, so its spans are wider; `choose_backend` returns them.
+
+        >>> q = k = torch.zeros(1, 8, 500, 4)
+        >>> attention_trace(q, k, alibi_slopes(8)).spans()
+        (33, 66, 133, 266, 490, 499, 499, 499)
+        """
+        if tolerance is None:
+            tolerance = torch.finfo(self.weights.dtype).eps / 2
+        return needed_spans(self.weights, tolerance)
+
+
+def attention_trace(
+    query: Tensor,
+    key: Tensor,
+    slopes: Tensor | None,
+    *,
+    causal: bool = True,
+    key_padding_mask: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    positions: Tensor | None = None,
+    scale: float | None = None,
+) -> AttentionTrace:
+    """Compute every step of attention from content to weights, for inspection.
+
+    Arguments and errors are those of `alibi_attention`.
+
+    >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
+    >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.2689, 0.7311, 0.0000],
+            [0.0900, 0.2447, 0.6652]])
+    """
+    return _trace(
+        AttentionInputs.checked(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions, scale)
+    )
+
+
+def _trace(inputs: AttentionInputs) -> AttentionTrace:
+    key = inputs.key.repeat_interleave(inputs.group_size, dim=1)  # [batch, heads, key, head_dim]
+    content = (inputs.query * inputs.scaling) @ key.transpose(-2, -1)
+    bias = inputs.bias(inputs.query.dtype).expand_as(content)
+    logits = (content + bias).masked_fill(~inputs.visible(), float("-inf"))
+    is_masked = (logits == float("-inf")).all(-1, keepdim=True)  # a fully masked row: zeros instead of NaN
+    weights = logits.masked_fill(is_masked, 0.0).softmax(-1).masked_fill(is_masked, 0.0)
+    return AttentionTrace(content, bias, logits, weights)
+
+
+def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
+    weights = dropout(_trace(inputs).weights, inputs.dropout)
+    return weights @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
+
+
+def shares_blocks(inputs: AttentionInputs) -> bool:
+    """Whether "mask" goes block by block: blocks share their bias, and that is faster than a mask for all queries.
+
+    It isn't on a GPU, whose fastest kernel accepts no mask; for learned slopes, because no fast kernel computes the
+    gradient of a mask; for one query; or under torch.compile, where each length would need its own graph.
+    """
+    varies = not inputs.causal or inputs.has_mask or inputs.positions is not None
+    return not (varies or inputs.slopes_need_gradients or torch.compiler.is_compiling()) and (
+        inputs.query.is_cpu and inputs.query_length > 1
+    )
+
+
+def _attend(inputs: AttentionInputs) -> Tensor:
+    if shares_blocks(inputs):
+        return _attend_blocks(inputs)
+    output = inputs.fused_attention(inputs.query, inputs.key, inputs.value, attn_mask=_float_mask(inputs))
+    if inputs.has_mask:  # fully masked rows: some kernels return NaN, others 0
+        output = output.masked_fill(~inputs.visible().any(-1, keepdim=True), 0.0)
+    return output
+
+
+def _float_mask(inputs: AttentionInputs) -> Tensor | None:
+    """The bias, -inf where a key is masked: broadcastable to [batch, heads, query, key]. None if there is neither."""
+    if inputs.slopes is None and not inputs.causal and not inputs.has_mask:
+        return None
+    # Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded.
+    dtype = exact_dtype(inputs.query.dtype) if inputs.query.is_cpu else inputs.query.dtype
+    can_cache = inputs.slopes is not None and inputs.positions is None
+    # When compiling nothing is cached, and comparing lengths would give each side of the comparison its own graph.
+    if can_cache and not torch.compiler.is_compiling():
+        is_small = inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1
+        cache = shared_bias(inputs.slopes, causal=inputs.causal) if is_small else None  # type: ignore[arg-type]
+        if cache is not None:
+            mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
+            return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
+    return inputs.bias(dtype).masked_fill(~inputs.visible(), float("-inf"))
+
+
+def _attend_blocks(inputs: AttentionInputs) -> Tensor:
+    query, key, value = inputs.query, inputs.key, inputs.value
+    slopes = torch.zeros(1, device=query.device) if inputs.slopes is None else inputs.slopes
+    shared = last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
+    height, width = shared.shape[-2:]
+    end = inputs.key_length - inputs.query_length
+    if inputs.query_length == height <= _SMALL_BLOCK:
+        # a single block: for inputs this short, slicing it would take a noticeable time
+        return inputs.fused_attention(query, key, value, attn_mask=shared)
+    outputs = []
+    for block in query.split(_SMALL_BLOCK if inputs.key_length <= _SHORT_KEYS else _ROWS, dim=2):
+        end += block.shape[2]
+        if end == inputs.key_length:  # a full slice would still cost a copy in the backward pass
+            visible_key, visible_value = key, value
+        else:
+            visible_key, visible_value = key[:, :, :end], value[:, :, :end]
+        bias = shared[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
+        output = inputs.fused_attention(block, visible_key, visible_value, attn_mask=bias)
+        outputs.append(output.transpose(1, 2))  # the kernel's own layout, so a model joins the heads without a copy
+    joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
+    return joined.transpose(1, 2)
+
+
+def last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
+    """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key].
+
+    Small results are views of a shared cache: read them, don't write to them.
+    """
+    rows = min(_ROWS, key_length)
+    cache = shared_bias(slopes, causal=True) if len(slopes) * key_length <= _LARGEST_CACHED else None
+    if cache is not None:
+        return cache(rows, key_length, dtype=dtype)[None]
+    return mask_future(alibi_bias(slopes, rows, key_length, dtype=dtype))[None]
+
+
+EAGER = Backend("eager", _attend_eagerly)
+MASK = Backend("mask", _attend)

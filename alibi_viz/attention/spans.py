@@ -1,0 +1,159 @@
+"""How far back a head has to look: beyond its attention span, all keys together weigh less than rounding.
+
+A key d steps back has the weight exp(content - m d), and its content q . k is at most |q| |k| (Cauchy-Schwarz). Take n
+neighboring queries, and the n keys before them. For the query r steps after the first of them, let
+
+    c    the largest content that any key can have
+    s    the mean content of the n keys, whose mean distance is r + (n + 1) / 2
+    far  all keys more than w steps back  <=  exp(c - m w) / (1 - exp(-m))      a geometric series, at any length
+    all  the sum of all weights  >=  n exp(s - m (r + (n + 1) / 2))             Jensen's inequality, the n keys alone
+
+The share of the far keys is far / all, and with excess = c - s + m (r + (n + 1) / 2) it is at most t for every query if
+
+    w  >=  (max(excess) - ln n - ln(1 - exp(-m)) - ln t) / m
+
+This w, the head's attention span, depends on the slope and on the call's own queries and keys, and takes time
+proportional to the length. In the symmetric form, the keys on each side may weigh t / 2. Adding a vector to all keys
+does not change attention, so keys are measured from the center of a ball around them, which makes c smaller.
+
+Adaptive computation pruning (Lin et al. 2025, arXiv 2504.06949, COLM 2025) does the same for the learned decays of the
+forgetting transformer. It skips a pair whose bias is below -(2U + ln L) + ln(tolerance), where L is the length and
+U = max |q| max |k| scale. New here, for constant slopes: the series, which replaces ln L; the mean content of the near
+keys, which replaces the lower bound -U; and keys measured from their mean. On standard normal queries and keys (8 heads
+of 64 channels, 16384 tokens, tolerance 2^-24), the spans by that threshold are 1.6 to 1.7 times as wide as ours.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from alibi_viz.attention.inputs import ROUNDING, AttentionInputs, KeyBall
+from alibi_viz.attention.tiles import blocks
+
+_MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this
+
+
+@torch.no_grad()
+def attention_spans(inputs: AttentionInputs) -> Tensor:
+    """How many steps away the queries of each head have to look, at most the key length: int64 [heads].
+
+    Beyond it, no query has more than the tolerance of the inputs as a share of its weights. On a GPU, reading the
+    slopes waits once for all earlier work.
+    """
+    query, length = inputs.query, inputs.key_length
+    spans = torch.full((query.shape[1],), length, device=query.device)
+    if inputs.slopes is None or not query.numel() or not inputs.key.numel():
+        return spans
+    log_t = math.log(inputs.largest_share_skipped) - (0 if inputs.causal else math.log(2))  # keys on both sides
+    near_keys = {
+        head: min(2 ** max(0, round(-math.log2(m))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
+        for head, m in enumerate(inputs.slopes.tolist())
+        if m * length > -log_t  # otherwise the content can only widen the span
+    }
+    if inputs.query_length == 1:
+        near_keys = {head: n for head, n in near_keys.items() if n < length}
+    if not near_keys:
+        return spans
+    heads, ball = list(near_keys), inputs.ball()
+    m, n = inputs.slopes[heads].double(), torch.tensor(list(near_keys.values()), device=query.device)
+    if inputs.query_length == 1:
+        excess, least = _excess_of_one_query(inputs, ball, m, near_keys), torch.zeros_like(n)
+    else:
+        found = [_excess(inputs, ball, head, count) for head, count in near_keys.items()]
+        excess = torch.stack([each for each, _ in found])
+        least = torch.tensor([each for _, each in found], device=query.device)
+    w = ((excess - n.log() - (-torch.expm1(-m)).log() - log_t) / m).maximum(least).ceil()
+    spans[heads] = torch.where(w < length, w, length).long()  # also for NaN
+    return spans
+
+
+def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> tuple[Tensor, int]:
+    """(max(excess), least): the first in float64, inf if there are too few keys; it holds for spans w >= least."""
+    assert inputs.slopes is not None
+    m, query = inputs.slopes[head].double(), inputs.query[:, head]
+    key, center, radius = (t[:, head // inputs.group_size] for t in (inputs.key, *ball))
+    before = inputs.key_length - inputs.query_length  # keys before the first query
+    without = 0 if before >= n else n  # queries without n keys before them
+    if without >= inputs.query_length:
+        return torch.full_like(m, math.inf), 0
+    groups = -(-(inputs.query_length - without) // n)
+    r = torch.arange(n, dtype=center.dtype, device=center.device)
+
+    def largest(query: Tensor, first_query: int, first_key: int, groups: int) -> Tensor:
+        """max(c - s + m r) for groups of n queries, and n keys for each."""
+        grouped = blocks(query, first_query, n, n, groups).to(center.dtype)  # [batch, groups, n, head_dim]
+        near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=center.dtype)
+        margin = _margin(grouped, near, center[:, None], radius[:, None, None], inputs.scaling)
+        return (margin + m.to(r.dtype) * r).amax().double()
+
+    missing = without + groups * n - inputs.query_length
+    padded = pad(query, (0, 0, 0, missing)) if missing else query  # for a query of zeros, c - s is 0, the least
+    excess = largest(padded, without, before + without - n, groups) + m * (n + 1) / 2
+    if without and not inputs.causal:  # compare the first queries with the keys of their own group, on average nearer
+        excess = excess.maximum(largest(query, 0, before, 1) + m * (n - 1) / 2)
+    return excess, before + without if without else 0
+
+
+def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, m: Tensor, near_keys: dict[int, int]) -> Tensor:
+    """max(excess) for a single query, float64 [heads], of all heads together.
+
+    A call of `_excess` for each head would take longer than reading the head's keys.
+    """
+    dtype, heads = ball.center.dtype, list(near_keys)
+    key_heads = [head // inputs.group_size for head in heads]
+    means = {n: inputs.key[:, :, -1 - n : -1].mean(2, dtype=dtype) for n in {*near_keys.values()}}
+    near = torch.stack([means[n][:, key_head] for n, key_head in zip(near_keys.values(), key_heads, strict=True)], 1)
+    query, center = inputs.query[:, heads, 0].to(dtype), ball.center[:, key_heads, 0]  # [batch, heads, head_dim]
+    margin = _margin(query, near, center, ball.radius[:, key_heads], inputs.scaling)
+    n = torch.tensor(list(near_keys.values()), device=query.device)
+    return margin.amax(0).double() + m * (n + 1) / 2  # r is 0
+
+
+def _margin(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: float) -> Tensor:
+    """c - s [...] for queries [..., head_dim], the mean of their near keys, and a ball around all keys."""
+    c = query.norm(dim=-1) * radius * (abs(scale) * (1 + ROUNDING))
+    s = (query * (near - center)).sum(-1) * scale  # autocast would round a dot product
+    return c - s
+
+
+def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
+    """The share of the visible pairs of query and key that lie outside the spans."""
+    last = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]  # position of each query
+    span = torch.tensor(spans)
+    seen = torch.minimum(last, span) + 1
+    visible = (last + 1).expand_as(seen)
+    if not inputs.causal:
+        after = inputs.key_length - 1 - last
+        seen, visible = seen + torch.minimum(after, span), visible + after
+    return 1 - float(seen.sum()) / max(float(visible.sum()), 1.0)
+
+
+def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
+    """The smallest span of each head beyond which every query has at most `tolerance` of its weight.
+
+    weights: [batch, heads, query, key]; the queries are the last of the keys.
+    """
+    if not weights.numel():
+        return (0,) * weights.shape[1]
+    query_length, key_length = weights.shape[-2:]
+    sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
+    position = torch.arange(key_length - query_length, key_length, device=weights.device)
+
+    def beyond(span: Tensor) -> Tensor:
+        """[heads]: the largest weight of a query more than `span` [heads] steps away."""
+        first = (position - span[:, None]).clamp(min=0)  # [heads, query]
+        end = (position + span[:, None] + 1).clamp(max=key_length)
+        index = torch.stack((first, end), -1).expand(*weights.shape[:3], 2)
+        before, until = sums.gather(-1, index).unbind(-1)
+        return (before + sums[..., -1] - until).amax((0, 2))
+
+    low = torch.zeros(weights.shape[1], dtype=torch.long, device=weights.device)
+    high = low + key_length
+    while bool((low < high).any()):
+        middle = (low + high) // 2
+        fits = (beyond(middle) <= tolerance) | (low == high)  # NaN never fits
+        low, high = torch.where(fits, low, middle + 1), torch.where(fits, middle, high)
+    return tuple(low.tolist())

@@ -1,0 +1,308 @@
+"""Every backend equals the minimal implementation, or says why it doesn't take the call."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace, choose_backend
+from alibi_viz.bias import mask_future
+from tests.attention.cases import (
+    HALF,
+    TOLERANCE,
+    assert_equal,
+    expected,
+    largest_error,
+    normal,
+    output_and_gradients,
+    prefer_windowed,
+    qkv,
+)
+from tests.largest_tensor import LargestTensor
+from tests.reference import reference_attention, reference_bias
+
+BACKENDS = ("auto", "eager", "mask", "windowed", "folded")
+MASKING = ("auto", "eager", "mask", "folded")  # these support any padding and positions if attention is causal
+SLOPES = alibi_slopes(8)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> dict[str, Any]:
+    """Valid arguments of `alibi_attention`."""
+    dtype, seed = draw(st.sampled_from([*TOLERANCE])), draw(st.integers(0, 99))
+    batch, key_heads, group = draw(st.integers(0, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    rows, columns = sorted((draw(st.integers(0, 6)), draw(st.integers(0, 7))))
+    dim, heads, is_exact = draw(st.integers(1, 4)), key_heads * group, dtype not in HALF
+    generator = torch.Generator().manual_seed(seed)
+
+    def random_mask(*shape: int) -> Tensor | None:
+        return torch.rand(shape, generator=generator) < 0.6 if draw(st.integers(0, 3)) == 0 else None
+
+    slopes = st.floats(-0.5 if is_exact else 0, 1.5)
+    positions = None
+    if is_exact and draw(st.integers(0, 3)) == 0:  # far away or negative, with gaps
+        gaps = torch.randint(50, (batch, columns) if draw(st.booleans()) else (columns,), generator=generator)
+        positions = gaps.cumsum(-1) + draw(st.sampled_from([0, -300, -(2**40), 10**9]))
+    return {
+        "query": normal(batch, heads, rows, dim, seed=seed, dtype=dtype),
+        "key": normal(batch, key_heads, columns, dim, seed=seed + 1, dtype=dtype),
+        "value": normal(batch, key_heads, columns, dim, seed=seed + 2, dtype=dtype),
+        "slopes": draw(st.none() | st.lists(slopes, min_size=heads, max_size=heads).map(torch.tensor)),
+        "causal": draw(st.booleans()),
+        "key_padding_mask": random_mask(batch, columns),
+        "attn_mask": random_mask(draw(st.sampled_from([1, batch])), draw(st.sampled_from([1, heads])), rows, columns),
+        "positions": positions,
+        "scale": draw(st.sampled_from([None, None, 1.0, 0.0, -0.3])),
+        "backend": draw(st.sampled_from(BACKENDS)),
+    }
+
+
+def is_supported(call: dict[str, Any]) -> bool:
+    """What each backend promises to take, independently of its own answer."""
+    has_mask = call["key_padding_mask"] is not None or call["attn_mask"] is not None
+    if call["backend"] == "windowed":
+        return call["slopes"] is not None and not has_mask and call["positions"] is None
+    if call["backend"] == "folded":
+        equal_lengths = call["query"].shape[2] == call["key"].shape[2]
+        return call["causal"] and equal_lengths and call["attn_mask"] is None and call["scale"] not in (0.0, -0.3)
+    return True
+
+
+@given(calls(), st.sampled_from([None, *TOLERANCE]))
+def test_a_valid_call_equals_the_minimal_implementation_or_says_why_not(
+    call: dict[str, Any], slopes_dtype: torch.dtype | None
+) -> None:
+    if call["slopes"] is not None and slopes_dtype is not None:  # half precision rounds slopes such as 0.3
+        call["slopes"] = call["slopes"].to(slopes_dtype)
+    if not is_supported(call):
+        with pytest.raises(ValueError, match=f"backend '{call['backend']}' does not support this call: "):
+            alibi_attention(**call)
+        return
+    output = alibi_attention(**call)
+    assert output.dtype == call["query"].dtype
+    assert output.shape == call["query"].shape
+    exact = expected(**{name: value for name, value in call.items() if name != "backend"})
+    assert torch.allclose(output.double(), exact, atol=TOLERANCE[output.dtype], rtol=1e-3), call
+
+
+FAULTS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("query", lambda q: q[0]),
+    ("query", lambda q: q.long()),
+    ("query", lambda q: q[..., :0]),
+    ("query", lambda q: torch.cat((q, q), dim=2)),  # more queries than keys
+    ("key", lambda k: k[:, :, :, 1:]),
+    ("key", lambda k: torch.cat((k, k, k), dim=1)),
+    ("key", lambda k: k.half()),
+    ("key", lambda k: [[1.0]]),
+    ("value", lambda v: v[:, :, 1:]),
+    ("value", lambda v: v.to("meta")),
+    ("slopes", lambda m: m[1:]),
+    ("slopes", lambda m: m.long()),
+    ("slopes", lambda m: m * math.inf),
+    ("slopes", lambda m: m * math.nan),
+    ("slopes", lambda m: 0.5),
+    ("slopes", lambda m: m.to("meta")),
+    ("key_padding_mask", lambda _: torch.ones(2, 6)),
+    ("key_padding_mask", lambda _: torch.ones(2, 7, dtype=torch.bool)),
+    ("key_padding_mask", lambda _: [[True] * 6] * 2),
+    ("attn_mask", lambda _: torch.ones(6, 6, dtype=torch.bool)),
+    ("attn_mask", lambda _: torch.ones(2, 3, 6, 6, dtype=torch.bool)),
+    ("attn_mask", lambda _: torch.ones(1, 1, 6, 6, dtype=torch.long)),
+    ("positions", lambda _: torch.arange(6.0)),
+    ("positions", lambda _: torch.arange(7)),
+    ("scale", lambda _: math.nan),
+    ("scale", lambda _: "a"),
+    ("scale", lambda _: True),
+    ("dropout", lambda _: 1.0),
+    ("dropout", lambda _: None),
+    ("tolerance", lambda _: 0.0),
+    ("tolerance", lambda _: "small"),
+    ("key_ball", lambda _: 3),
+    ("backend", lambda _: "flash"),
+]
+
+
+@pytest.mark.parametrize(("name", "break_it"), FAULTS)
+def test_a_wrong_argument_is_named_with_what_was_expected(name: str, break_it: Callable[[Any], Any]) -> None:
+    call = dict(zip(("query", "key", "value"), qkv(6, heads=2, dim=3, batch=2), strict=True))
+    call["slopes"] = alibi_slopes(2)
+    alibi_attention(**call)
+    wrong = break_it(call.get(name))
+    is_type = not isinstance(wrong, type(call.get(name, 1.0))) or isinstance(wrong, Tensor)
+    with pytest.raises((TypeError, ValueError) if is_type else ValueError, match=f"{name}.* must .*") as error:
+        alibi_attention(**{**call, name: wrong})
+    assert str(error.value).startswith(name)
+
+
+@given(lengths=st.tuples(st.integers(0, 5), st.integers(0, 7)).map(sorted), causal=st.booleans(), padded=st.booleans())
+def test_every_step_of_the_trace_equals_the_minimal_implementation(
+    lengths: list[int], causal: bool, padded: bool
+) -> None:
+    rows, columns = lengths
+    q, k = normal(2, 4, rows, 3), normal(2, 2, columns, 3, seed=1)
+    slopes, is_real = alibi_slopes(4), torch.rand(2, columns) < 0.6 if padded else None
+    trace = attention_trace(q, k, slopes, causal=causal, key_padding_mask=is_real)
+    positions = list(range(columns))
+    bias = reference_bias(slopes, positions[columns - rows :], positions, "relative" if causal else "symmetric")
+    weights = reference_attention(q, k, k, bias, causal=causal, is_real=is_real)[1]
+    assert torch.allclose(trace.weights, weights, atol=1e-12)
+    assert torch.equal(trace.bias, bias.expand_as(trace.bias))
+    assert torch.allclose(trace.content, q @ k.repeat_interleave(2, dim=1).mT / math.sqrt(3))
+    visible = trace.logits > -math.inf
+    assert torch.equal(trace.logits[visible], (trace.content + trace.bias)[visible])
+    assert torch.equal(visible, weights > 0)
+
+
+def test_dropping_keys_with_explicit_positions_equals_masking_them() -> None:
+    tensors, slopes, remaining = qkv(9, heads=2), alibi_slopes(2), torch.tensor([0, 3, 4, 8])
+    is_real = torch.zeros(1, 9, dtype=torch.bool)
+    is_real[0, remaining] = True
+    whole = alibi_attention(*tensors, slopes, key_padding_mask=is_real)[:, :, remaining]
+    for backend in MASKING:
+        output = alibi_attention(*(t[:, :, remaining] for t in tensors), slopes, positions=remaining, backend=backend)
+        assert torch.allclose(output, whole, atol=1e-12)
+
+
+def test_packed_documents_equal_separate_calls() -> None:
+    tensors, slopes = qkv(7, heads=2), alibi_slopes(2)
+    document = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    packed = alibi_attention(*tensors, slopes, attn_mask=(document[:, None] == document)[None, None])
+    for part in (slice(0, 3), slice(3, 7)):
+        alone = alibi_attention(*(t[:, :, part] for t in tensors), slopes)
+        assert torch.allclose(packed[:, :, part], alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", MASKING)
+def test_padded_tokens_get_zeros_change_nothing_else_and_have_finite_gradients(backend: str) -> None:
+    tensors, slopes = qkv(5, heads=2), alibi_slopes(2)
+    left = [torch.cat((1e6 * normal(1, 2, 3, 16), t), dim=2).requires_grad_() for t in tensors]
+    is_real = torch.tensor([[False] * 3 + [True] * 5])
+    output = alibi_attention(*left, slopes.requires_grad_(), key_padding_mask=is_real, backend=backend)
+    assert torch.allclose(output[:, :, 3:], alibi_attention(*tensors, slopes), atol=1e-9)
+    assert not output[:, :, :3].any()
+    output.square().sum().backward()
+    assert all(bool(t.grad.isfinite().all()) for t in (*left, slopes) if t.grad is not None)
+
+
+@pytest.mark.parametrize("keys", [1, 64, 65, 128, 192, 512, 513, 768, 959])
+def test_blocks_of_queries_that_share_their_bias_equal_the_minimal_implementation(keys: int) -> None:
+    q, k, v = qkv(keys, batch=2, dim=8)
+    for rows in {1, keys // 2 + 1, keys}:
+        for slopes in (alibi_slopes(4), torch.tensor([0.9, 0.3, -0.01, 0.0]), None):
+            assert largest_error(q[:, :, keys - rows :], k[:, :2], v[:, :2], slopes, backend="mask") < 1e-12
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("setting", ["inference mode", "meta device", "bfloat16 by default"])
+def test_cached_bias_does_not_depend_on_the_first_callers_mode_device_or_dtype(setting: str, causal: bool) -> None:
+    tensors = qkv(100, dtype=torch.float32)
+    slopes = torch.rand(4)  # which no other test has cached
+    try:
+        with torch.device("meta" if setting == "meta device" else "cpu"):
+            torch.set_default_dtype(torch.bfloat16 if setting == "bfloat16 by default" else torch.float32)
+            with torch.inference_mode(setting == "inference mode"):
+                alibi_attention(*tensors, slopes, causal=causal)
+                alibi_attention(tensors[0][:, :, -1:], *tensors[1:], slopes, causal=causal)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    results, eager = (output_and_gradients((*tensors, slopes), name, causal=causal) for name in ("auto", "eager"))
+    assert_equal(results, eager, tolerance=1e-4)
+    assert largest_error(*tensors, slopes, causal=causal) < 5e-6
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_gradients_equal_finite_differences(causal: bool) -> None:
+    tensors = [t.requires_grad_() for t in qkv(5, heads=2, dim=4)]
+    slopes = torch.tensor([0.5, 0.1], dtype=torch.float64)
+    for backend in BACKENDS if causal else ("auto", "eager", "mask", "windowed"):
+        slopes.requires_grad_(causal or backend != "windowed")  # which needs a causal mask to learn slopes
+        assert torch.autograd.gradcheck(
+            lambda *tensors, backend=backend: alibi_attention(*tensors, causal=causal, backend=backend),
+            (*tensors, slopes),
+            fast_mode=True,
+        )
+
+
+@pytest.mark.parametrize("backend", ["mask", "folded"])
+def test_gradients_of_long_inputs_equal_those_of_eager(backend: str) -> None:
+    tensors = (*qkv(600, heads=2, dim=4), alibi_slopes(2).double())
+    for learned in (True, False):
+        results, eager = (output_and_gradients(tensors, name, learned=learned) for name in (backend, "eager"))
+        assert_equal(results, eager, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["auto", "eager", "mask", "folded"])
+def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
+    q, k, _ = qkv(8, heads=1, dim=4)
+    v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
+    torch.manual_seed(0)
+    runs = torch.stack([alibi_attention(q, k, v, alibi_slopes(1), dropout=0.5, backend=backend) for _ in range(100)])
+    assert bool((runs == 0).any())
+    assert torch.allclose(runs.mean(0), alibi_attention(q, k, v, alibi_slopes(1)), atol=0.3)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_autocast_gives_its_dtype_to_the_output_and_to_the_choice(
+    backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefer_windowed(monkeypatch, 1024)
+    q, k, v = qkv(2100, heads=8, dim=32, dtype=torch.float32)
+    reference = alibi_attention(q, k, v, SLOPES)
+    with torch.autocast("cpu", dtype):
+        output = alibi_attention(q, k, v, SLOPES, backend=backend)
+        assert choose_backend(q, k, SLOPES).name == "windowed"
+        assert alibi_attention(*qkv(20), alibi_slopes(4)).dtype == torch.float64, "autocast leaves float64 as it is"
+    assert output.dtype == dtype
+    assert float((output.float() - reference).abs().max()) < 0.04
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_a_mask_is_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
+    length, slopes = 600, torch.tensor([0.0101])
+    v = torch.zeros(1, 1, length, 4, dtype=dtype)
+    v[:, :, 0] = 100  # the output is the weight of the first key, which depends only on the bias
+    q = k = torch.zeros_like(v)
+    exact = expected(q, k, v, slopes)
+    mask = mask_future(alibi_bias(slopes, length, dtype=dtype))[None]
+    rounded = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    for rows, cast in ((length, False), (1, False), (length, True)):
+        inputs = [t.float() if cast else t for t in (q[:, :, -rows:], k, v)]
+        with torch.autocast("cpu", dtype, enabled=cast):
+            output = alibi_attention(*inputs, slopes, backend="mask")
+        error, worse = ((each / exact[:, :, -rows:] - 1).abs().max() for each in (output, rounded[:, :, -rows:]))
+        assert output.dtype == dtype
+        assert error < 0.5 * worse
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_gradients_of_slopes_are_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
+    gradients = []
+    for backend, precision in (("auto", dtype), ("eager", torch.float64)):
+        slopes = alibi_slopes(4).requires_grad_()
+        alibi_attention(*(t.to(precision) for t in qkv(300, dtype=dtype)), slopes, backend=backend).sum().backward()
+        gradients.append(slopes.grad)
+    assert torch.allclose(*gradients, rtol=1e-5, atol=1e-5 * float(gradients[1].abs().max()))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("length", [1, 5, 768, 3000])
+def test_one_query_with_many_keys_is_exact(length: int, padded: bool, causal: bool) -> None:
+    q, k, v = qkv(length, heads=8, dtype=torch.float32)
+    is_real = torch.arange(length)[None] >= min(9, length - 1) if padded else None
+    assert largest_error(q[:, :, -1:], k, v, SLOPES, key_padding_mask=is_real, causal=causal) < 2e-6
+
+
+def test_without_bias_encoders_need_no_mask() -> None:
+    q, k, v = qkv(3000, heads=2, dim=4)
+    with LargestTensor() as largest:
+        output = alibi_attention(q, k, v, None, causal=False)
+    assert largest.numel < 3000 * 3000
+    assert torch.allclose(output, scaled_dot_product_attention(q, k, v), atol=1e-12)

@@ -1,0 +1,94 @@
+"""The table by which "auto" selects a backend."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.bias import shared_bias
+from tests.attention.cases import normal, qkv
+
+FIXED, LEARNED = alibi_slopes(2), alibi_slopes(2).requires_grad_()
+
+
+def chosen(rows: int, columns: int, dim: int = 32, *, batch: int = 1, slopes: Any = FIXED, **options: Any) -> str:
+    dtype, gradient = options.pop("dtype", torch.float32), options.pop("gradient", False)
+    q, k = (torch.zeros(batch, 2, length, dim, dtype=dtype, requires_grad=gradient) for length in (rows, columns))
+    if options.pop("padded", False):
+        options["key_padding_mask"] = torch.ones(batch, columns, dtype=torch.bool)
+    return choose_backend(q, k, slopes, **options).name
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ({"rows": 1000}, "mask"),
+        ({"rows": 1, "columns": 1000}, "mask"),
+        ({"rows": 1000, "slopes": None}, "mask"),
+        ({"rows": 3000, "slopes": None}, "folded"),
+        ({"rows": 3000}, "windowed"),
+        ({"rows": 3000, "dim": 16}, "mask"),  # too little work for a call per head
+        ({"rows": 3000, "dropout": 0.1}, "mask"),
+        ({"rows": 5, "columns": 3000}, "mask"),
+        ({"rows": 600, "batch": 8, "dim": 64}, "mask"),
+        ({"rows": 600, "batch": 8, "dim": 64, "gradient": True}, "windowed"),  # in training from shorter inputs on
+        ({"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED}, "windowed"),
+        ({"rows": 600, "batch": 4, "dim": 64, "gradient": True}, "mask"),
+        ({"rows": 383, "padded": True}, "mask"),
+        ({"rows": 384, "padded": True}, "folded"),
+        ({"rows": 639, "padded": True, "gradient": True}, "mask"),
+        ({"rows": 640, "padded": True, "gradient": True}, "folded"),
+        ({"rows": 191, "slopes": LEARNED}, "mask"),
+        ({"rows": 192, "slopes": LEARNED}, "folded"),
+        ({"rows": 2000, "slopes": LEARNED, "dtype": torch.float16}, "mask"),
+        ({"rows": 2048, "causal": False}, "windowed"),
+        ({"rows": 1024, "causal": False}, "mask"),
+        ({"rows": 1500, "causal": False, "padded": True}, "mask"),
+        ({"rows": 2000, "attn_mask": torch.ones(1, 1, 2000, 2000, dtype=torch.bool)}, "mask"),
+        ({"rows": 2000, "scale": -1.0, "padded": True}, "mask"),
+    ],
+)
+def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], name: str) -> None:
+    assert chosen(**({"columns": call["rows"]} | call)) == name
+
+
+def test_on_a_gpu_auto_selects_folded_or_a_mask() -> None:
+    q = torch.zeros(1, 2, 1000, 32, device="meta")
+    assert choose_backend(q, q, FIXED.to("meta")).name == "folded"
+    assert choose_backend(q[:, :, :9], q, FIXED.to("meta")).name == "mask"
+
+
+def test_the_reason_says_why_the_fastest_backend_was_not_possible() -> None:
+    q = torch.zeros(1, 2, 2049, 8)
+    reason = choose_backend(q, q, FIXED, attn_mask=torch.ones(1, 1, 1, 2049, dtype=torch.bool)).reason
+    assert reason.startswith("'folded' does not support this call: attn_mask needs")
+    reason = choose_backend(q.half(), q.half(), LEARNED).reason
+    assert reason.startswith("'folded' would round the gradient")
+
+
+def test_half_of_the_work_at_4096_tokens_is_left_out() -> None:
+    query, key = normal(2, 1, 8, 4096, 64, dtype=torch.float32)
+    choice = choose_backend(query, key, alibi_slopes(8))
+    assert choice.name == "windowed"
+    assert choice.left_out > 0.5
+    last = torch.arange(4096)
+    seen = sum(int(torch.minimum(last, torch.tensor(span)).sum()) + 4096 for span in choice.spans or ())
+    assert choice.left_out == pytest.approx(1 - seen / (8 * 4096 * 4097 / 2))
+
+
+def test_a_mask_for_both_directions_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = qkv(1024, heads=8, dim=4, dtype=torch.float32)
+    alibi_attention(q, k, v, alibi_slopes(8), causal=False)
+    monkeypatch.setattr(AlibiBias, "_build", None)  # the second call uses the bias of the first
+    monkeypatch.setattr(AttentionInputs, "bias", None)
+    alibi_attention(q, k, v, alibi_slopes(8), causal=False)
+
+
+@torch.no_grad()
+def test_slopes_that_could_get_a_gradient_are_fixed_without_autograd() -> None:
+    tensors = qkv(300, heads=2, dim=8, dtype=torch.float32)
+    assert chosen(300, 300, slopes=LEARNED) == "mask"
+    assert shared_bias(LEARNED, causal=True) is shared_bias(LEARNED.detach(), causal=True)
+    assert torch.equal(alibi_attention(*tensors, LEARNED), alibi_attention(*tensors, LEARNED.detach()))

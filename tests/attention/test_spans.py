@@ -1,0 +1,278 @@
+"""Keys beyond the attention spans weigh at most the tolerance, for any content; and the spans are not much too wide."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from alibi_viz import alibi_slopes, attention_trace
+from alibi_viz.attention import KeyBall
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.spans import attention_spans, needed_spans, share_left_out
+from tests.attention.cases import normal
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+CONTENTS = ("normal", "far match", "near orthogonal", "own opposite", "first queries", "shifted", "zero")
+
+
+def spans_of(inputs: AttentionInputs) -> tuple[int, ...]:
+    return tuple(attention_spans(inputs).tolist())
+
+
+def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
+    """float64 [heads]: the largest share of a query's weights that is more than `spans` steps away."""
+    query, key = inputs.query.double(), inputs.key.double().repeat_interleave(inputs.group_size, dim=1)
+    position = torch.arange(key.shape[2])
+    steps = position[key.shape[2] - query.shape[2] :, None] - position  # [query, key]
+    logits = query @ key.mT * inputs.scaling - inputs.slopes.double()[:, None, None] * steps.abs()
+    weights = (logits.masked_fill(steps < 0, -math.inf) if inputs.causal else logits).softmax(-1)
+    beyond = steps.abs() > torch.tensor(spans)[:, None, None]
+    return (weights * beyond).sum(-1).amax((0, 2))
+
+
+def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...], tolerance: float | None = None) -> None:
+    """Keys beyond the spans weigh at most the tolerance."""
+    if tolerance is None:
+        tolerance = torch.finfo(inputs.query.dtype).eps / 2
+    share = share_beyond(inputs, spans)
+    assert bool((share <= tolerance * (1 + 1e-9)).all()), (share / tolerance, spans)
+
+
+def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
+    """Change queries and keys in place so that a bound that ignores some of the content would be wrong."""
+    direction = torch.ones(query.shape[-1], dtype=query.dtype)
+    far_key = far % key.shape[2]
+    if content == "far match":  # one key that some queries match far better than all others
+        key[:, :, far_key] = 30 * key.abs().amax() * direction
+        query[:, :, far % query.shape[2]] = 3 * query.abs().amax() * direction
+    elif content == "near orthogonal":  # only keys in the first half match the queries
+        query[..., 1:], key[..., 0] = 0, 0
+        key[:, :, : key.shape[2] // 2, 0] = 3 * key.abs().amax() * query[:, :1, -1:, 0].sign()
+    elif content == "own opposite":
+        key[:, :, -query.shape[2] :] = -query[:, : key.shape[1]]
+    elif content == "first queries":  # in the symmetric form, they see keys far ahead
+        query *= 0.01
+        query[:, :, :3], key[:, :, far_key] = 10 * direction, 10 * direction
+    elif content == "shifted":
+        key += 100 * direction
+    elif content == "zero":
+        query *= 0
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> AttentionInputs:
+    key_length = draw(st.integers(1, 400))
+    query_length = key_length if draw(st.booleans()) else draw(st.integers(1, key_length))
+    batch, key_heads, group_size = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    head_dim, heads, seed = draw(st.integers(1, 16)), key_heads * group_size, draw(st.integers(0, 10**6))
+    query = normal(batch, heads, query_length, head_dim, seed=seed) * 10 ** draw(st.floats(-2, 2))
+    key = normal(batch, key_heads, key_length, head_dim, seed=seed + 1) * 10 ** draw(st.floats(-2, 2))
+    with_content(query, key, draw(st.sampled_from(CONTENTS)), draw(st.integers(0, 400)))
+    dtype = draw(st.sampled_from(DTYPES))
+    slopes = [10 ** draw(st.floats(-4, math.log10(4))) for _ in range(heads)]
+    return AttentionInputs(
+        query.to(dtype),
+        key.to(dtype),
+        key.to(dtype),
+        torch.tensor(slopes, dtype=torch.float64),
+        causal=draw(st.booleans()),
+        scale=draw(st.sampled_from([None, 1.0, -0.3])),
+        tolerance=draw(st.sampled_from([None, 1e-2, 1e-5])),
+    )
+
+
+@given(calls())
+def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
+    spans = spans_of(inputs)
+    assert all(0 <= span <= inputs.key_length for span in spans)
+    assert_negligible(inputs, spans, inputs.tolerance)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal: bool) -> None:
+    """The same with slopes so steep that even extreme content has spans shorter than the sequence."""
+    query, key = normal(1, 4, 600, 8), normal(1, 2, 600, 8, seed=1)
+    with_content(query, key, content, far=599 if content == "first queries" else 40)
+    slopes = torch.tensor([4.0, 1.0, 0.5, 0.2]) * (8 if content in ("far match", "first queries", "shifted") else 1)
+    inputs = AttentionInputs(query.float(), key.float(), key.float(), slopes, causal=causal)
+    spans = spans_of(inputs)
+    assert min(spans) < 600
+    assert_negligible(inputs, spans)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_tolerance_a_thousand_times_too_large_is_caught(causal: bool) -> None:
+    """With equal content the bound is nearly tight, so the same check fails for spans of a larger tolerance."""
+    key = torch.zeros(1, 3, 700, 4)
+    inputs = AttentionInputs(key, key, key, torch.tensor([0.5, 0.25, 0.125]), causal=causal)
+    assert_negligible(inputs, spans_of(inputs))
+    too_large = spans_of(inputs._replace(tolerance=1000 * torch.finfo(torch.float32).eps / 2))
+    with pytest.raises(AssertionError):
+        assert_negligible(inputs, too_large)
+    for head in range(3):
+        share = share_beyond(inputs, too_large)[head]
+        assert float(share) > torch.finfo(torch.float32).eps / 2
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
+    """The last query of a group matches the 64 keys before the group and all beyond its span; others oppose it."""
+    length, position, slope, tolerance = 3000, 1408 + 63, 0.02, 1e-3
+    query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
+    query[:, :, position] = 1.0
+    key[:] = 5.0
+    ball = KeyBall(torch.zeros(1, 1, 1, 1, dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64))
+    inputs = AttentionInputs(
+        query, key, key, torch.tensor([slope]), causal, scale=1.0, tolerance=tolerance, key_ball=ball
+    )
+    (span,) = spans_of(inputs)
+    assert span < 600
+    key[:, :, position - span : position + span + 1] = -5.0
+    key[:, :, 1408 - 64 : 1408] = 5.0
+    share = float(share_beyond(inputs, (span,)))
+    assert 0.8 * tolerance < share <= tolerance
+
+
+def test_queries_with_few_keys_before_them_see_all_of_these() -> None:
+    """Query 63 is at position 123, and the bound uses 64 near keys; one match at position 0."""
+    query, key = torch.zeros(1, 1, 900, 1), torch.zeros(1, 1, 960, 1)
+    query[:, :, 63], key[:, :, 0] = 30.0, 30.0
+    ball = KeyBall(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1))  # of all keys but the first
+    inputs = AttentionInputs(query, key, key, torch.tensor([0.02]), tolerance=0.9, key_ball=ball)
+    assert spans_of(inputs)[0] >= 123
+
+
+def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
+    """It changes all logits of a query equally, so the output stays the same."""
+    query, key = normal(2, 1, 4, 2000, 16)
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+    spans, shifted = (spans_of(AttentionInputs(query, k, k, slopes)) for k in (key, key + 50))
+    assert all(abs(one - other) <= 1 + 0.02 * one for one, other in zip(spans, shifted, strict=True))
+
+
+@pytest.mark.parametrize("slope", [0.0, -0.5, 1e-30, 1e-300])
+def test_without_a_steep_slope_the_span_is_all_keys(slope: float) -> None:
+    query, key = normal(2, 1, 1, 300, 4)
+    inputs = AttentionInputs(query, key, key, torch.tensor([slope], dtype=torch.float64))
+    assert spans_of(inputs) == (300,)
+    assert spans_of(inputs._replace(slopes=None)) == (300,)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("tensor", ["query", "key", "value"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_nan_and_inf_in_one_row_of_the_batch_leave_nothing_out(tensor: str, causal: bool, bad: float) -> None:
+    for position in (5, 250, 499):
+        tensors = {name: normal(2, 1, 500, 4, seed=seed).float() for seed, name in enumerate(("query", "key", "value"))}
+        tensors[tensor][1, 0, position, 2] = bad
+        assert spans_of(AttentionInputs(**tensors, slopes=torch.tensor([0.5]), causal=causal)) == (500,), position
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_and_matmul_precision_do_not_round_the_bound(dtype: torch.dtype) -> None:
+    query, key = normal(2, 1, 2, 600, 64).float()
+    key = 0.05 * key + 10 * normal(64).float()
+    inputs = AttentionInputs(query, key, key, torch.tensor([1.0, 0.25]), tolerance=1e-6)
+    expected, radius = spans_of(inputs), KeyBall.of(key, key).radius
+    with torch.autocast("cpu", dtype):
+        assert spans_of(inputs) == expected
+        assert torch.equal(KeyBall.of(key, key).radius, radius)
+    precision = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        assert spans_of(inputs) == expected
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+@pytest.mark.parametrize("key_heads", [1, 3, 12])
+@pytest.mark.parametrize("query_length", [1, 300])
+def test_spans_of_all_heads_are_those_of_each_head_alone(key_heads: int, query_length: int) -> None:
+    """With one query, heads are bounded together, also beside heads with a flat, zero or negative slope."""
+    slopes = torch.tensor([0.5, 0.02, 1e-5, 0.26, 0.27, 0.25, 0.0, 0.021, -0.3, 0.02, 0.021, 0.1], dtype=torch.float64)
+    query, key = normal(2, 12, query_length, 8), normal(2, key_heads, 2000, 8, seed=1)
+    key *= torch.linspace(0.1, 3, key_heads, dtype=torch.float64)[:, None, None]
+    together = spans_of(AttentionInputs(query, key, key, slopes))
+    for head, span in enumerate(together):
+        shared = key[:, head * key_heads // 12][:, None]
+        assert spans_of(AttentionInputs(query[:, head : head + 1], shared, shared, slopes[head : head + 1])) == (span,)
+    assert len(set(together)) > 5
+
+
+@given(
+    length=st.integers(1, 60),
+    center=st.sampled_from([0.0, 1.0, 1e4]),
+    spread=st.sampled_from([0.0, 1e-3, 1.0, 100.0]),
+    dtype=st.sampled_from(DTYPES),
+    given_center=st.booleans(),
+)
+def test_the_ball_contains_all_keys(
+    length: int, center: float, spread: float, dtype: torch.dtype, given_center: bool
+) -> None:
+    key = (normal(2, 3, length, 5) * spread + center).to(dtype)
+    first = key[:, :, :1].to(torch.promote_types(dtype, torch.float32))
+    ball = KeyBall.of(key, key, first if given_center else None)
+    distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
+    assert ball.radius.shape == (2, 3)
+    assert bool((ball.radius * (1 + 1e-6) >= distances).all())
+    assert bool((ball.radius <= distances * (1 + 1e-4) + 1e-4 * key.double().norm(dim=-1).amax(-1)).all())
+
+
+def pruning_spans(inputs: AttentionInputs) -> list[float]:
+    """Lin et al. prune biases below -(2U + ln L) + ln(tolerance), where U is at least any |q . k| scale."""
+    largest = inputs.query.norm(dim=-1).amax(-1) * inputs.key.norm(dim=-1).amax(-1) * inputs.scaling  # [batch, heads]
+    threshold = -(2 * largest + math.log(inputs.key_length)) + math.log(inputs.largest_share_skipped)
+    return (-threshold / inputs.slopes).amax(0).tolist()
+
+
+@pytest.mark.parametrize(("length", "head_dim"), [(400, 16), (1024, 64), (16384, 64)])
+def test_spans_of_adaptive_computation_pruning_are_safe_too_but_wider(length: int, head_dim: int) -> None:
+    query, key = normal(2, 1, 8, length, head_dim, dtype=torch.float32)
+    inputs = AttentionInputs(query, key, key, alibi_slopes(8))
+    ours, pruning = spans_of(inputs), pruning_spans(inputs)
+    assert all(span <= min(other, length) for span, other in zip(ours, pruning, strict=True)), (ours, pruning)
+    if length == 16384:
+        assert all(1.55 < other / span < 1.8 for span, other in zip(ours, pruning, strict=True))
+    else:
+        assert_negligible(inputs._replace(query=query[:, :, -128:]), tuple(map(math.ceil, pruning)))
+
+
+@given(calls())
+def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(inputs: AttentionInputs) -> None:
+    query, key, _, slopes, causal = inputs[:5]
+    trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
+    tolerance = inputs.largest_share_skipped
+    smallest, bound = trace.spans(2 * tolerance), spans_of(inputs)  # twice: for the rounding of sums in float64
+    assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
+    exact = trace.spans(tolerance)
+    for head, span in enumerate(exact):
+        if span and tolerance > 1e-12:
+            less = tuple(w - (h == head) for h, w in enumerate(exact))
+            assert float(share_beyond(inputs, less)[head]) > tolerance * (1 - 1e-9)
+            assert float(share_beyond(inputs, exact)[head]) <= tolerance * (1 + 1e-9)
+
+
+def test_spans_of_a_trace_without_queries_are_zero_and_with_nan_all_keys() -> None:
+    for batch, rows, columns in ((0, 3, 5), (2, 0, 5), (2, 0, 0)):
+        trace = attention_trace(torch.zeros(batch, 2, rows, 4), torch.zeros(batch, 2, columns, 4), torch.ones(2))
+        assert trace.spans() == (0, 0)
+    weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
+    weights[0, 1, 2, 1] = math.nan
+    assert needed_spans(weights, 1e-6) == (0, 4)
+
+
+@given(length=st.integers(1, 30), rows=st.integers(1, 30), span=st.integers(0, 40), causal=st.booleans())
+def test_share_left_out_counts_pairs(length: int, rows: int, span: int, causal: bool) -> None:
+    rows = min(rows, length)
+    query, key = torch.zeros(1, 2, rows, 1), torch.zeros(1, 2, length, 1)
+    visible = seen = 0
+    for i in range(length - rows, length):
+        for j in range(length if not causal else i + 1):
+            visible += 2
+            seen += 1 + (abs(i - j) <= span)  # the first head sees everything
+    share = share_left_out(AttentionInputs(query, key, key, None, causal=causal), (length, span))
+    assert share == pytest.approx(1 - seen / visible)
