@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz import alibi_attention, alibi_slopes, choose_backend, study
+from alibi_viz import alibi_attention, alibi_slopes, choose_backend, lab, study
 from alibi_viz.attention import KeyBall
 from alibi_viz.lab.model_sources import ByteModel
 from benchmarks.attention import HEADS, no_bias_and_auto, qkv, rows
