@@ -97,9 +97,9 @@ def blank() -> go.Figure:
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line_width=1, **frame)
     figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line_width=3, **frame)
     for row, column in (*_PANELS.values(), _GRID):  # titles; the last one has the numbers of the heads below it
-        place = {"x": 0, "xanchor": "left", "xref": "x domain", "y": 1, "yanchor": "bottom", "yref": "y domain"}
-        place |= {"row": row, "col": column, "yshift": _TILE_TITLE if row == 3 else 0}
-        figure.add_annotation(**place, text="", font_size=12, showarrow=False, align="left")
+        place = {"xref": "x domain", "xanchor": "left", "yref": "y domain", "yanchor": "bottom", "align": "left"}
+        shift = _TILE_TITLE if row == 3 else 0
+        figure.add_annotation(**place, x=0, y=1, yshift=shift, font_size=12, showarrow=False, row=row, col=column)
     bar = {"x": 1.01, "xanchor": "left", "ypad": 0, "thickness": 10, "outlinewidth": 0, "ticklen": 3}
     bar |= {"yanchor": "middle", "title": {"side": "right", "font": {"size": 12}}}
     figure.update_layout(coloraxis={"colorscale": theme.DIVERGING, "colorbar": bar})

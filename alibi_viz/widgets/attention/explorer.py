@@ -148,7 +148,7 @@ class AttentionExplorer(HasHead, TextApp):
         law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
         sentences = [
             f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
-            *(self._describe_order(*readings, curve, rows) if len(readings) == 2 else []),
+            *(self._describe_order(readings[0], reading, curve, rows) if len(readings) == 2 else []),
             *describe(reading.tokens, query, visible, weights, switched=switched),
             *describe_part(rows, length),
             reading.note,
