@@ -7,11 +7,9 @@ from torch import Tensor
 
 from alibi_viz.figures import slopes as slope_plot
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life, reach
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_slope
-from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Count
-from alibi_viz.widgets.core.why import Why
 
 __all__ = ["SlopeExplorer"]
 
@@ -50,7 +48,7 @@ class SlopeExplorer(App):
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
             self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
-            reset_button(self),
+            self.reset_button(),
         ]
 
     def draw(self) -> str:

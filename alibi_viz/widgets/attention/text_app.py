@@ -11,7 +11,6 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.reader import NotReady, Reader, as_source
 from alibi_viz.widgets.attention.text_box import NonBlank, TextBox
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.reset import set_together
 from alibi_viz.widgets.core.traits import Choice, Count
 
 __all__ = ["MAX_TOKENS", "TextApp"]
@@ -49,6 +48,7 @@ class TextApp(App):
         self._text_box = TextBox(self.text, self._on_text, delay)
         self.observe(lambda change: self._text_box.show(change.new), names="text")
         self._reader = Reader(self.source, MAX_TOKENS, self._text_box.show_progress)
+        self.works += [self._text_box.debounce, self._reader]
         heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
         return [self._text_box, *([heads] if self.source.num_heads is None else []), content]
@@ -99,7 +99,7 @@ class TextApp(App):
                     if pending.job.stopped:
                         self._text_box.show(self.text)
                     else:
-                        self.attempt(lambda: set_together(self, pending.state))
+                        self.attempt(lambda: self.set_together(pending.state))
 
         self._pending = pending
         pending.job.add_done_callback(on_done)

@@ -6,8 +6,8 @@ from typing import Any
 from ipywidgets import Label, Layout, Textarea, VBox
 from traitlets import HasTraits
 
-from alibi_viz.widgets.core.debounce import Debounce
-from alibi_viz.widgets.core.layout import labeled
+from alibi_viz.widgets.core.background import Debounce
+from alibi_viz.widgets.core.controls import labeled
 from alibi_viz.widgets.core.traits import BadValue, State, short_repr
 
 __all__ = ["NonBlank", "TextBox"]
@@ -47,11 +47,11 @@ class TextBox(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._box = box.add_class("s-text")
         self._notes = {css: Label(layout=Layout(display="none")).add_class(css) for css in ("s-note", "s-progress")}
         self._on_text, self._is_reading = on_text, False
-        debounce = Debounce(delay)
+        self.debounce = Debounce(delay)
 
         def on_input(change: Any) -> None:
             if delay:
-                debounce(lambda: self._read(change.new))
+                self.debounce(lambda: self._read(change.new))
             else:
                 self._read(change.new)
 

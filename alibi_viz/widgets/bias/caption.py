@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures import bias as bias_plot
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
-from alibi_viz.widgets.core.laws import LINEAR, law_name
+from alibi_viz.widgets.core.traits import LINEAR, law_name
 
 __all__ = ["describe"]
 

@@ -18,10 +18,9 @@ from alibi_viz.lessons import BUGS
 from alibi_viz.lessons.repair import SECONDS
 from alibi_viz.widgets.bugs import caption
 from alibi_viz.widgets.bugs.traits import Code, Guess
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.layout import button, column, row
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.traits import BadValue, Choice
-from alibi_viz.widgets.core.why import Why
 
 __all__ = ["SpotTheBug"]
 

@@ -1,20 +1,14 @@
 """PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention weights as a map."""
 
-from typing import Any
-
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
-from traitlets import observe
 
 from alibi_viz.figures import precision as picture
 from alibi_viz.precision import CONTENTS, DTYPES, FORMS, groups, rounded_bias, weight_errors
 from alibi_viz.slopes import alibi_slopes
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.laws import open_menu
-from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.traits import Choice, Count, HasHead
-from alibi_viz.widgets.core.why import Why
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.traits import Choice, Count, HasHead, Head
 from alibi_viz.widgets.precision.caption import FORMULAS, Row, describe
 
 __all__ = ["PrecisionMicroscope"]
@@ -51,7 +45,7 @@ class PrecisionMicroscope(HasHead, App):
         "Three ways to write the same attention",
     )
     num_heads = Count(8, 1, 32)
-    head = Count(1, 1, 32)
+    head = Head(1)
     length = Count(2048, 1, 4096)
     dtype = Choice("bfloat16", tuple(DTYPES))
     form = Choice("key", FORMS)
@@ -65,22 +59,13 @@ class PrecisionMicroscope(HasHead, App):
         forms = {form: f"{form}, {formula}" for form, formula in FORMULAS.items()}
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
-            open_menu(
-                self,
-                "head",
-                "head",
-                "s-head",
-                "The head that is shown; head 1 has the steepest slope if the number of heads is a power of two",
-                options=lambda: {str(head): head for head in range(1, self.num_heads + 1)},
-                text=str,
-                changed_by="num_heads",
-            ),
+            self.menu("head", "head", "s-head", "The head that is shown", follows="num_heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("dtype", "dtype", "s-dtype", "The number format of the bias and of its sum with the content"),
             self.menu("form", "form", "s-form", "How the bias is computed; see the caption", forms),
             self.menu("content", "content", "s-content", "q . k: 0 for every pair, or of random vectors"),
             self.menu("query", "query on the left", "s-query", "The last query, or that with the largest error"),
-            reset_button(self),
+            self.reset_button(),
         ]
 
     def draw(self) -> str:
@@ -109,7 +94,3 @@ class PrecisionMicroscope(HasHead, App):
             query=query,
         )
         return describe(self, slope, Row(query, exact, rounded, runs, shared[near]), errors)
-
-    @observe("num_heads")
-    def _move_removed_head(self, change: Any) -> None:
-        self.head = min(self.head, self.num_heads)
