@@ -81,7 +81,7 @@ class App(Controls):
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
-        super().__init__(**state)
+        super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
         controls = row(*self.controls()).add_class("alibi-controls")

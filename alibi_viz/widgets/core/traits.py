@@ -136,8 +136,8 @@ class Choice(State):
     question or a method that is added later is offered as well.
     """
 
-    def __init__(self, default: str | None, values: Sequence[str | None] | str) -> None:
-        super().__init__(default, allow_none=not isinstance(values, str) and None in values)
+    def __init__(self, default: str | None, values: Sequence[str | None] | str, *, allow_none: bool = False) -> None:
+        super().__init__(default, allow_none=allow_none or (not isinstance(values, str) and None in values))
         self.values = values
 
     def offered(self, obj: HasTraits) -> tuple[Any, ...]:
@@ -146,7 +146,8 @@ class Choice(State):
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if not isinstance(value, str) or value not in self.offered(obj):
-            self.error(obj, value, info=f"one of {', '.join(map(str, self.offered(obj)))}")
+            none = ["None"] * (self.allow_none and None not in self.offered(obj))
+            self.error(obj, value, info=f"one of {', '.join([*none, *map(str, self.offered(obj))])}")
         return value
 
 
