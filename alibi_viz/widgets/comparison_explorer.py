@@ -13,11 +13,9 @@ from alibi_viz.lab.interventions import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, join
 from alibi_viz.lab.questions.outcomes import quoted
 from alibi_viz.lab.results import AS_TRAINED
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.layout import column, row, unfold_button
-from alibi_viz.widgets.core.reset import reset_button
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import column, row, unfold_button
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.settings import COMMON_METHODS, alibi_range
 
 __all__ = ["ComparisonExplorer"]
@@ -105,7 +103,7 @@ class ComparisonExplorer(App):
         self._more = unfold_button(
             "More methods", "Show every method that has results for this question", lambda _: self._show_boxes()
         )
-        methods = row(*self._boxes.values(), self._more, reset_button(self))
+        methods = row(*self._boxes.values(), self._more, self.reset_button())
         return [column(row(self.tabs("question", "What was measured", self._summary), self._evaluated), methods)]
 
     def draw(self) -> str:

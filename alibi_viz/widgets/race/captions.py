@@ -11,8 +11,8 @@ from alibi_viz.lab.confidence import LEVEL, SEEDS
 from alibi_viz.lab.questions import join, outcome
 from alibi_viz.lab.questions.outcomes import quoted, rises
 from alibi_viz.lab.results import seed_curves
+from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_number
-from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.report import RaceReport
 from alibi_viz.widgets.race.settings import alibi_range
 

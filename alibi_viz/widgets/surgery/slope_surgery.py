@@ -13,11 +13,9 @@ from alibi_viz.figures import surgery as picture
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.panel import Curves
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.layout import FIT, column, labeled, row
-from alibi_viz.widgets.core.reset import reset_button
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import FIT, column, labeled, row
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
-from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.traits import check_path, read_source
 from alibi_viz.widgets.surgery.intervention import Intervention
 from alibi_viz.widgets.surgery.subject import Evaluation, Pretrained, Subject, TrainedHere
@@ -161,7 +159,7 @@ class SlopeSurgery(App):
         folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
         window = labeled("window", self._window), labeled("sinks", self._sinks)
-        return [column(first, row(*window, self._rule, labeled("open", folder), reset_button(self)))]
+        return [column(first, row(*window, self._rule, labeled("open", folder), self.reset_button()))]
 
     def draw(self) -> str:
         subject = self._subject()
