@@ -96,10 +96,10 @@ def blank() -> go.Figure:
     frame = {"line_color": _FRAME_COLOR, "row": 3, "col": 1}
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line_width=1, **frame)
     figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line_width=3, **frame)
+    corner: dict[str, Any] = {"xref": "x domain", "xanchor": "left", "yref": "y domain", "yanchor": "bottom"}
     for row, column in (*_PANELS.values(), _GRID):  # titles; the last one has the numbers of the heads below it
-        place = {"xref": "x domain", "xanchor": "left", "yref": "y domain", "yanchor": "bottom", "align": "left"}
-        shift = _TILE_TITLE if row == 3 else 0
-        figure.add_annotation(**place, x=0, y=1, yshift=shift, font_size=12, showarrow=False, row=row, col=column)
+        text = {"font_size": 12, "showarrow": False, "align": "left", "yshift": _TILE_TITLE if row == 3 else 0}
+        figure.add_annotation(**corner, **text, x=0, y=1, row=row, col=column)
     bar = {"x": 1.01, "xanchor": "left", "ypad": 0, "thickness": 10, "outlinewidth": 0, "ticklen": 3}
     bar |= {"yanchor": "middle", "title": {"side": "right", "font": {"size": 12}}}
     figure.update_layout(coloraxis={"colorscale": theme.DIVERGING, "colorbar": bar})
