@@ -298,7 +298,8 @@ def _draw_grid(
     cell = grid.side / length
     height = max(cell, 3)  # at least 3 pixels
     top = (query - shown.start + 0.5) * cell - height / 2
-    frames = [f"M{x},{y + top:.2f}h{grid.side}v{height:.2f}h-{grid.side}Z" for x, y in grid.corners.tolist()]
+    rows = [(x, x + grid.side, y + top, y + top + height) for x, y in grid.corners.tolist()]
+    frames = [f"M{x0},{y0:.2f}H{x1}V{y1:.2f}H{x0}Z" for x0, x1, y0, y1 in rows]  # plotly has no relative commands
     update_changed(_shape(figure, "query in the grid"), path="".join(frames))
     (x0, y0), side = grid.corners[head].tolist(), grid.side
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)
