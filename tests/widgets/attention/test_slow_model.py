@@ -66,7 +66,7 @@ def layers_read(app: AttentionExplorer) -> int:
 
 
 def choose(app: AttentionExplorer, layer: int) -> None:
-    control(app, "s-content").value = layer - 1
+    control(app, "s-content").index = layer - 1
 
 
 def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(
@@ -74,14 +74,14 @@ def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(
 ) -> None:
     before = app.caption
     choose(app, 3)
-    assert (app.content, control(app, "s-content").value, app.caption) == ("layer 1", 0, before)
+    assert (app.content, control(app, "s-content").index, app.caption) == ("layer 1", 0, before)
     assert control(app, "s-progress").value == "The model reads 18 tokens …"
     assert message(app) == ""
     app.query, app.head = 5, 2  # other controls answer meanwhile
     assert "Head 2 of 8" in app.caption and "Query 5" in app.caption
     source.released.release(2)
     wait(lambda: app.content == "layer 3" and "layer 3 of 4" in app.caption)
-    assert (app.query, app.head, control(app, "s-content").value) == (5, 2, 2)
+    assert (app.query, app.head, control(app, "s-content").index) == (5, 2, 2)
     assert message(app) == ""
     wait(lambda: control(app, "s-progress").value == "")
     assert control(app, "s-progress").layout.display == "none"
@@ -147,7 +147,7 @@ def test_an_error_of_the_model_is_shown_and_the_app_stays_usable(app: AttentionE
     source.released.release(100)
     wait(lambda: message(app))
     assert "the model failed on this text: RuntimeError: out of memory" in message(app)
-    assert (app.content, control(app, "s-content").value) == ("layer 1", 0)
+    assert (app.content, control(app, "s-content").index) == ("layer 1", 0)
     source.failure = None
     choose(app, 3)
     wait(lambda: app.content == "layer 3")

@@ -53,7 +53,7 @@ def test_controls_change_the_figure(content: str) -> None:
 def test_layers_of_a_model_have_windows_of_their_own() -> None:
     app = WindowExplorer(lab.published_model("alibi").model, text=TEXT)
     first = drawn(app)
-    control(app, "s-content").value = 1
+    control(app, "s-content").index = 1
     assert app.content == "layer 2"
     assert drawn(app) == expected(app) != first
 
