@@ -141,9 +141,10 @@ class SpotTheBug(App):
             self._progress,
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
-        size = {"flex": "none", "width": "220px"}
-        actions = [(f"s-answer-{at}", "Your guess", partial(self._on_answer, at)) for at in range(4)]
-        self._answers = [button("", "", *action, **size) for action in actions]
+        self._answers = [
+            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), flex="none", width="220px")
+            for at in range(4)
+        ]
         self._problems = [HTML(layout=Layout(flex="1 1 0", min_width="0")).add_class("s-problem") for _ in range(4)]
         side_by_side = Layout(align_items="center", grid_gap="12px", overflow="visible")
         rows = [HBox(pair, layout=side_by_side) for pair in zip(self._answers, self._problems, strict=True)]

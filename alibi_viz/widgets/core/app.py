@@ -72,7 +72,7 @@ class App(Controls):
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
-    works = List(help="`Work` that ends with the app")
+    works: list[Work] = List(help="ends with the app")  # type: ignore[assignment]  # a list of each app's own
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing

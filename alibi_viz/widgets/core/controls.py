@@ -128,7 +128,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         updating = False  # a menu with new options selects the first one, which is not the user's choice
 
         def text(value: Any) -> str:
-            return (texts or {}).get(value) or getattr(value, "__name__", str(value))
+            return str((texts or {}).get(value) or getattr(value, "__name__", value))
 
         def update(_: Any = None) -> None:
             nonlocal values, updating
