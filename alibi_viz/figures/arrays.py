@@ -22,7 +22,9 @@ def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArr
 def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> NDArray[np.object_]:
     """The z of a heatmap: None where a cell is masked, or NaN if there is no mask. plotly would send NaN as text."""
     cells = as_array(values)
-    return np.where(np.isnan(cells) if masked is None else masked, None, cells.astype(object))
+    gaps: NDArray[np.object_] = cells.astype(object)
+    gaps[np.isnan(cells) if masked is None else np.asarray(masked)] = None
+    return gaps
 
 
 def update_changed(target: Any, **properties: Any) -> None:

@@ -96,10 +96,10 @@ def blank() -> go.Figure:
     frame = {"line_color": _FRAME_COLOR, "row": 3, "col": 1}
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line_width=1, **frame)
     figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line_width=3, **frame)
+    corner: dict[str, Any] = {"xref": "x domain", "xanchor": "left", "yref": "y domain", "yanchor": "bottom"}
     for row, column in (*_PANELS.values(), _GRID):  # titles; the last one has the numbers of the heads below it
-        place = {"x": 0, "xanchor": "left", "xref": "x domain", "y": 1, "yanchor": "bottom", "yref": "y domain"}
-        place |= {"row": row, "col": column, "yshift": _TILE_TITLE if row == 3 else 0}
-        figure.add_annotation(**place, text="", font_size=12, showarrow=False, align="left")
+        text = {"font_size": 12, "showarrow": False, "align": "left", "yshift": _TILE_TITLE if row == 3 else 0}
+        figure.add_annotation(**corner, **text, x=0, y=1, row=row, col=column)
     bar = {"x": 1.01, "xanchor": "left", "ypad": 0, "thickness": 10, "outlinewidth": 0, "ticklen": 3}
     bar |= {"yanchor": "middle", "title": {"side": "right", "font": {"size": 12}}}
     figure.update_layout(coloraxis={"colorscale": theme.DIVERGING, "colorbar": bar})
@@ -298,7 +298,8 @@ def _draw_grid(
     cell = grid.side / length
     height = max(cell, 3)  # at least 3 pixels
     top = (query - shown.start + 0.5) * cell - height / 2
-    frames = [f"M{x},{y + top:.2f}h{grid.side}v{height:.2f}h-{grid.side}Z" for x, y in grid.corners.tolist()]
+    rows = [(x, x + grid.side, y + top, y + top + height) for x, y in grid.corners.tolist()]
+    frames = [f"M{x0},{y0:.2f}H{x1}V{y1:.2f}H{x0}Z" for x0, x1, y0, y1 in rows]  # plotly has no relative commands
     update_changed(_shape(figure, "query in the grid"), path="".join(frames))
     (x0, y0), side = grid.corners[head].tolist(), grid.side
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)

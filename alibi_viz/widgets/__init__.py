@@ -12,10 +12,10 @@ _MODULES = {
     "BiasExplorer": "bias.explorer",
     "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
-    "PrecisionMicroscope": "precision.microscope",
+    "PrecisionMicroscope": "precision",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery",
-    "SpotTheBug": "bugs.spot_the_bug",
+    "SpotTheBug": "spot_the_bug",
     "WindowExplorer": "attention.windows",
 }
 

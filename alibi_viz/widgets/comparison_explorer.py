@@ -12,11 +12,9 @@ from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.layout import column, row, unfold_button
-from alibi_viz.widgets.core.reset import reset_button
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import column, row, unfold_button
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
@@ -102,7 +100,7 @@ class ComparisonExplorer(App):
         self._more = unfold_button(
             "More methods", "Show every method that has results for this question", lambda _: self._show_boxes()
         )
-        methods = row(*self._boxes.values(), self._more, reset_button(self))
+        methods = row(*self._boxes.values(), self._more, self.reset_button())
         return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
 
     def draw(self) -> str:

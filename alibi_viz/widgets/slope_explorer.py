@@ -7,13 +7,9 @@ from torch import Tensor
 
 from alibi_viz.figures import slopes as slope_plot
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_slope
-from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import Choice, Count
-from alibi_viz.widgets.core.why import Why
-
-__all__ = ["SlopeExplorer"]
 
 
 class SlopeExplorer(App):
@@ -50,45 +46,43 @@ class SlopeExplorer(App):
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.menu("scheme", "scheme", "s-scheme", "The rule that gives each head its slope"),
             self.menu("compare", "compare with", "s-compare", "Another rule, as open diamonds", {None: "nothing"}),
-            reset_button(self),
+            self.reset_button(),
         ]
 
     def draw(self) -> str:
         slopes = alibi_slopes(self.num_heads, self.scheme)
         other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
         slope_plot.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        caption = _describe(self.scheme, slopes)
-        if other is not None and self.compare != self.scheme:
-            caption += " " + _compare(self.scheme, slopes, self.compare, other)
-        return caption
+        caption = f"{_heads(slopes)}, {self.scheme} slopes. {_decay(slopes)}"
+        if other is None or self.compare == self.scheme:
+            return caption
+        return f"{caption} {_compare(self.scheme, slopes, self.compare, other)}"
 
 
-def _describe(scheme: str, slopes: Tensor) -> str:
+def _heads(slopes: Tensor) -> str:
+    return f"{len(slopes)} {'head' if len(slopes) == 1 else 'heads'}"
+
+
+def _decay(slopes: Tensor) -> str:
     """The steepest and the flattest slope, and what they mean in tokens."""
-    decay = [
-        f"halves every {format_number(life)} tokens and is below 2% beyond {format_number(end)}"
-        for life, end in zip(half_life(slopes), 4 / slopes, strict=True)  # e^-4 = 1.8% at 4/m
-    ]
-    steep, flat = int(slopes.argmax()), int(slopes.argmin())
-    if len(slopes) == 1:
-        return f"1 head, {scheme} slope {format_slope(slopes[0])}: its weight {decay[0]}."
-    return (
-        f"{len(slopes)} heads, {scheme} slopes. "
-        f"Steepest: head {steep + 1}, slope {format_slope(slopes[steep])}; its weight {decay[steep]}. "
-        f"Flattest: head {flat + 1}, slope {format_slope(slopes[flat])}; its weight {decay[flat]}."
+    heads = {"Steepest": int(slopes.argmax()), "Flattest": int(slopes.argmin())}
+    return " ".join(
+        f"{name}: head {head + 1}, slope {format_slope(slopes[head])}; its weight halves every "
+        f"{format_number(half_life(slopes)[head])} tokens and is below 2% beyond {format_number(4 / slopes[head])}."
+        for name, head in list(heads.items())[: len(slopes)]  # e^-4 = 1.8% at 4/m
     )
 
 
 def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
     """How far two schemes differ, and why the official one is special."""
     heads = len(slopes)
-    counted = f"{heads} {'head' if heads == 1 else 'heads'}"
     if torch.equal(slopes, other):
-        return f"For {counted}, {scheme} and {compare} agree exactly."
+        return f"For {_heads(slopes)}, {scheme} and {compare} agree exactly."
     ratio = slopes.double() / other.double()
-    count = int((ratio != 1).sum())
     factor = format_number(torch.maximum(ratio, 1 / ratio).max())
-    text = f"{scheme.capitalize()} and {compare} slopes differ in {count} of {counted}, by up to a factor of {factor}."
+    count = int((ratio != 1).sum())
+    text = f"{scheme.capitalize()} and {compare} slopes differ in {count} of {_heads(slopes)}, "
+    text += f"by up to a factor of {factor}."
     if "official" not in (scheme, compare) or not heads & (heads - 1):
         return text
     power = 1 << (heads.bit_length() - 1)

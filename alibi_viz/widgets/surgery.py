@@ -19,12 +19,10 @@ from alibi_viz.lab.modify import has_sinks
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.pretrained import family_name, family_of, longest_context, training_length
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import FIT, column, labeled, row
 from alibi_viz.widgets.core.formatting import format_number
-from alibi_viz.widgets.core.layout import FIT, column, labeled, row
-from alibi_viz.widgets.core.reset import reset_button
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value, short_repr
-from alibi_viz.widgets.core.why import Why
 
 YOURS = "yours"
 MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
@@ -245,7 +243,7 @@ class SlopeSurgery(App):
         folder.add_class("s-folder").observe(self._on_folder, names="value")
         first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
         window = labeled("window", self._window), labeled("sinks", self._sinks)
-        return [column(first, row(*window, self._rule, labeled("open", folder), reset_button(self)))]
+        return [column(first, row(*window, self._rule, labeled("open", folder), self.reset_button()))]
 
     def draw(self) -> tuple[str, str]:
         subject = self._subject()

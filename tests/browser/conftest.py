@@ -10,8 +10,9 @@ A test uses the fixture `notebook` (notebook_page.py), which fails the test if t
         notebook.wait_for_new_picture(before)
 
 `notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
-Server and browser are shared by all tests. Every test has its own tab. `show` uses a kernel that tests share, which is
-reset after each test. A lesson, opened by `notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
+Server and browser are shared by all tests, and one tab with all apps by those in test_apps.py. A `notebook` is a tab of
+its own. `show` uses a kernel that tests share, which is reset after each test. A lesson, opened by
+`notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
 """
 
 import os
@@ -22,7 +23,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import NotebookPage, new_tab
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +44,7 @@ def server(browser: Browser) -> Iterator[Server]:
 
 @pytest.fixture
 def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
-    """A new tab, 1280 x 900 pixels. Problems of the page fail the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = NotebookPage(context.new_page(), server)
-    yield page
-    context.close()
-    server.clean_kernels()
+    """A new tab. Problems of the page fail the test."""
+    with new_tab(browser, server) as page:
+        yield page
     assert not page.problems, "\n".join(page.problems)

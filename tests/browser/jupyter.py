@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import create_connection
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -138,8 +139,9 @@ def address(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple
         for path in runtime.glob("jpserver-*.json"):
             try:
                 info = json.loads(path.read_text())
-            except json.JSONDecodeError:
-                continue  # not yet written completely
+                create_connection(("127.0.0.1", info["port"])).close()
+            except (json.JSONDecodeError, ConnectionError):
+                continue  # not yet written completely, or not yet listening
             return info["url"], info["token"]
         if process.poll() is not None:
             break

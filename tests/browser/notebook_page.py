@@ -2,8 +2,10 @@
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from playwright.sync_api import ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
 from playwright.sync_api import TimeoutError as TooLate
 
 from tests.browser.jupyter import Server
@@ -16,6 +18,15 @@ HARMLESS = re.compile(
 SECOND = 1000  # playwright counts milliseconds
 IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'  # the kernel has nothing to run
 STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
+
+
+@contextmanager
+def new_tab(browser: Browser, server: Server, width: int = 1280, height: int = 900) -> Iterator["NotebookPage"]:
+    """A new tab of this size in pixels, closed afterwards together with its kernel."""
+    context = browser.new_context(viewport={"width": width, "height": height})
+    yield NotebookPage(context.new_page(), server)
+    context.close()
+    server.clean_kernels()
 
 
 class NotebookPage:

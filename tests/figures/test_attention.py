@@ -93,7 +93,8 @@ def test_selected_query_and_head_are_framed_everywhere() -> None:
     box, (x, y) = frame(figure, "head in the grid"), GRID.corners[2]
     assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
     rows = frame(figure, "query in the grid").path.split("Z")[:-1]
-    tops = [float(row.partition("h")[0].split(",")[1]) for row in rows]
+    assert all(set(row) <= set("MHV,.-0123456789") for row in rows), "plotly takes absolute coordinates only"
+    tops = [float(row.partition("H")[0].split(",")[1]) for row in rows]
     np.testing.assert_allclose(tops, GRID.corners[:, 1] + GRID.side * 4 / LENGTH, atol=0.01)
     assert named_trace(figure, "titles").text == ("head 1", "head 2", "<b>head 3</b>", "head 4")
     (left, right), (bottom, top) = (axis.range for axis in figure.get_subplot(3, 1))

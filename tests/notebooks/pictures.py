@@ -14,8 +14,6 @@ import base64
 import io
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -24,7 +22,7 @@ from playwright.sync_api import Browser, Locator
 
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import NotebookPage
+from tests.browser.notebook_page import new_tab
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
@@ -48,7 +46,10 @@ def renew(paths: list[Path]) -> None:
 
 def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
     """Run the code in JupyterLab, and return a PNG of the app it shows last, and its caption."""
-    with run(name, code, browser, server) as notebook:
+    server.write(name, *code)
+    with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
+        notebook.open(name)
+        notebook.run_all(timeout=300)
         app = notebook.app(-1)
         if app.locator(".s-train").count():
             train(app)
@@ -57,19 +58,6 @@ def capture(name: str, code: list[str], browser: Browser, server: Server) -> tup
         shot, caption = png(notebook.settle(-1)), notebook.caption(-1)
     print(f"{name}: {len(shot) / 1000:.0f} kB", flush=True)
     return shot, caption
-
-
-@contextmanager
-def run(name: str, code: list[str], browser: Browser, server: Server) -> Iterator[NotebookPage]:
-    """A page on which the code has run, closed afterwards together with its kernel."""
-    server.write(name, *code)
-    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
-    notebook = NotebookPage(context.new_page(), server)
-    notebook.open(name)
-    notebook.run_all(timeout=300)
-    yield notebook
-    context.close()
-    server.clean_kernels()
 
 
 def train(app: Locator) -> None:

@@ -22,16 +22,13 @@ def test_app_outputs_come_with_the_code_up_to_their_cell() -> None:
     assert list(app_outputs(new_notebook(cells=cells))) == [(["import this", "app"], app)]
 
 
-def test_tidy_removes_widget_views_and_keeps_text() -> None:
-    view = "application/vnd.jupyter.widget-view+json"
-    notebook = new_notebook(cells=[new_code_cell("app", outputs=[result("App()", **{view: "{}"})])])
+def test_tidy_removes_widget_views_and_keeps_text_and_which_parts_are_hidden() -> None:
+    view, hidden = "application/vnd.jupyter.widget-view+json", {"outputs_hidden": True}
+    output = result("App()", **{view: "{}"})
+    notebook = new_notebook(
+        cells=[new_code_cell("app", outputs=[output], metadata={"jupyter": hidden, "collapsed": True})]
+    )
     tidy(notebook)
-    assert notebook.cells[0].outputs[0].data == {"text/plain": "App()"}
-    assert notebook.cells[0].id == "cell-0"
-
-
-def test_tidy_keeps_which_parts_of_a_cell_are_hidden() -> None:
-    hidden = {"outputs_hidden": True}
-    notebook = new_notebook(cells=[new_code_cell("42", metadata={"jupyter": hidden, "collapsed": True})])
-    tidy(notebook)
-    assert notebook.cells[0].metadata == {"jupyter": hidden}
+    (cell,) = notebook.cells
+    assert cell.outputs[0].data == {"text/plain": "App()"}
+    assert (cell.id, cell.metadata) == ("cell-0", {"jupyter": hidden})

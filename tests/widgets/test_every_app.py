@@ -1,15 +1,79 @@
-"""What a reader finds in every app: a tooltip on each control, and a link to the lesson that explains the picture."""
+"""What holds in every app: any value is shown or changes nothing, controls say what they do, closing ends the work."""
 
-from collections.abc import Iterator
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from ipywidgets import ToggleButtons, Widget
 
-from alibi_viz import widgets
+from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.background import Debounce
+from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.notebooks.lessons import named, read
 
-APPS = [getattr(widgets, name) for name in widgets.__all__ if name != "App"]
+APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App"}
+MODEL = lab.make_model("alibi")
+TEXT = "one two three, " * 300
+SMALL: dict[str, Callable[..., App]] = APPS | {
+    "SlopeSurgery": partial(widgets.SlopeSurgery, MODEL, length=8, lengths=[8, 16], text=TEXT),
+    "WindowExplorer": partial(widgets.WindowExplorer, **{"text": TEXT}),
+}
+ANYTHING = [None, True, -1, 0, 3, 2.5, float("nan"), 10**400, np.int64(2), "", "nonsense", "<b>x</b>", [], [None], {}]
+ANYTHING += [object(), torch.zeros(2), lambda distance, head, num_heads: -distance.float(), b"\xff", "word " * 20_000]
+
+
+def half(distance: torch.Tensor, head: int, num_heads: int) -> torch.Tensor:
+    return -0.5 * distance
+
+
+def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
+    """A few values that the trait may take, and some that it must not."""
+    trait, values = app.traits()[name], list(chance.sample(ANYTHING, 6))
+    if isinstance(trait, Number):
+        values += [trait.low, trait.high, trait.high + 1, chance.randint(1, 8)]
+    elif isinstance(trait, Names):
+        values += [chance.sample(trait.offered(app), 3)]
+    elif hasattr(trait, "offered"):
+        values += chance.sample(trait.offered(app), min(3, len(trait.offered(app))))
+        values += [half] * isinstance(trait, Law)
+    elif isinstance(trait, Flag):
+        values += [True, False]
+    return values
+
+
+def words(app: App) -> tuple[str, str, str]:
+    return repr(app), app.caption, app.details
+
+
+def curves(app: App) -> list[Any]:
+    """The data of the visible traces; hidden ones may keep old data."""
+    traces = [trace for trace in app.figure.data if trace.visible is not False]
+    return [trace[key] for trace in traces for key in "xyz" if key in trace]
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
+    app, chance = SMALL[name](), random.Random(0)
+    for trait in app._names():
+        for value in candidates(app, trait, chance):
+            before = words(app), app.figure.to_json()
+            try:
+                setattr(app, trait, value)
+            except BadValue as error:
+                assert (words(app), app.figure.to_json()) == before, (trait, value)
+                assert len(str(error)) < 1000, "a message, not a dump"
+            else:
+                fresh = SMALL[name](**app._state())
+                assert words(app) == words(fresh), (trait, value)
+                np.testing.assert_equal(curves(app), curves(fresh), str((trait, value)))
+            assert app.caption
 
 
 def below(widget: Widget) -> Iterator[Widget]:
@@ -18,7 +82,7 @@ def below(widget: Widget) -> Iterator[Widget]:
         yield from below(child)
 
 
-@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("app", APPS.values())
 def test_every_control_says_what_it_does(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
     assert len(controls) > 3
@@ -27,7 +91,32 @@ def test_every_control_says_what_it_does(app: type[App]) -> None:
         assert tips and all(tips), (type(control).__name__, control._dom_classes)
 
 
-@pytest.mark.parametrize("app", APPS)
-def test_the_reason_leads_to_a_heading(app: type[App]) -> None:
+@pytest.mark.parametrize("app", APPS.values())
+def test_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     (lesson,) = named([app.why.lesson])
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda: widgets.LengthLab(methods=["alibi"], length=8, steps=2000),
+        lambda: widgets.AttentionExplorer(MODEL, text=TEXT),
+    ],
+)
+def test_a_closed_app_does_nothing_more(start: Callable[[], App]) -> None:
+    app = start()
+    if isinstance(app, widgets.LengthLab):
+        app.train()
+    app.close()
+    end = time.monotonic() + 10
+    while any(thread.name == "alibi_viz" for thread in threading.enumerate()):
+        assert time.monotonic() < end, "background work goes on"
+        time.sleep(0.01)
+    assert all(work._work is None for work in app.works if isinstance(work, Debounce))
+
+
+def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:
+    assert "BiasExplorer" in dir(widgets)
+    with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
+        widgets.SlopesExplorer  # noqa: B018

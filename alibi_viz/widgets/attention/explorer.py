@@ -16,12 +16,10 @@ from alibi_viz.lab.shuffle import compare_orders, shuffle_words
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.caption import describe, describe_part, describe_shuffle
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
+from alibi_viz.widgets.core.app import Why
+from alibi_viz.widgets.core.controls import button, labeled
 from alibi_viz.widgets.core.formatting import format_slope
-from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, law_name
-from alibi_viz.widgets.core.layout import button, labeled
-from alibi_viz.widgets.core.reset import reset_button, set_together
-from alibi_viz.widgets.core.traits import Count, Flag, HasHead
-from alibi_viz.widgets.core.why import Why
+from alibi_viz.widgets.core.traits import LINEAR, Count, Flag, HasHead, Law, law_function, law_name
 
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
@@ -106,14 +104,14 @@ class AttentionExplorer(HasHead, TextApp):
         return [
             text_box,
             self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits"),
-            law_menu(self),
+            self.law_menu(),
             head,
             labeled("query", query),
             *menus,
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             shuffle,
             self._restore,
-            reset_button(self),
+            self.reset_button(),
         ]
 
     def draw(self) -> tuple[str, str]:
@@ -148,7 +146,7 @@ class AttentionExplorer(HasHead, TextApp):
         law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
         sentences = [
             f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
-            *(self._describe_order(*readings, curve, rows) if len(readings) == 2 else []),
+            *(self._describe_order(readings[0], reading, curve, rows) if len(readings) == 2 else []),
             *describe(reading.tokens, query, visible, weights, switched=switched),
             *describe_part(rows, length),
             reading.note,
@@ -194,7 +192,7 @@ class AttentionExplorer(HasHead, TextApp):
     def _keep_in_range(self, change: Any) -> None:
         """Show a new text in its own order, with the last token selected. Select the last head if there are fewer."""
         if change.name == "text":
-            set_together(self, {"query": None, "order": None})
+            self.set_together({"query": None, "order": None})
         elif self.head > self.num_heads:
             self.head = self.num_heads
 

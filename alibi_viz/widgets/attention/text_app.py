@@ -14,10 +14,8 @@ from alibi_viz.lab.attention_sources import AttentionSource, Reading, Words, che
 from alibi_viz.lab.model_sources import ByteModel, ModelRun, ModelSource, PretrainedModel
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.background import Background
-from alibi_viz.widgets.core.debounce import Debounce
-from alibi_viz.widgets.core.layout import labeled
-from alibi_viz.widgets.core.reset import set_together
+from alibi_viz.widgets.core.background import Background, Debounce
+from alibi_viz.widgets.core.controls import labeled
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, State, short_repr
 
 MAX_TOKENS = 4096
@@ -76,6 +74,7 @@ class TextApp(App):
         self._notes = {css: Label(layout=Layout(display="none")).add_class(css) for css in ("s-note", "s-progress")}
         delay = 0.3 if isinstance(self.source, ModelSource) else self.typing_delay
         debounce = Debounce(delay)
+        self.works += [debounce, self._job]
 
         def read() -> None:  # unlike other controls, the box keeps a text that is rejected: one may be typing
             if box.value != self.text:
@@ -165,13 +164,15 @@ class TextApp(App):
             self._show("s-progress", f"{progress}: layer {done} of {layer + 1} is done …" if progress else "")
 
         steps = chain.from_iterable(run.steps(layer) for run in runs)
-        self._job = Background(steps, lambda _: None, show, lambda _: None).start()
-        return self._job
+        job = Background(steps, lambda _: None, show, lambda _: None)
+        self.works = [work for work in self.works if work is not self._job] + [job]
+        self._job = job.start()
+        return job
 
     def _finish(self, job: Background[int]) -> None:
         """Draw what a control has asked for, unless there was another request; if the model failed, what was shown."""
         if job is self._job and not job.stopped and not self.attempt(self._redraw):
-            set_together(self, self._shown_state)
+            self.set_together(self._shown_state)
 
     def _show(self, css: str, text: str) -> None:
         """Show a note below the text box; an empty one hides it."""

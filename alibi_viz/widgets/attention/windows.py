@@ -12,9 +12,8 @@ from alibi_viz.lab.text import load_text
 from alibi_viz.lab.windows import head_spans
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
+from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
-from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.why import Why
 
 
 class WindowExplorer(TextApp):
@@ -54,7 +53,7 @@ class WindowExplorer(TextApp):
         return window_plot.blank()
 
     def controls(self) -> list[Widget]:
-        return [*super().controls(), reset_button(self)]
+        return [*super().controls(), self.reset_button()]
 
     def draw(self) -> tuple[str, str]:
         (reading,) = self.read(self.text)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from alibi_viz.figures.bias import weights_from_bias
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
-from alibi_viz.widgets.core.laws import LINEAR, law_name
+from alibi_viz.widgets.core.traits import LINEAR, law_name
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

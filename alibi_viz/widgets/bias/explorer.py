@@ -9,7 +9,6 @@ from ipywidgets import Widget
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
-from traitlets import observe
 
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as bias_plot
@@ -18,13 +17,10 @@ from alibi_viz.figures.matrices import on_tile_click
 from alibi_viz.lab.law_trace import law_curve
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 from alibi_viz.widgets.bias.caption import describe
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.debounce import Debounce
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.formatting import format_slope
-from alibi_viz.widgets.core.laws import LINEAR, Law, law_function, law_menu, open_menu
-from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.traits import Choice, Count, Flag, HasHead
-from alibi_viz.widgets.core.why import Why
+from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, law_function
 
 Floats = NDArray[np.float32]
 
@@ -75,11 +71,12 @@ class BiasExplorer(HasHead, App):
     causal = Flag(True)
     scheme = Choice("official", SCHEMES)
     scale = Choice("linear", SCALES)
-    head = Count(None, 1, 32, allow_none=True)
+    head = Head(None, allow_none=True)
 
     def __init__(self, **state: Any) -> None:
         self._debounce = Debounce(_HOVER_DELAY)
         super().__init__(**state)
+        self.works.append(self._debounce)
         self.add_class("alibi-titles")
         on_tile_click(self.figure, self._on_click)
 
@@ -97,21 +94,12 @@ class BiasExplorer(HasHead, App):
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("show", "show", "s-show", "The weight that the bias leaves to each key, or the bias", shows),
-            law_menu(self),
+            self.law_menu(),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             *self._alibi_menus,
             self._scale_menu,
-            open_menu(
-                self,
-                "head",
-                "head",
-                "s-head",
-                "Enlarge one head; a click on it does the same",
-                options=lambda: {str(head or "all"): head for head in (None, *range(1, self.num_heads + 1))},
-                text=lambda head: str(head or "all"),
-                changed_by="num_heads",
-            ),
-            reset_button(self),
+            self.menu("head", "head", "s-head", "Or click a head to enlarge it", {None: "all"}, follows="num_heads"),
+            self.reset_button(),
         ]
 
     def draw(self) -> tuple[str, str]:
@@ -149,11 +137,6 @@ class BiasExplorer(HasHead, App):
     def snapshot(self) -> go.Figure:
         self._debounce.flush()
         return super().snapshot()
-
-    @observe("num_heads")
-    def _reset_removed_head(self, change: Any) -> None:
-        if (self.head or 1) > self.num_heads:
-            self.head = None
 
     def _on_click(self, head: int) -> None:
         self.head = head if self.head is None else None

@@ -11,7 +11,7 @@ A subclass of `App` defines five things:
         def blank(self) -> go.Figure:                 # 3. the empty figure with all the traces it will ever need
             return figures.doubling.blank()
 
-        def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets, arranged with layout.py
+        def controls(self) -> list[Widget]:           # 4. what the user moves: any widgets (see controls.py)
             return [self.slider("count", "powers", "s-count", "How many powers of two to show")]
 
         def draw(self) -> str:                        # 5. put the state into the figure, return the caption:
@@ -25,34 +25,46 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
-- `self.link(widget, "trait")` ties any control to a trait. `slider`, `field`, `menu`, `tabs`, `checkbox` and `boxes`
-  make the usual controls and link them. Browser tests find a control by its CSS class ("s-count").
+- Work in the background ends with the app if it is in the list `app.works`.
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 """
 
 import html
-import re
 import threading
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntSlider, Layout, Text, ToggleButtons, VBox, Widget
-from traitlets import TraitError, Unicode
+from ipywidgets import HTML, Widget
+from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core import files
-from alibi_viz.widgets.core.layout import DESCRIBED, FIT, Details, labeled, row
-from alibi_viz.widgets.core.live_figure import LiveFigure
-from alibi_viz.widgets.core.page import CONTROLS, Page
+from alibi_viz.widgets.core import figure
+from alibi_viz.widgets.core.controls import Controls, row
 from alibi_viz.widgets.core.traits import BadValue, short_repr
-from alibi_viz.widgets.core.why import Why
-
-__all__ = ["App"]
 
 
-class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Why(NamedTuple):
+    """Why an app draws what it draws: one sentence, and the lesson and the section that explain it."""
+
+    sentence: str
+    lesson: str  # the name of the notebook, without its suffix
+    section: str
+
+    def as_html(self) -> str:
+        """A line that unfolds below the app."""
+        text = f"{self.sentence} More in lesson {int(self.lesson[:2])}, “{self.section}”."
+        return f'<details class="alibi-why"><summary>Why this picture?</summary>{html.escape(text)}</details>'
+
+
+class Work(Protocol):
+    """Work that can be stopped, such as `Background` and `Debounce`."""
+
+    def stop(self) -> None:
+        """End it soon, and wait for nothing."""
+
+
+class App(Controls):
     """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
 
     Raises BadValue for a value that a trait does not accept and TypeError for a trait that the app does not have.
@@ -60,24 +72,24 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
+    works: list[Work] = List(help="ends with the app")  # type: ignore[assignment]  # a list of each app's own
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
-    max_tabs = 8  # buttons of `tabs`
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
 
     def __init__(self, **state: Any) -> None:
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
-        super().__init__(**state)
+        super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), Details()
-        controls = row(*self.controls()).add_class(CONTROLS)
+        self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
+        controls = row(*self.controls()).add_class("alibi-controls")
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         self._redraw()
-        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
-        page = Page()
+        self.figure = figure.LiveFigure(self.figure)  # reaches the page once, already drawn
+        page = figure.Page()
         page.observe(lambda change: self.fit(change.new), names="width")
         words = [self._caption, self._details, HTML(self.why.as_html())]
         self.children = [HTML(theme.STYLE), controls, self._message, self.figure, *words, page]
@@ -103,14 +115,6 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Draw the current state, even if no trait has changed."""
         self._redraw()
 
-    def _redraw(self) -> None:
-        with self._lock:
-            drawn = self.draw()
-            self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
-            self._caption.value = html.escape(self.caption)
-            self._details.show(self.details)
-            self._drawn = self._state()
-
     def fit(self, width: int) -> None:
         """Make the figure `width` pixels wide. The page calls this when its width changes."""
         with self._lock:
@@ -119,116 +123,32 @@ class App(VBox):  # type: ignore[misc]  # ipywidgets has no types
             if self.redraw_to_fit:
                 self._redraw()
 
-    def say(self, message: str) -> None:
-        """Show a message in the app, as plain text; an empty one removes it."""
-        self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
-
-    def attempt(self, action: Callable[[], object]) -> bool:
-        """Call `action` for the user and show its error as a message. Returns whether there was none."""
-        self.say("")
-        try:
-            action()
-        except (RuntimeError, TraitError, TypeError, ValueError) as error:
-            self.say(str(error))
-            return False
-        return True
-
     def snapshot(self) -> go.Figure:
         """The figure as a plain `go.Figure` on white, without random ids."""
         return theme.on_white(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the figure to `.html` (with its words, works offline, about 5 MB) or `.png` (needs Chromium).
+        """Write the figure to `.html` (with its words, works offline, 5 MB) or to `.png`, `.svg` or `.pdf`.
 
-        Raises ValueError for another suffix, and RuntimeError if there is no Chromium for a PNG or it drew nothing.
+        Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
-        return files.save(self.snapshot(), Path(path), type(self).__name__, f"{self.caption} {self.details}".strip())
+        words = f"{self.caption} {self.details}".strip()
+        return figure.save(self.snapshot(), Path(path), type(self).__name__, words)
 
-    # Controls.
+    def close(self) -> None:
+        """Remove the app from the page and end its work in the background."""
+        for work in self.works:
+            work.stop()
+        super().close()
 
-    def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
-        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
-        trait = self.traits()[name]
-        layout = Layout(width="150px", margin="2px 2px 2px 10px")
-        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
-        self.link(slider.add_class(css), name)
-        return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
-
-    def field(self, name: str, css: str, width: str, tip: str) -> Text:
-        """A text field for a `Number` or `Count`. A number out of range shows an error message."""
-        trait = self.traits()[name]
-
-        def read(text: str) -> Any:
-            try:
-                return trait.convert(text)
-            except ValueError:
-                return text  # for the trait to reject, with its own message
-
-        field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
-        self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        return field
-
-    def menu(self, name: str, label: str, css: str, tip: str, texts: dict[Any, str] | None = None) -> Dropdown:
-        """A menu for a `Choice`. `texts` maps values to their text in the menu; by default it is the value itself."""
-        values = self.traits()[name].offered(self)
-        # The menu's own value is an index: ipywidgets takes None for "nothing selected" and would show a blank.
-        options = [((texts or {}).get(value, str(value)), index) for index, value in enumerate(values)]
-        menu = Dropdown(options=options, description=label, tooltip=tip, style=DESCRIBED, layout=FIT).add_class(css)
-        self.link(menu, name, read=values.__getitem__, show=values.index)
-        return menu
-
-    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons | Dropdown:
-        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME".
-
-        `tip` is the tooltip of the menu, and `tips` returns that of a button.
-        """
-        options = self.traits()[name].offered(self)
-        if len(options) > self.max_tabs:
-            tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
-        else:
-            style = {"button_width": FIT["width"]}
-            tabs = ToggleButtons(options=options, tooltips=[tips(value) for value in options], style=style)
-        self.link(tabs.add_class(f"s-{name}"), name)
-        return tabs
-
-    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> Checkbox:
-        """A checkbox for a `Flag`. `conversions` are those of `link`."""
-        box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
-        self.link(box, name, **conversions)
-        return box
-
-    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[Checkbox]:
-        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
-
-        def box(option: str) -> Checkbox:
-            def read(checked: bool) -> list[str]:
-                return [other for other in getattr(self, name) if other != option] + [option] * checked
-
-            css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
-            return self.checkbox(name, option, css, tips(option), read=read, show=lambda names: option in names)
-
-        return [box(option) for option in options]
-
-    def link(
-        self,
-        control: Widget,
-        name: str,
-        read: Callable[[Any], Any] = lambda value: value,
-        show: Callable[[Any], Any] = lambda value: value,
-    ) -> None:
-        """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way."""
-
-        def to_trait(change: Any) -> None:
-            if change.new != show(getattr(self, name)):  # else the trait has just set the control
-                self.attempt(lambda: setattr(self, name, read(change.new)))
-                to_control()
-
-        def to_control(_: Any = None) -> None:
-            control.value = show(getattr(self, name))
-
-        to_control()
-        control.observe(to_trait, names="value")
-        self.observe(to_control, names=name)
+    def _redraw(self) -> None:
+        with self._lock:
+            drawn = self.draw()
+            self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
+            self._caption.value = html.escape(self.caption)
+            details = f'<details class="alibi-details"><summary>Details</summary>{html.escape(self.details)}</details>'
+            self._details.value, self._details.layout.display = details, None if self.details else "none"
+            self._drawn = self._state()
 
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:

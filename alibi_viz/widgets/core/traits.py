@@ -10,20 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from traitlets import HasTraits, TraitError, TraitType, validate
+from traitlets import HasTraits, TraitError, TraitType, observe, validate
 
-__all__ = [
-    "BadValue",
-    "Choice",
-    "Count",
-    "Flag",
-    "HasHead",
-    "Names",
-    "Number",
-    "State",
-    "raising_bad_value",
-    "short_repr",
-]
+from alibi_viz import laws
+from alibi_viz.models import POSITIONS, method_name, own_method
+from alibi_viz.models.positions.own import LawFunction
+
+LINEAR = "linear"  # the law of ALiBi itself
 
 
 class BadValue(TraitError, ValueError):
@@ -50,10 +43,7 @@ def short_repr(value: object, max_string: int = 30) -> str:
 
 
 class State(TraitType[Any, Any]):
-    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`.
-
-    traitlets' own types are too permissive here: Bool takes 1 for True, Int takes 2.0 for 2.
-    """
+    """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`."""
 
     def __init__(self, default: Any, **options: Any) -> None:
         super().__init__(default, **options)
@@ -66,8 +56,22 @@ class State(TraitType[Any, Any]):
         raise BadValue(f"{self.name} must be {info or self.info()}, got {short_repr(value)}")
 
 
+class Flag(State):
+    """True or False; traitlets' Bool takes 1 for True."""
+
+    info_text = "True or False"
+
+    def validate(self, obj: HasTraits, value: Any) -> bool:
+        if not isinstance(value, bool):
+            self.error(obj, value)
+        return value
+
+
 class Number(State):
-    """A real number from `low` to `high`; also None with `allow_none=True`. Stored as a float."""
+    """A real number from `low` to `high`; also None with `allow_none=True`. Stored as a float.
+
+    traitlets' Float(min=, max=) accepts NaN, and its Int accepts True; their messages name one bound only.
+    """
 
     noun = "a number"
     kind: type[Any] = numbers.Real
@@ -95,8 +99,19 @@ class Count(Number):
     convert = int
 
 
+class Head(Count):
+    """One of the app's `num_heads`, counted from 1; also None with `allow_none=True`. See `HasHead`."""
+
+    def __init__(self, default: int | None, **options: Any) -> None:
+        super().__init__(default, 1, 32, **options)
+
+    def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
+        """What can be chosen in an app."""
+        return (*[None] * self.allow_none, *range(1, obj.num_heads + 1))
+
+
 class HasHead(HasTraits):
-    """An app whose `head`, counted from 1, is one of its `num_heads`, or None if the trait allows it."""
+    """An app whose `head` is one of its `num_heads`. If there are fewer, it becomes None, or the last head."""
 
     num_heads: Any
     head: Any
@@ -108,16 +123,10 @@ class HasHead(HasTraits):
             raise BadValue(f"head must be {none}an integer from 1 to num_heads={self.num_heads}, got {proposal.value}")
         return proposal.value
 
-
-class Flag(State):
-    """True or False; 0, 1 and None are refused."""
-
-    info_text = "True or False"
-
-    def validate(self, obj: HasTraits, value: Any) -> bool:
-        if not isinstance(value, bool):
-            self.error(obj, value)
-        return value
+    @observe("num_heads")
+    def _move_removed_head(self, _: Any) -> None:
+        if self.head is not None and self.head > self.num_heads:
+            self.head = None if self.traits()["head"].allow_none else self.num_heads
 
 
 class Choice(State):
@@ -127,18 +136,18 @@ class Choice(State):
     question or a method that is added later is offered as well.
     """
 
-    def __init__(self, default: str | None, values: Sequence[str | None] | str) -> None:
-        super().__init__(default, allow_none=not isinstance(values, str) and None in values)
+    def __init__(self, default: str | None, values: Sequence[str | None] | str, *, allow_none: bool = False) -> None:
+        super().__init__(default, allow_none=allow_none or (not isinstance(values, str) and None in values))
         self.values = values
 
     def offered(self, obj: HasTraits) -> tuple[Any, ...]:
         """What can be chosen in an app."""
         return tuple(getattr(obj, self.values) if isinstance(self.values, str) else self.values)
 
-    def validate(self, obj: HasTraits, value: Any) -> str:
-        offered = self.offered(obj)
-        if not isinstance(value, str) or value not in offered:
-            self.error(obj, value, info=f"one of {', '.join(map(str, offered))}")
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        if not isinstance(value, str) or value not in self.offered(obj):
+            none = ["None"] * (self.allow_none and None not in self.offered(obj))
+            self.error(obj, value, info=f"one of {', '.join([*none, *map(str, self.offered(obj))])}")
         return value
 
 
@@ -156,3 +165,48 @@ class Names(Choice):
         if unknown or len(set(chosen)) < len(chosen) or len(chosen) > self.most:
             self.error(obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}")
         return tuple(name for name in offered if name in chosen)
+
+
+class Law(State):
+    """How the bias depends on the distance: the name of a law of `alibi_viz.laws`, or a custom function.
+
+    A function law(distance, head, num_heads) is registered by `method_name`, so that all apps offer it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(LINEAR)
+
+    def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
+        """The names of the laws, then all functions that were used as a law or as a position method."""
+        custom = [function for name in POSITIONS if callable(function := own_method(name))]
+        return (
+            *laws.__all__,
+            *(law for law in custom if not isinstance(law, type) and law is not getattr(laws, law_name(law), None)),
+        )
+
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        if isinstance(value, str):
+            known = {law_name(law): law for law in self.offered()}
+            if value not in known:
+                self.error(obj, value, info=f"one of {', '.join(known)}, or a function")
+            return known[value]
+        if isinstance(value, type) or not callable(value):
+            self.error(obj, value, info="a name or a function law(distance, head, num_heads)")
+        name = getattr(value, "__name__", "")
+        if value is getattr(laws, name, None):
+            return name
+        if name == LINEAR:
+            raise BadValue(f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another name")
+        with raising_bad_value():
+            method_name(value)
+        return value
+
+
+def law_name(law: str | LawFunction) -> str:
+    """The name of a law."""
+    return law if isinstance(law, str) else law.__name__
+
+
+def law_function(law: str | LawFunction) -> LawFunction:
+    """The function of a law."""
+    return getattr(laws, law) if isinstance(law, str) else law

@@ -10,8 +10,8 @@ from alibi_viz import lab
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.say import join, outcome, outcomes, rises
 from alibi_viz.table import LEVEL, SEEDS
+from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_number
-from alibi_viz.widgets.core.why import Why
 from alibi_viz.widgets.race.state import RaceState
 
 WHY = Why(

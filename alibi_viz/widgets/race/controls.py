@@ -9,8 +9,7 @@ from ipywidgets import Button, Checkbox, IntText, Layout, Text, VBox, Widget
 from alibi_viz.lab.say import join
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.custom import custom_method
-from alibi_viz.widgets.core.layout import column, labeled, row, unfold_button
-from alibi_viz.widgets.core.reset import reset_button
+from alibi_viz.widgets.core.controls import column, labeled, row, unfold_button
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.guesses import GuessRows
 from alibi_viz.widgets.race.state import COMMON_METHODS
@@ -32,7 +31,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._train.add_class("s-train").on_click(self._on_train)
         self._stop.add_class("s-stop").on_click(lambda _: app.stop())
         self._guesses = GuessRows(app)
-        self._reset = reset_button(app)
+        self._reset = app.reset_button()
         tip = "Further methods, seeds, the text, and saving models"
         self._more = unfold_button("More settings", tip, self._unfold)
         length = app.slider("length", "training length L", "s-length", "Bytes in a training window")

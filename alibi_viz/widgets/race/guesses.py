@@ -6,7 +6,7 @@ from ipywidgets import HTML, HBox, ToggleButtons, VBox
 
 from alibi_viz.lab import evaluation_lengths
 from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING
-from alibi_viz.widgets.core.layout import labeled
+from alibi_viz.widgets.core.controls import labeled
 from alibi_viz.widgets.race.traits import OUTCOMES
 
 

@@ -16,7 +16,7 @@ from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background
-from alibi_viz.widgets.core.layout import column
+from alibi_viz.widgets.core.controls import column
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.controls import RaceControls

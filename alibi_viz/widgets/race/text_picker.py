@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ipywidgets import Dropdown, Layout, Text, Textarea, VBox
 
-from alibi_viz.widgets.core.layout import FIT, labeled
+from alibi_viz.widgets.core.controls import FIT, labeled
 from alibi_viz.widgets.race.traits import built_in_name, check_path
 
 

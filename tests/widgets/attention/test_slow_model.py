@@ -65,7 +65,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def choose(app: AttentionExplorer, layer: int) -> None:
-    control(app, "s-content").value = layer - 1
+    control(app, "s-content").value = f"layer {layer}"
 
 
 def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(source: SlowModel) -> None:
@@ -79,7 +79,7 @@ def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(source:
         assert "Head 2 of 8" in app.caption and "Query 5" in app.caption and "layer 1 of 4" in app.details
         source.released.release(2)
         await until(lambda: "layer 3 of 4" in app.details)
-        assert (app.content, app.query, app.head, control(app, "s-content").value) == ("layer 3", 5, 2, 2)
+        assert (app.content, app.query, app.head, control(app, "s-content").value) == ("layer 3", 5, 2, "layer 3")
         assert control(app, "s-progress").layout.display == "none" and message(app) == ""
 
     in_kernel(scene, source)
@@ -141,7 +141,7 @@ def test_an_error_of_the_model_is_shown_and_the_app_stays_usable(source: SlowMod
         source.released.release(100)
         await until(lambda: message(app))
         assert "the model failed on this text: RuntimeError: out of memory" in message(app)
-        assert (app.content, control(app, "s-content").value) == ("layer 1", 0)
+        assert (app.content, control(app, "s-content").value) == ("layer 1", "layer 1")
         source.failure = None
         choose(app, 3)
         await until(lambda: "layer 3 of 4" in app.details)

@@ -1,18 +1,17 @@
-"""What every app inherits: validation, one figure, a caption, files. Tested with a tiny app."""
+"""What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
 
 import re
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from ipywidgets import Checkbox, Dropdown, IntSlider, Text, Widget
 from traitlets import TraitError, Unicode
 
-import alibi_viz
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
-from alibi_viz.widgets.core.why import Why
 
 
 class Doubling(App):
@@ -33,14 +32,16 @@ class Doubling(App):
             self.slider("count", "powers", "s-count", "How many"),
             self.menu("color", "color", "s-color", "Which", {None: "none"}),
             self.checkbox("big", "big", "s-big", "Big"),
+            self.reset_button(),
         ]
 
-    def draw(self) -> str:
+    def draw(self) -> str | tuple[str, str]:
         if self.count == 13 and self.big:
             raise ValueError("13 must not be big <i>")
         self.draws += 1
         self.figure.data[0].update(y=[2**at for at in range(self.count)])
-        return f"{self.count} powers of {self.name}"
+        caption = f"{self.count} powers of {self.name}"
+        return (caption, f"The details of {self.name}") if self.big else caption
 
 
 def control(app: App, kind: type, css: str) -> Any:
@@ -71,16 +72,16 @@ def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("state", "text"),
     [
         ({"color": "green"}, "color must be one of None, red, blue, got 'green'"),
         ({"color": ["red"]}, "color must be one of None, red, blue, got ['red']"),
-        ({"big": 1}, "big must be True or False, got 1"),
+        ({"big": "yes"}, "big must be True or False, got 'yes'"),
         ({"count": 65}, "count must be an integer from 1 to 64, got 65"),
     ],
 )
-def test_bad_value_in_the_constructor_raises(state, message):
-    with pytest.raises(BadValue, match=re.escape(message)):
+def test_bad_value_in_the_constructor_raises(state, text):
+    with pytest.raises(BadValue, match=re.escape(text)):
         Doubling(**state)
 
 
@@ -89,43 +90,35 @@ def test_unknown_trait_is_named_in_the_error():
         Doubling(counts=3)
 
 
-def test_numpy_integer_is_converted_to_int():
-    import numpy as np  # noqa: PLC0415
-
-    app = Doubling(count=np.int64(3))
-    assert type(app.count) is int
-
-
 def test_setting_a_trait_updates_controls_figure_and_caption():
     app = Doubling()
-    app.count, app.color, app.big = 3, "blue", True
+    app.count, app.color, app.big = np.int64(3), "blue", True
+    assert type(app.count) is int
     assert control(app, IntSlider, "s-count").value == 3
     assert control(app, Text, "s-count-field").value == "3"
-    menu = control(app, Dropdown, "s-color")
-    assert menu.label == "blue"
+    assert control(app, Dropdown, "s-color").label == "blue"
     assert control(app, Checkbox, "s-big").value is True
     assert list(app.figure.data[0].y) == [1, 2, 4]
     assert app.caption == "3 powers of <b>"
 
 
-def test_moving_a_control_sets_the_trait():
-    app = Doubling()
+def test_moving_a_control_sets_the_trait_and_reset_restores_the_start():
+    app = Doubling(count=7)
     control(app, IntSlider, "s-count").value = 5
     assert app.count == 5
     control(app, Text, "s-count-field").value = " 6 "
-    assert app.count == 6
-    assert control(app, Text, "s-count-field").value == "6"
+    assert (app.count, control(app, Text, "s-count-field").value) == (6, "6")
     menu = control(app, Dropdown, "s-color")
-    assert [label for label, _ in menu.options] == ["none", "red", "blue"]
-    menu.label = "red"
-    assert app.color == "red"
-    menu.label = "none"
-    assert app.color is None
+    for label, color in (("red", "red"), ("none", None), ("blue", "blue")):
+        menu.label = label
+        assert app.color == color
     control(app, Checkbox, "s-big").value = True
     assert app.big is True
+    control(app, Widget, "s-reset").click()
+    assert repr(app) == repr(Doubling(count=7))
 
 
-@pytest.mark.parametrize("text", ["0", "-3", "2.5", "65", "", "1e9", "<script>alert(1)</script>", "9" * 6000])
+@pytest.mark.parametrize("text", ["0", "2.5", "65", "", "1e9", "<script>alert(1)</script>", "9" * 6000])
 def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     app = Doubling()
     field = control(app, Text, "s-count-field")
@@ -146,24 +139,25 @@ def test_state_is_restored_when_draw_raises():
     control(app, Text, "s-count-field").value = "13"
     assert "13 must not be big &lt;i&gt;" in message(app)
     assert (app.count, control(app, Text, "s-count-field").value) == (8, "8")
+    with pytest.raises(BadValue):
+        app.set_together({"count": 13, "color": "red"})
+    assert (app.count, app.color) == (8, None)
     app.count = 14
     assert app.caption.startswith("14")
 
 
 def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
     app = Doubling()
-    app.draws = 0
-    app.count = 9
-    assert app.draws == 1
-    app.count = 9
-    assert app.draws == 1
-    control(app, IntSlider, "s-count").value = 10
-    assert app.draws == 2
-    with app.hold_trait_notifications():
-        app.count, app.big = 11, True
-    assert app.draws == 3
-    app.refresh()
-    assert app.draws == 4
+    for change, draws in (
+        (lambda: setattr(app, "count", 9), 1),
+        (lambda: setattr(app, "count", 9), 0),
+        (lambda: setattr(control(app, IntSlider, "s-count"), "value", 10), 1),
+        (lambda: app.set_together({"count": 11, "big": True}), 1),
+        (app.refresh, 1),
+    ):
+        app.draws = 0
+        change()
+        assert app.draws == draws
 
 
 def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state():
@@ -171,28 +165,14 @@ def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state
     figure = app.figure
     app.count = 3
     assert app.figure is figure
-    state = figure.get_state()
-    assert list(state["_widget_data"][0]["y"]) == [1, 2, 4]
-    app.fit(640)
-    assert figure.layout.width == 640
+    assert list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
+    app.children[-1].width = 640  # reported by the page
+    assert app.page_width == figure.layout.width == 640
     assert figure.get_state()["_widget_layout"]["width"] == 640
 
 
-def test_width_reported_by_the_page_resizes_the_figure():
-    app = Doubling()
-    app.children[-1].width = 512
-    assert (app.page_width, app.figure.layout.width) == (512, 512)
-
-
-class DoublingInDetail(Doubling):
-    """Its caption has details."""
-
-    def draw(self) -> tuple[str, str]:
-        return super().draw(), f"The details of {self.name}" if self.big else ""
-
-
 def test_caption_and_details_are_escaped_and_details_are_folded():
-    app = DoublingInDetail(name="<img src=x onerror=alert(1)>", big=True)
+    app = Doubling(name="<img src=x onerror=alert(1)>", big=True)
     for widget in (app._caption, app._details):
         assert "&lt;img src=x onerror=alert(1)&gt;" in widget.value
         assert "<img" not in widget.value
@@ -201,32 +181,28 @@ def test_caption_and_details_are_escaped_and_details_are_folded():
     assert (app.details, app._details.layout.display) == ("", "none")
 
 
-def test_repr_shows_the_state_and_is_the_text_output():
-    app = Doubling(count=3, color="red")
-    assert repr(app) == "Doubling(count=3, color='red', big=False, name='<b>')"
-    assert len(repr(Doubling(name="x" * 5000))) < 150
+def test_repr_shows_the_state_and_is_the_whole_text_output():
+    class DoublingWithAVeryLongNameIndeed(Doubling):
+        """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+
+    app = DoublingWithAVeryLongNameIndeed(count=3, color="red")
+    state = "(count=3, color='red', big=False, name="
+    assert repr(app) == f"DoublingWithAVeryLongNameIndeed{state}'<b>')"
+    app.name = "x" * 5000
+    assert 110 < len(repr(app)) < 150
     bundle = app._repr_mimebundle_()
     assert bundle["text/plain"] == repr(app)
     assert "application/vnd.jupyter.widget-view+json" in bundle
 
 
-def test_long_repr_is_not_cut_in_the_text_output():
-    class DoublingWithAVeryLongNameIndeed(Doubling):
-        """Its repr is longer than the 110 characters at which ipywidgets cuts."""
+def test_closing_the_app_stops_its_work():
+    class Work:
+        stopped = False
 
-    app = DoublingWithAVeryLongNameIndeed(name="x" * 5000)
-    assert len(repr(app)) > 110
-    assert app._repr_mimebundle_()["text/plain"] == repr(app)
+        def stop(self) -> None:
+            self.stopped = True
 
-
-def test_snapshot_is_a_plain_figure_and_the_same_in_every_run():
-    one, other = Doubling().snapshot(), Doubling().snapshot()
-    assert not isinstance(one, go.FigureWidget)
-    assert one.to_json() == other.to_json()
-
-
-def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises():
-    assert alibi_viz.widgets.SlopeExplorer.__name__ == "SlopeExplorer"
-    assert "BiasExplorer" in dir(alibi_viz.widgets)
-    with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
-        alibi_viz.widgets.SlopesExplorer  # noqa: B018
+    app, work = Doubling(), Work()
+    app.works.append(work)
+    app.close()
+    assert work.stopped

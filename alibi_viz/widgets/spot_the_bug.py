@@ -8,24 +8,22 @@ from typing import Any
 import plotly.graph_objects as go
 from ipywidgets import HTML, HBox, Label, Layout, Textarea, Widget
 from torch import Tensor
-from traitlets import observe, validate
+from traitlets import HasTraits, observe
 
 from alibi_viz import lessons
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures.matrices import blank_pair, draw_pair
-from alibi_viz.lessons import BUGS
+from alibi_viz.lessons import BUGS, Bug
+from alibi_viz.lessons.bugs import MATCH
 from alibi_viz.lessons.repair import SECONDS, shown_weights
-from alibi_viz.widgets.bugs import caption
-from alibi_viz.widgets.bugs.traits import Code, Guess
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.layout import button, column, row
-from alibi_viz.widgets.core.traits import BadValue, Choice
-from alibi_viz.widgets.core.why import Why
-
-__all__ = ["SpotTheBug"]
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.controls import button, column, row
+from alibi_viz.widgets.core.formatting import format_percent
+from alibi_viz.widgets.core.traits import Choice, State
 
 MAX_WIDTH = 1000  # pixels of the figure
+_EQUAL = 1e-3  # weights that differ by less look the same
 _LINE = 19  # pixels of a line of code
 _STYLE = """<style>
 .alibi-app .s-code textarea { font-family: var(--jp-code-font-family, monospace); line-height: 1.4; white-space: pre; }
@@ -33,6 +31,24 @@ _STYLE = """<style>
 .alibi-app .s-verdict p { margin: 4px 0; }
 .alibi-app .s-verdict a { color: var(--jp-content-link-color, inherit); text-decoration: underline; }
 </style>"""
+_VERDICT = """<div role="status"><p>{verdict} {problem}.</p>
+<p>The checker found: {evidence}.</p>
+<p>Seen in <a href="{source}" target="_blank" rel="noopener">{system}</a>:<br>{origin}.</p></div>
+<p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
+<code>math</code> and <code>av</code> (this library) are imported. Empty the box to get the faulty code back.</p>"""
+_HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows everything down.
+Restart the kernel to end it.</p>"""
+
+
+class Code(State):
+    """Source text; empty for the faulty code."""
+
+    info_text = "a string"
+
+    def validate(self, obj: HasTraits, value: Any) -> str:
+        if not isinstance(value, str):
+            self.error(obj, value)
+        return value
 
 
 class SpotTheBug(App):
@@ -68,7 +84,7 @@ class SpotTheBug(App):
         "What a correct picture looks like",
     )
     bug = Choice("case 1", tuple(BUGS))
-    guess = Guess(None, allow_none=True)
+    guess = Choice(None, "answers", allow_none=True)
     code = Code("")
 
     def __init__(self, **state: Any) -> None:
@@ -95,7 +111,7 @@ class SpotTheBug(App):
         """Check the code, and show its report and its weights."""
         name, code = self.bug, self._current_code()
         report, weights = lessons.try_repair(name, code, SECONDS), None
-        if not any(finding.name == "does not finish" for finding in report.findings):
+        if not _hangs(report):
             with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
                 weights = shown_weights(BUGS[name], code, SECONDS)
         self._checked[name] = code, report, weights
@@ -108,8 +124,7 @@ class SpotTheBug(App):
         """Forget the guess and the repair of this case."""
         self._checked.pop(self.bug, None)
         self._solved.discard(self.bug)
-        with self.hold_trait_notifications():
-            self.guess, self.code = None, ""
+        self.set_together({"guess": None, "code": ""})
         self.refresh()
 
     # Methods that `App` requires.
@@ -127,35 +142,20 @@ class SpotTheBug(App):
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
         self._answers = [
-            button(
-                "",
-                "",
-                f"s-answer-{number}",
-                "Your guess",
-                partial(self._on_answer, number),
-                flex="none",
-                width="220px",
-            )
-            for number in range(4)
+            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), flex="none", width="220px")
+            for at in range(4)
         ]
-        self._problems = [
-            HTML(layout=Layout(flex="1 1 0", min_width="0")).add_class("s-problem") for _ in self._answers
-        ]
-        question = HTML("<b>What is wrong with the implementation on the right?</b>")
+        self._problems = [HTML(layout=Layout(flex="1 1 0", min_width="0")).add_class("s-problem") for _ in range(4)]
         side_by_side = Layout(align_items="center", grid_gap="12px", overflow="visible")
         rows = [HBox(pair, layout=side_by_side) for pair in zip(self._answers, self._problems, strict=True)]
-        self._verdict = HTML().add_class("s-verdict")
-        self._box = Textarea(
-            tooltip="Your repair; empty it for the faulty code",
-            continuous_update=False,
-            layout=Layout(width="calc(100% - 4px)"),
-        ).add_class("s-code")
+        tip, layout = "Your repair; empty it for the faulty code", Layout(width="calc(100% - 4px)")
+        self._box = Textarea(tooltip=tip, continuous_update=False, layout=layout).add_class("s-code")
         self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
-        self._check = button("Check", "check", "s-check", "Run the checker on your code", self._on_check)
-        self._check.button_style = "primary"
-        self._report = HTML().add_class("s-report")
-        code = column(Label("your repair"), self._box)
-        self._revealed = column(self._verdict, code, self._check, self._report)
+        self._verdict, self._report = HTML().add_class("s-verdict"), HTML().add_class("s-report")
+        check = button("Check", "check", "s-check", "Run the checker on your code", lambda: self.attempt(self.check))
+        check.button_style = "primary"
+        self._revealed = column(self._verdict, column(Label("your repair"), self._box), check, self._report)
+        question = HTML("<b>What is wrong with the implementation on the right?</b>")
         return [column(HTML(_STYLE), cases, question, *rows, self._revealed)]
 
     def draw(self) -> str:
@@ -163,7 +163,7 @@ class SpotTheBug(App):
         code, report, repaired = self._checked.get(self.bug, (None, None, None))
         if code != self._current_code():  # changed since it was checked
             report, repaired = None, None
-        correct, faulty = _weights(self.bug)
+        correct, faulty, found = _faulty(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
         draw_pair(
             self.figure,
@@ -177,20 +177,15 @@ class SpotTheBug(App):
         self._show_answers()
         self._box.value = self._current_code()
         self._box.layout.height = f"{_LINE * max(8, self._box.value.count(chr(10)) + 2)}px"
-        self._verdict.value = "" if self.guess is None else caption.reveal(bug, self.guess, _faulty_report(self.bug))
+        self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, found)
         self._revealed.layout.display = "none" if self.guess is None else None
-        self._report.value = "" if report is None else caption.show_report(report)
+        shown_report = "" if report is None else f"{report._repr_html_()}{_HANGS * _hangs(report)}"
+        self._report.value = shown_report and f'<div role="status">{shown_report}</div>'
         self._progress.value = f"{len(self._solved)} of {len(BUGS)} solved"
-        return caption.describe(bug, correct, shown, name)
+        return f"{_describe(bug)} {_compare(bug, correct, shown, name)}"
 
     def fit(self, width: int) -> None:
         super().fit(min(width, MAX_WIDTH))
-
-    @validate("guess")
-    def _check_guess(self, proposal: Any) -> str | None:
-        if proposal.value not in (None, *self.answers):
-            raise BadValue(f"guess must be None or one of {', '.join(self.answers)}, got {proposal.value!r}")
-        return proposal.value
 
     @observe("bug")
     def _change_case(self, change: Any) -> None:
@@ -222,21 +217,68 @@ class SpotTheBug(App):
         if self.guess is None:  # the first guess counts; a disabled button would lose the focus
             self.guess = self.answers[number]
 
-    def _on_check(self) -> None:
-        self._check.description = "Checking"
-        try:
-            self.attempt(self.check)
-        finally:
-            self._check.description = "Check"
-
 
 @cache
-def _weights(name: str) -> tuple[Tensor, Tensor]:
-    """The weights of a correct implementation in the view of a bug, and those of its faulty code."""
+def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
+    """The correct weights in the view of a bug, those of its faulty code, and the checker's report on that code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), shown_weights(bug)
+    return bug.view.correct(bug.causal), shown_weights(bug), lessons.try_repair(name, bug.code)
 
 
-@cache
-def _faulty_report(name: str) -> Report:
-    return lessons.try_repair(name, BUGS[name].code)
+def _hangs(report: Report) -> bool:
+    return any(finding.name == "does not finish" for finding in report.findings)
+
+
+def _reveal(bug: Bug, guess: str, report: Report) -> str:
+    """Whether the guess is right, what the fault is, the number that shows it, and its public origin, as HTML."""
+    fault, exhibit = FAULTS[bug.fault], bug.exhibit
+    name = f"<b>{html.escape(fault.name)}</b>"
+    right = guess == bug.fault
+    return _VERDICT.format(
+        verdict=f"<b>Right:</b> it is {name}."
+        if right
+        else f"<b>No.</b> You chose {html.escape(guess)}, but it is {name}.",
+        problem=html.escape(fault.problem[0].upper() + fault.problem[1:]),
+        evidence=html.escape("; ".join(finding.evidence for finding in report.findings)),
+        source=html.escape(exhibit.source),
+        system=html.escape(exhibit.system),
+        origin=html.escape(exhibit.effect),
+    )
+
+
+def _describe(bug: Bug) -> str:
+    """The sizes of the call, which weights are shown, and the content of the tokens."""
+    view, model = bug.view, "causal" if bug.causal else "an encoder"
+    cached = view.query_length < view.key_length
+    decoding = f", decoding: the last {view.query_length} are queries, the others are cached" * cached
+    shown = f"head {view.head}" if view.head else "the last query of each head"
+    content = "All tokens have the same content."
+    if view.words:
+        content = f"The tokens are {view.words} words, repeated in order, and the content of equal words is {MATCH:g}."
+    return (
+        f"Case {[*BUGS].index(bug.name) + 1} of {len(BUGS)}, {model}: {shown} of {view.num_heads}, "
+        f"{view.key_length:,} tokens{decoding}. {content} Colors are relative to the largest weight of a row; empty "
+        "cells are masked."
+    )
+
+
+def _compare(bug: Bug, correct: Tensor, shown: Tensor, subject: str) -> str:
+    """Which heads are correct, and the row that differs most: its first visible key, the middle one, the last two."""
+    by_row = (shown - correct).abs().amax(-1)  # the largest difference of each row
+    if float(by_row.max()) < _EQUAL:
+        return "The two pictures are the same."
+    at, text = int(by_row.argmax()), ""
+    if bug.view.head is None:
+        right = [
+            str(head) for head, difference in zip(bug.view.rows, by_row.tolist(), strict=True) if difference < _EQUAL
+        ]
+        text = f"Correct heads: {', '.join(right) or 'none'}. "
+    visible = (correct[at] > 0).nonzero().flatten().tolist()
+    columns = sorted({visible[0], visible[len(visible) // 2], *visible[-2:]})
+    keys = ", ".join(str(bug.view.keys[column]) for column in columns)
+    got, wanted = (", ".join(format_percent(weights[at, column]) for column in columns) for weights in (shown, correct))
+    name = "head" if bug.view.head is None else "query"
+    return (
+        f"{text}The largest difference is in {name} {bug.view.rows[at]}: keys {keys} get {got} in {subject}; "
+        f"correct are {wanted}."
+    )

@@ -1,13 +1,33 @@
-"""A FigureWidget that survives a reload of the page and shows the same picture in a second view."""
+"""The figure of an app: live in the page, which reports its width, and written to a file."""
 
+import html
 import re
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
+from traitlets import Int
 
-__all__ = ["LiveFigure"]
+from alibi_viz.figures import theme
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
+<body style="font-family: system-ui, sans-serif; color: {ink}; background: white; margin: 16px; max-width: 1100px">
+<h1 style="font-size: 1.3em">{title}</h1>
+{figure}
+<p style="line-height: 1.5; max-width: 60em">{caption}</p>
+</body></html>
+"""
+
+
+class Page(anywidget.AnyWidget):
+    """An invisible widget inside an app that reports the app's width in pixels and names its controls: see page.js."""
+
+    width = Int(0).tag(sync=True)
+    _esm = Path(__file__).with_name("page.js")
 
 
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
@@ -39,8 +59,7 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
                     if values[at] is Undefined:
                         values[at] = _property(self._data[trace], path)
         relayout_data = {re.sub(r"\.(\d+)", r"[\1]", path): value for path, value in relayout_data.items()}
-        trace_indexes = trace_indexes if restyle_data else [-1]
-        super()._send_update_msg(restyle_data, relayout_data, trace_indexes, source_view_id)
+        super()._send_update_msg(restyle_data, relayout_data, trace_indexes if restyle_data else [-1], source_view_id)
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         if key is None and self._trait_values.get("_widget_data"):  # the whole state is asked for
@@ -53,3 +72,19 @@ def _property(trace: Any, path: str) -> Any:
     for name in path.split("."):
         trace = trace.get(name) if isinstance(trace, dict) else None
     return trace
+
+
+def save(figure: go.Figure, path: Path, title: str, caption: str) -> Path:
+    """Write a figure to a file, as `App.save` describes it. A page has title and caption."""
+    match path.suffix.lower():
+        case ".html":
+            plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+            page = _PAGE.format(title=title, ink=theme.INK, figure=plot, caption=html.escape(caption))
+            path.write_text(page, encoding="utf-8")
+        case ".png" | ".svg" | ".pdf" as suffix:
+            path.write_bytes(figure.to_image(suffix[1:], width=figure.layout.width or 1000, scale=2))
+        case _:
+            raise ValueError(
+                f"save writes .html, .png, .svg or .pdf, got {path.suffix or 'no suffix'!r} in {str(path)!r}"
+            )
+    return path

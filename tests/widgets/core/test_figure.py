@@ -1,12 +1,17 @@
-"""LiveFigure sends complete messages, so that views opened later are right too."""
+"""LiveFigure sends complete messages, so that views opened later are right too; `save` writes files."""
 
+import html
+import re
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 from plotly.basedatatypes import Undefined
 
-from alibi_viz.widgets.core.live_figure import LiveFigure
+from alibi_viz.figures import theme
+from alibi_viz.widgets import SlopeExplorer
+from alibi_viz.widgets.core.figure import LiveFigure, save
+from tests.browser import chromium
 
 
 class Recorded(LiveFigure):
@@ -34,28 +39,19 @@ def test_a_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch() -
     figure = Recorded(go.Scatter(name="one", marker_size=3), go.Scatter(name="two"))
     with figure.batch_update():
         figure.data[0].x = [1, 2]
-        figure.data[1].update(x=[3], name="three", marker_size=7)
+        figure.data[1].update(x=[3], name="three", marker_size=7, line_color="red")
     (message,) = figure._sent
     assert message["name"] == ["one", "three"]
     assert message["marker.size"] == [3, 7]
+    assert message["line.color"] == [None, "red"]
     assert not any(value is Undefined for values in message.values() for value in values)
     assert message["traces"] == [0, 1]
-
-
-def test_a_property_that_was_never_set_is_sent_as_none() -> None:
-    figure = Recorded(go.Scatter(), go.Scatter())
-    with figure.batch_update():
-        figure.data[0].x = [1]
-        figure.data[1].update(x=[3], line_color="red")
-    assert figure._sent[0]["line.color"] == [None, "red"]
 
 
 def test_plotly_update_with_one_value_for_all_traces_still_works() -> None:
     figure = Recorded(go.Scatter(), go.Scatter())
     figure.plotly_update({"visible": False})
-    figure.plotly_update({"marker.color": ["red"]}, {}, [0, 1])
     assert figure.data[1].visible is False
-    assert figure.data[1].marker.color == "red"
 
 
 def test_a_change_of_the_layout_names_elements_with_brackets_and_no_trace() -> None:
@@ -67,7 +63,36 @@ def test_a_change_of_the_layout_names_elements_with_brackets_and_no_trace() -> N
     assert figure._sent == [{"annotations[0].text": "two", "xaxis.range": [0, 1], "traces": [-1]}]
 
 
-def test_a_message_of_another_figure_is_not_recorded() -> None:
-    figure = Recorded(go.Scatter(x=[0]))
-    LiveFigure(go.Figure(go.Scatter(x=[0]))).data[0].x = [1]
-    assert figure._sent == []
+FIGURE = theme.on_white(theme.blank(200).add_scatter(y=[1, 2]))
+
+
+def test_html_file_is_self_contained(tmp_path):
+    app = SlopeExplorer()
+    path = app.save(str(tmp_path / "x.html"))
+    assert path == tmp_path / "x.html"
+    page = path.read_text(encoding="utf-8")
+    assert html.escape(app.caption) in page
+    assert "Plotly.newPlot" in page
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=", page)  # nothing is fetched
+    assert len(page) > 3_000_000  # plotly itself is inside
+    save(FIGURE, path, "X", "</p><script>alert(1)</script>")
+    assert "<script>alert(1)" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
+@pytest.mark.parametrize(("name", "start"), [("x.PNG", b"\x89PNG"), ("x.svg", b"<svg"), ("x.pdf", b"%PDF")])
+def test_images_have_their_format(tmp_path, name, start):
+    save(FIGURE, path := tmp_path / name, "X", "")
+    assert path.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.html.zip"])
+def test_unknown_suffix_raises(tmp_path, name):
+    with pytest.raises(ValueError, match=r"save writes .*, got '(\.jpg|no suffix|\.zip)' in .*x"):
+        save(FIGURE, tmp_path / name, "X", "")
+
+
+def test_snapshot_is_a_plain_figure_and_the_same_in_every_run():
+    one, other = SlopeExplorer().snapshot(), SlopeExplorer().snapshot()
+    assert not isinstance(one, go.FigureWidget)
+    assert one.to_json() == other.to_json()

@@ -1,25 +1,27 @@
 """PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention weights as a map."""
 
-from typing import Any
+import math
 
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
-from traitlets import observe
+from torch import Tensor
 
 from alibi_viz.figures import precision as picture
-from alibi_viz.precision import CONTENTS, DTYPES, FORMS, groups, rounded_bias, weight_errors
+from alibi_viz.precision import CONTENTS, DTYPES, FORMS, WeightErrors, groups, rounded_bias, weight_errors
 from alibi_viz.slopes import alibi_slopes
-from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.core.laws import open_menu
-from alibi_viz.widgets.core.reset import reset_button
-from alibi_viz.widgets.core.traits import Choice, Count, HasHead
-from alibi_viz.widgets.core.why import Why
-from alibi_viz.widgets.precision.caption import FORMULAS, Row, describe
-
-__all__ = ["PrecisionMicroscope"]
+from alibi_viz.widgets.core.app import App, Why
+from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
+from alibi_viz.widgets.core.traits import Choice, Count, HasHead, Head
 
 NEAREST = 64  # keys on the left
+_MINUS = "\N{MINUS SIGN}"
+FORMULAS = {
+    "key": "m j",
+    "end": f"m (j {_MINUS} last)",
+    "positions": f"{_MINUS}m (i {_MINUS} j), i and j rounded",
+    "relative": f"{_MINUS}m (i {_MINUS} j)",
+}
 
 
 class PrecisionMicroscope(HasHead, App):
@@ -41,7 +43,7 @@ class PrecisionMicroscope(HasHead, App):
     >>> from alibi_viz.widgets import PrecisionMicroscope
     >>> app = PrecisionMicroscope(form="relative")
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    Head 1 of 8, slope 1/2, 2,048 tokens, relative form, ... Its 64 nearest keys have 64 different biases. ...
+    Head 1 of 8, slope 1/2, 2,048 tokens, ... The 64 nearest keys of query 2,047 have 64 different biases. ...
     """
 
     why = Why(
@@ -51,7 +53,7 @@ class PrecisionMicroscope(HasHead, App):
         "Three ways to write the same attention",
     )
     num_heads = Count(8, 1, 32)
-    head = Count(1, 1, 32)
+    head = Head(1)
     length = Count(2048, 1, 4096)
     dtype = Choice("bfloat16", tuple(DTYPES))
     form = Choice("key", FORMS)
@@ -65,37 +67,24 @@ class PrecisionMicroscope(HasHead, App):
         forms = {form: f"{form}, {formula}" for form, formula in FORMULAS.items()}
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
-            open_menu(
-                self,
-                "head",
-                "head",
-                "s-head",
-                "The head that is shown; head 1 has the steepest slope if the number of heads is a power of two",
-                options=lambda: {str(head): head for head in range(1, self.num_heads + 1)},
-                text=str,
-                changed_by="num_heads",
-            ),
+            self.menu("head", "head", "s-head", "The head that is shown", follows="num_heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("dtype", "dtype", "s-dtype", "The number format of the bias and of its sum with the content"),
             self.menu("form", "form", "s-form", "How the bias is computed; see the caption", forms),
             self.menu("content", "content", "s-content", "q . k: 0 for every pair, or of random vectors"),
             self.menu("query", "query on the left", "s-query", "The last query, or that with the largest error"),
-            reset_button(self),
+            self.reset_button(),
         ]
 
     def draw(self) -> str:
         slope, dtype = float(alibi_slopes(self.num_heads)[self.head - 1]), DTYPES[self.dtype]
         errors = weight_errors(slope, self.length, dtype=dtype, form=self.form, content=self.content)
         query = self.length - 1 if self.query == "last" or errors.negligible else errors.query
-        queries = slice(query, query + 1)
-        rounded = rounded_bias(slope, self.length, queries, dtype=dtype, form=self.form)[0, : query + 1]
+        rounded = rounded_bias(slope, self.length, slice(query, query + 1), dtype=dtype, form=self.form)[0, : query + 1]
         # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
         offset = {"key": query, "end": query - (self.length - 1)}.get(self.form, 0)
         exact = slope * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
-        runs = groups(rounded)
-        shared = torch.zeros(query + 1, dtype=torch.bool)
-        for run in runs:
-            shared[run.start : run.stop] = len(run) > 1
+        shared = torch.cat([torch.full((len(run),), len(run) > 1) for run in groups(rounded)])  # with a neighbor
         near = slice(-NEAREST, None)
         picture.draw(
             self.figure,
@@ -108,8 +97,46 @@ class PrecisionMicroscope(HasHead, App):
             length=self.length,
             query=query,
         )
-        return describe(self, slope, Row(query, exact, rounded, runs, shared[near]), errors)
+        return (
+            f"Head {self.head} of {self.num_heads}, slope {format_slope(slope)}, {self.length:,} "
+            f"token{'s' * (self.length > 1)}, {self.form} form, {FORMULAS[self.form]}, in {self.dtype}. "
+            f"{self._nearest(query, slope, exact, rounded)} {_largest(errors)}"
+        )
 
-    @observe("num_heads")
-    def _move_removed_head(self, change: Any) -> None:
-        self.head = min(self.head, self.num_heads)
+    def _nearest(self, query: int, slope: float, exact: Tensor, rounded: Tensor) -> str:
+        """How many different biases the nearest keys have, and why they are not all different."""
+        near = rounded[-NEAREST:]
+        runs = groups(near)
+        text = f"The {len(near)} nearest keys of query {query:,} have {len(runs)} different biases"
+        if len(near) == 1:
+            return f"Query {query:,} sees only itself."
+        value, step = (float(query), 1.0) if self.form == "positions" else (abs(float(exact[-1])), slope)
+        spacing = _spacing(value, self.dtype)
+        if spacing > step:
+            sizes = [format_slope(size) if size < 1 else format_number(size) for size in (spacing, step)]
+            numbers = "positions" if self.form == "positions" else "biases"
+            text += f", because {self.dtype} has only multiples of {sizes[0]} just below {format_number(value)}, while "
+            text += f"neighboring {numbers} differ by {sizes[1]}"
+        return f"{text}."
+
+
+def _spacing(value: float, dtype: str) -> float:
+    """The distance from a number to the next smaller one of a dtype.
+
+    >>> _spacing(1023.5, "bfloat16"), _spacing(0.0, "bfloat16")
+    (4.0, 0.0)
+    """
+    return float(torch.finfo(DTYPES[dtype]).eps) * 2.0 ** math.floor(math.log2(value)) if value else 0.0
+
+
+def _largest(errors: WeightErrors) -> str:
+    """The largest error of a weight, and where it is."""
+    if errors.negligible:
+        return f"No weight is wrong by more than 10^{_MINUS}12."
+    wrong, right = format_percent(errors.weight), format_percent(errors.exact)
+    instead = f": {wrong} instead of {right}" * (wrong != right)
+    cells = f"; a cell shows the largest of {errors.size} x {errors.size}" * (errors.size > 1)
+    return (
+        f"The largest error of a weight is {format_number(errors.largest)}, "
+        f"for query {errors.query:,} and key {errors.key:,}{instead}{cells}."
+    )

@@ -1,1 +1,0 @@
-"""SpotTheBug: name the fault of a wrong heatmap, then repair the code."""

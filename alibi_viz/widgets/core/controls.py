@@ -1,0 +1,216 @@
+"""The controls of an app: how they are arranged, and how they are tied to its traits."""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ipywidgets import (
+    Button,
+    Checkbox,
+    Dropdown,
+    HBox,
+    IntSlider,
+    Label,
+    Layout,
+    Text,
+    ToggleButton,
+    ToggleButtons,
+    VBox,
+    Widget,
+)
+from traitlets import TraitError
+
+DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
+FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+
+
+def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
+    """A button that calls `action`. Its layout is as wide as its text unless `layout` says otherwise."""
+    made = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
+    made.on_click(lambda _: action())
+    return made
+
+
+def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> ToggleButton:
+    """A button that calls `unfold` with whether it is pressed, with the CSS class "s-more"."""
+    made = ToggleButton(description=text, icon="caret-right", tooltip=tip, layout=FIT).add_class("s-more")
+
+    def on_change(change: Any) -> None:
+        made.icon = "caret-down" if change.new else "caret-right"
+        unfold(change.new)
+
+    made.observe(on_change, names="value")
+    return made
+
+
+def row(*children: Widget) -> HBox:
+    """Controls side by side, wrapping onto more lines where the page is narrow."""
+    layout = Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 20px", overflow="visible")
+    return HBox(children, layout=layout)
+
+
+def column(*children: Widget) -> VBox:
+    """Rows of controls below each other, as wide as the app."""
+    return VBox(children, layout=Layout(width="100%", grid_gap="4px", overflow="visible"))
+
+
+def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
+    """Controls behind a visible label, which is their accessible name as well (see page.js).
+
+    `layout` are further properties of the box, such as `width="100%"`.
+    """
+    text = Label(label, layout=Layout(flex="none"))
+    return HBox([text, *controls], layout=Layout(align_items="center", overflow="visible", **layout))
+
+
+class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """The part of `App` that makes controls. Each control is found by its CSS class, such as "s-count"."""
+
+    max_tabs = 8  # buttons of `tabs`
+
+    def link(
+        self,
+        control: Widget,
+        name: str,
+        read: Callable[[Any], Any] = lambda value: value,
+        show: Callable[[Any], Any] = lambda value: value,
+    ) -> None:
+        """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way.
+
+        Unlike `traitlets.link`, shows the error of a value that the app rejects, and the control's old value again.
+        """
+
+        def to_trait(change: Any) -> None:
+            if change.new != show(getattr(self, name)):  # else the trait has just set the control
+                self.attempt(lambda: setattr(self, name, read(change.new)))
+                to_control()
+
+        def to_control(_: Any = None) -> None:
+            control.value = show(getattr(self, name))
+
+        to_control()
+        control.observe(to_trait, names="value")
+        self.observe(to_control, names=name)
+
+    def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
+        """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
+        trait = self.traits()[name]
+        layout = Layout(width="150px", margin="2px 2px 2px 10px")
+        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
+        self.link(slider.add_class(css), name)
+        return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
+
+    def field(self, name: str, css: str, width: str, tip: str) -> Text:
+        """A text field for a `Number` or `Count`. A number out of range shows an error message."""
+        trait = self.traits()[name]
+
+        def read(text: str) -> Any:
+            try:
+                return trait.convert(text)
+            except ValueError:
+                return text  # for the trait to reject, with its own message
+
+        field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
+        self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        return field
+
+    def menu(
+        self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
+    ) -> Dropdown:
+        """A menu for a `Choice`, `Head` or `Law`.
+
+        `texts` maps values to their text in the menu; by default it is the value itself. `follows` is the trait, if
+        any, that changes which values are offered.
+        """
+        menu = Dropdown(description=label, tooltip=tip, style=DESCRIBED, layout=FIT).add_class(css)
+        values: dict[str, Any] = {}
+        updating = False  # a menu with new options selects the first one, which is not the user's choice
+
+        def text(value: Any) -> str:
+            return str((texts or {}).get(value) or getattr(value, "__name__", value))
+
+        def update(_: Any = None) -> None:
+            nonlocal values, updating
+            values = {text(value): value for value in self.traits()[name].offered(self)}
+            options = [(option, option) for option in values]
+            if list(menu.options) != options:
+                updating = True
+                menu.options, menu.value = options, text(getattr(self, name))
+                updating = False
+
+        update()
+        self.observe(update, names=[name, follows] if follows else name)
+        self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
+        return menu
+
+    def law_menu(self) -> Dropdown:
+        """A menu for the trait `law`, with the CSS class "s-law". It also offers functions that are added later."""
+        tip = "How the bias depends on the distance: linear is ALiBi; your own functions are offered once they are used"
+        return self.menu("law", "law", "s-law", tip)
+
+    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons | Dropdown:
+        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME".
+
+        `tip` is the tooltip of the menu, and `tips` returns that of a button.
+        """
+        options = self.traits()[name].offered(self)
+        if len(options) > self.max_tabs:
+            tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
+        else:
+            style = {"button_width": FIT["width"]}
+            tabs = ToggleButtons(options=options, tooltips=[tips(value) for value in options], style=style)
+        self.link(tabs.add_class(f"s-{name}"), name)
+        return tabs
+
+    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> Checkbox:
+        """A checkbox for a `Flag`. `conversions` are those of `link`."""
+        box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
+        self.link(box, name, **conversions)
+        return box
+
+    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[Checkbox]:
+        """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
+
+        def box(option: str) -> Checkbox:
+            def read(checked: bool) -> list[str]:
+                return [other for other in getattr(self, name) if other != option] + [option] * checked
+
+            css = f"s-{re.sub('[^a-zA-Z0-9]+', '-', option)}"
+            return self.checkbox(name, option, css, tips(option), read=read, show=lambda names: option in names)
+
+        return [box(option) for option in options]
+
+    def reset_button(self) -> Button:
+        """A button, with the CSS class "s-reset", that sets every trait back to its value at this call."""
+        initial = {name: getattr(self, name) for name in self.class_traits(state=True)}
+        tip = "Set everything back to how it was at the start"
+        return button("Reset", "undo", "s-reset", tip, lambda: self.attempt(lambda: self.set_together(initial)))
+
+    def set_together(self, state: Mapping[str, Any]) -> None:
+        """Set several traits and draw once, because one of them may be valid only with another.
+
+        Raises BadValue if the app rejects them.
+        """
+
+        def set_all() -> None:
+            for name, value in state.items():
+                setattr(self, name, value)
+
+        with self.hold_trait_notifications():
+            set_all()
+        set_all()  # again: a change of one trait may have changed another, as a new text deselects the query
+
+    def say(self, message: str) -> None:
+        """Show a message in the app, as plain text; an empty one removes it."""
+        self._message.value = f'<div class="alibi-error" role="alert">{html.escape(message)}</div>' if message else ""
+
+    def attempt(self, action: Callable[[], object]) -> bool:
+        """Call `action` for the user and show its error as a message. Returns whether there was none."""
+        self.say("")
+        try:
+            action()
+        except (RuntimeError, TraitError, TypeError, ValueError) as error:
+            self.say(str(error))
+            return False
+        return True

@@ -1,0 +1,41 @@
+// An invisible part of an app. It reports the app's width in pixels to the kernel, now and after every change: a
+// FigureWidget is drawn before it is on the page and never learns how wide the page is. And it makes the app accessible:
+// - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
+//   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
+//   the label of its row and its own description.
+// - The caption is a live region. It is marked here, because an HTML widget has no attributes.
+const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
+const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
+
+function nameControls(controls) {
+  for (const field of controls.querySelectorAll(FIELDS)) {
+    const widget = field.closest(".jupyter-widgets");
+    const labels = [text(widget.parentElement, ".jupyter-widgets.widget-label"), text(widget, ".widget-label")];
+    const name = labels.filter(Boolean).join(" ") || field.placeholder?.replace("\u200b", "");
+    if (name) field.setAttribute("aria-label", name);
+  }
+}
+
+export default {
+  render({ model, el }) {
+    const sizes = new ResizeObserver(([entry]) => {
+      const width = Math.floor(entry.contentRect.width);
+      if (width > 0 && width !== model.get("width")) {
+        model.set("width", width);
+        model.save_changes();
+      }
+    });
+    let naming, closed = false;
+    const start = () => {
+      const app = el.closest(".alibi-app"), controls = app?.querySelector(".alibi-controls");
+      if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
+      sizes.observe(app);
+      app.querySelector(".alibi-caption").ariaLive = "polite";
+      nameControls(controls);
+      naming = new MutationObserver(() => nameControls(controls));
+      naming.observe(controls, { childList: true, characterData: true, subtree: true });
+    };
+    requestAnimationFrame(start);
+    return () => { closed = true; sizes.disconnect(); naming?.disconnect(); };
+  },
+};

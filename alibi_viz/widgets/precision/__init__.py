@@ -1,1 +1,0 @@
-"""PrecisionMicroscope: what rounding does to the bias and to the attention weights."""

@@ -1,0 +1,161 @@
+"""All apps on one page of JupyterLab, operated by mouse and keyboard. Every test leaves its app as it was."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from alibi_viz import widgets
+from tests.browser.jupyter import Server
+from tests.browser.notebook_page import IDLE, SECOND, NotebookPage, new_tab
+
+APPS = [name for name in widgets.__all__ if name != "App"]
+UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
+# Hidden controls are checked as well: they have the same names once they are shown.
+SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
+SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, server: Server) -> Iterator[NotebookPage]:
+    # One cell each, with pauses: anywidget reports an error if a widget isn't ready after two seconds.
+    with new_tab(browser, server) as page:
+        page.show("import time", *(f"time.sleep(1); widgets.{name}()" for name in APPS))
+        yield page
+
+
+@pytest.fixture
+def page(shared: NotebookPage) -> Iterator[NotebookPage]:
+    """The page with all apps. A problem fails the test in which it happens."""
+    yield shared
+    problems, shared.problems = shared.problems, []
+    assert not problems, "\n".join(problems)
+    assert shared.errors() == []
+
+
+def at(name: str) -> int:
+    return APPS.index(name)
+
+
+def move(app: Locator) -> None:
+    """Move every visible control to both of its ends; sliders last, because they change what menus offer."""
+    for menu in app.locator(".alibi-controls select:visible").all():
+        last = menu.locator("option").count() - 1
+        for index in (last, 0):
+            if menu.is_enabled():
+                menu.select_option(index=index)
+    for buttons in app.locator(".alibi-controls .widget-toggle-buttons:visible").all():
+        buttons.locator("button").last.click()
+        buttons.locator("button").first.click()
+    for box in app.locator(".alibi-controls input[type=checkbox]:visible").all():
+        box.click()
+        box.click()
+    for slider in app.locator(".noUi-handle:visible").all():
+        slider.press("End")
+        slider.press("Home")
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage, name: str) -> None:
+    app = page.settle(at(name))
+    assert app.locator(".js-plotly-plot .main-svg").first.is_visible()
+    caption, controls = page.caption(at(name)), app.locator(".alibi-controls")
+    expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
+    assert len(caption) > 30
+    move(app)
+    page.page.wait_for_timeout(500)  # ipywidgets sends the last value of a slider when the kernel has answered
+    page.page.wait_for_selector(IDLE)
+    controls.locator(".s-reset").click()
+    expect(app.locator(".alibi-caption")).to_have_text(caption, timeout=60 * SECOND)
+    style = page.page.add_style_tag(content=SHOW_ALL)
+    snapshot = controls.aria_snapshot()
+    style.evaluate("style => style.remove()")
+    assert len(snapshot.splitlines()) > 2, "no controls found"
+    assert UNNAMED.findall(snapshot) == [], "controls without a name"
+
+
+def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: NotebookPage) -> None:
+    number = at("SlopeExplorer")
+    app, before = page.app(number), page.picture(number)
+    page.press_slider("s-heads", "ArrowRight", number=number)
+    page.wait_for_caption("9 heads", number=number)
+    changed = page.wait_for_new_picture(before, number=number)
+    field = app.get_by_role("textbox", name="heads", exact=True)
+    field.fill("<b>65</b>")
+    field.press("Enter")
+    expect(app.locator(".alibi-error")).to_contain_text("num_heads must be an integer from 1 to 64, got '<b>65</b>'")
+    expect(field).to_have_value("9")
+    app.locator(".s-reset").click()
+    page.wait_for_caption("8 heads", number=number)
+    expect(app.locator(".alibi-error")).to_have_count(0)
+    page.wait_for_new_picture(changed, number=number)
+
+
+def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) -> None:
+    app = page.settle(at("SlopeExplorer"))
+    page.page.evaluate("document.body.style.setProperty('--jp-content-font-color1', 'rgb(1, 2, 3)')")
+    expect(app.locator(".xtick text").first).to_have_css("fill", "rgb(1, 2, 3)")
+    page.page.evaluate("document.body.style.removeProperty('--jp-content-font-color1')")
+    for width in (1024, 1280):
+        page.page.set_viewport_size({"width": width, "height": 900})
+        app = page.settle(at("SlopeExplorer"))
+        space = app.evaluate("app => app.clientWidth - app.querySelector('.main-svg').clientWidth")
+        assert abs(space) < 20
+        comparison = page.app(at("ComparisonExplorer"))
+        assert comparison.evaluate("app => app.scrollWidth - app.clientWidth") <= 0
+
+
+def test_click_hover_and_typed_markup_in_the_attention_explorer(page: NotebookPage) -> None:
+    number = at("AttentionExplorer")
+    app = page.app(number)
+    app.locator(".js-plotly-plot .nsewdrag").first.scroll_into_view_if_needed()
+    row = app.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+    assert row is not None
+    page.page.mouse.click(row["x"] + 3, row["y"] + 8.5 * row["height"] / 18)  # the ninth of 18 rows
+    page.wait_for_caption("Query 8 “dog”", number=number)
+
+    app.locator(".js-plotly-plot .nsewdrag").last.scroll_into_view_if_needed()
+    title = app.locator(".scatterlayer .textpoint text").nth(6).bounding_box()
+    assert title is not None
+    x, y = title["x"] + 10, title["y"] + title["height"] + 30
+    page.page.mouse.move(x, y)
+    expect(app.locator(".hoverlayer .hovertext")).to_contain_text("head 7")
+    page.page.mouse.click(x, y)
+    page.wait_for_caption("Head 7 of 8", number=number)
+
+    box = app.locator(".s-text textarea")
+    box.fill("")
+    page.wait_for_text("text must have at least one word, got ''")
+    box.press_sequentially(SCRIPT)
+    page.wait_for_caption("“T”", number=number)
+    expect(app.get_by_text("AT", exact=True).first).to_be_visible()
+    assert page.page.evaluate("window.hurt") is None
+    assert app.locator("img, script").count() == 0
+    app.locator(".s-reset").click()
+    page.wait_for_caption("Head 3 of 8", number=number)
+
+
+def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPage) -> None:
+    app = page.app(at("SpotTheBug"))
+    expect(app.locator(".s-code")).to_be_hidden()
+    answer = app.get_by_role("button", name="sign reversed")
+    answer.focus()
+    answer.press("Enter")
+    expect(app.locator(".s-verdict")).to_contain_text("Right: it is sign reversed")
+    expect(answer).to_be_focused()
+    app.get_by_role("textbox", name="your repair", exact=True).fill("def bias(n, q, k):\n    return <b>undefined</b>")
+    app.get_by_role("button", name="Check").click()
+    expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
+    app.locator(".s-reset").click()
+    expect(app.locator(".s-code")).to_be_hidden()
+
+
+def test_annotations_survive_an_axis_that_switches_to_linear_and_back(page: NotebookPage) -> None:
+    number = at("ComparisonExplorer")
+    mark = page.settle(number).locator(".js-plotly-plot .annotation-text", has_text="alibi 1/m")
+    expect(mark).to_have_count(1)
+    page.choose("s-question", "gap", number)
+    expect(mark).to_have_count(0)
+    page.choose("s-question", "longer windows", number)
+    expect(mark).to_have_count(1)

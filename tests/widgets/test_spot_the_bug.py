@@ -1,0 +1,154 @@
+"""SpotTheBug, driven through its traits and its buttons."""
+
+from typing import Any
+
+import pytest
+from ipywidgets import Widget
+
+from alibi_viz.check import FAULTS
+from alibi_viz.lessons import BUGS
+from alibi_viz.widgets import SpotTheBug, spot_the_bug
+from alibi_viz.widgets.core.traits import BadValue
+from tests.lessons.repairs import REPAIRS
+from tests.widgets.core.test_app import control
+
+REPAIR = REPAIRS["sign reversed"]
+
+
+def part(app: SpotTheBug, css: str) -> Any:
+    return control(app, Widget, css)
+
+
+def styles(app: SpotTheBug) -> list[str]:
+    return [part(app, f"s-answer-{number}").button_style for number in range(4)]
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_nothing_before_the_guess_names_the_fault(name):
+    app = SpotTheBug(bug=name)
+    titles = [note.text for note in app.figure.layout.annotations]
+    visible = " ".join([app.caption, repr(app), *titles, part(app, "s-verdict").value]).lower()
+    assert not [fault for fault in FAULTS if fault in visible]
+    assert app._revealed.layout.display == "none"
+    assert styles(app) == [""] * 4
+    assert name.split()[1] in app.caption
+
+
+def test_right_guess_reveals_fault_evidence_and_origin():
+    app = SpotTheBug()
+    part(app, "s-answer-1").click()
+    assert app.guess == "sign reversed"
+    verdict = part(app, "s-verdict").value
+    assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict
+    assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
+    assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
+    assert app._revealed.layout.display is None
+    assert part(app, "s-code").value == BUGS["case 1"].code
+
+
+def test_wrong_guess_is_marked_and_a_second_one_is_ignored():
+    app = SpotTheBug()
+    part(app, "s-answer-0").click()
+    assert "<b>No.</b> You chose no bias, but it is <b>sign reversed</b>" in part(app, "s-verdict").value
+    assert styles(app) == ["danger", "success", "", ""]
+    part(app, "s-answer-1").click()
+    assert app.guess == "no bias"
+
+
+def test_guess_that_is_not_an_answer_raises_and_changes_nothing():
+    app = SpotTheBug()
+    with pytest.raises(BadValue, match=r"guess must be one of None, no bias, sign reversed, .*, got 'window'"):
+        app.guess = "window"
+    assert repr(app) == "SpotTheBug(bug='case 1', guess=None, code='')"
+
+
+def test_state_can_be_given_at_once_in_any_order():
+    app = SpotTheBug(code=REPAIRS["no bias"], guess="no bias", bug="case 2")
+    assert (app.bug, app.guess) == ("case 2", "no bias")
+    assert app.check().ok
+    assert app.solved == ["case 2"]
+
+
+def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
+    app = SpotTheBug(guess="sign reversed")
+    faulty = app.figure.data[1].z
+    part(app, "s-code").value = REPAIR
+    assert app.code == REPAIR
+    part(app, "s-check").click()
+    assert "no fault found" in part(app, "s-report").value
+    assert app.solved == ["case 1"]
+    assert part(app, "s-progress").value == f"1 of {len(BUGS)} solved"
+    assert app.figure.data[1].z != faulty
+    assert app.caption.endswith("The two pictures are the same.")
+    app.code = REPAIR + "\n# changed since the check"
+    assert app.figure.data[1].z == faulty
+    assert (part(app, "s-report").value, app.solved) == ("", ["case 1"])
+    part(app, "s-code").value = " \n"
+    assert (app.code, part(app, "s-code").value) == ("", BUGS["case 1"].code)
+
+
+def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
+    app = SpotTheBug(guess="sign reversed")
+    assert [finding.name for finding in app.check().findings] == ["sign reversed"]
+    for body, error in (("<nothing>", "line 2: SyntaxError"), ("undefined", "line 2, `return undefined`: NameError")):
+        app.code = f"def bias(num_heads, query_length, key_length):\n    return {body}"
+        app.check()
+        assert error in part(app, "s-report").value
+        assert "<nothing>" not in part(app, "s-report").value
+    app.code = REPAIR
+    assert app.check().ok
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [
+        ("case 1", "def bias(num_heads, query_length, key_length):\n    return torch.zeros(0, 3)"),
+        (
+            "case 1",
+            "def bias(num_heads, query_length, key_length):\n    return torch.zeros(num_heads, 1, 1, key_length)",
+        ),
+        ("case 5", "def attention(query, key, value):\n    return value[..., :3]"),
+        ("case 5", "def attention(query, key, value):\n    return value * torch.nan"),
+        ("case 5", "def attention(query, key, value):\n    return value[:, :, :1] / 0"),
+    ],
+)
+def test_nonsense_is_reported_and_drawn_as_no_number(case, code):
+    app = SpotTheBug(bug=case, guess="no bias", code=code)
+    assert not app.check().ok
+    assert "nan%" not in app.caption
+
+
+def test_hanging_code_is_reported_after_the_time_limit(monkeypatch):
+    monkeypatch.setattr(spot_the_bug, "SECONDS", 0.2)
+    app = SpotTheBug(guess="sign reversed", code="import time\ndef bias(n, q, k):\n    time.sleep(2)")
+    app.check()
+    assert "no result after 0.2 seconds" in part(app, "s-report").value
+    assert "Restart the kernel" in part(app, "s-report").value
+
+
+def test_each_case_keeps_its_guess_and_its_code_until_reset():
+    app = SpotTheBug(guess="sign reversed", code=REPAIR)
+    app.check()
+    part(app, "s-next").click()
+    assert repr(app) == "SpotTheBug(bug='case 2', guess=None, code='')"
+    assert part(app, "s-report").value == ""
+    app.guess = "no bias"
+    part(app, "s-reset").click()
+    assert (app.guess, app.solved) == (None, ["case 1"])
+    part(app, "s-previous").click()
+    assert (app.bug, app.guess, app.code) == ("case 1", "sign reversed", REPAIR)
+    assert "no fault found" in part(app, "s-report").value
+    part(app, "s-reset").click()
+    assert (app.guess, app.code, app.solved) == (None, "", [])
+    part(app, "s-previous").click()
+    assert app.bug == list(BUGS)[-1], "the cases form a ring"
+
+
+def test_caption_says_which_heads_are_correct_and_gives_numbers():
+    caption = SpotTheBug(bug="case 4").caption
+    assert "the last query of each head of 12, 16 tokens" in caption
+    assert (
+        "Correct heads: 1, 2, 3, 4, 5, 6, 7, 8. The largest difference is in head 9: keys 0, 8, 14, 15 get" in caption
+    )
+    assert "decoding: the last 5 are queries" in SpotTheBug(bug="case 10").caption
+    assert "an encoder" in SpotTheBug(bug="case 7").caption
