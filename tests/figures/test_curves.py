@@ -84,7 +84,9 @@ def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_eve
         groups = [losses[start : start + group] for start in range(0, len(losses), group)]
         assert len(trace.x) == len(groups) <= MAX_POINTS
         np.testing.assert_allclose(trace.y, [sum(each) / len(each) for each in groups])
-        np.testing.assert_allclose(trace.x, [number * group + (len(each) + 1) / 2 for number, each in enumerate(groups)])
+        np.testing.assert_allclose(
+            trace.x, [number * group + (len(each) + 1) / 2 for number, each in enumerate(groups)]
+        )
     low, high = figure.layout.yaxis.range
     assert math.isfinite(low) and low < high and len(figure.layout.yaxis.tickvals) == len(figure.layout.yaxis.ticktext)
     assert not losses or (10**high >= max(trace.y) * (1 - 1e-9) and 10**low <= max(min(trace.y), 0.051))
@@ -124,7 +126,10 @@ def test_an_unfinished_seed_is_thin_and_left_out_of_the_mean_and_notes_are_in_ho
 
 
 def test_the_training_length_chance_and_marks_are_drawn_where_they_are() -> None:
-    shown = curve_figure(table("needle", {"a": [{31: 1.0, 511: 0.5}]}), lab.find_question("needle").axes(32, [31, 511], {"near": 64.0, "far": 4096.0}))
+    shown = curve_figure(
+        table("needle", {"a": [{31: 1.0, 511: 0.5}]}),
+        lab.find_question("needle").axes(32, [31, 511], {"near": 64.0, "far": 4096.0}),
+    )
     shade, length, near, far, chance = shown.layout.shapes
     assert (length.x0, shade.x0, near.x0, chance.y0) == (31, 31, 64, 1 / 16)
     assert near.visible and not far.visible, "beyond the end of the axis"
@@ -139,7 +144,10 @@ def test_the_training_length_chance_and_marks_are_drawn_where_they_are() -> None
 
 @pytest.mark.parametrize("losses", [[5.5], [2.3], [2.3, 3.0, 5.8], [2.2, 2.9, 3.6, 4.3, 5.0, 5.7]])
 def test_the_label_of_a_mark_avoids_curves_and_the_lines_between_their_points(losses: list[float]) -> None:
-    rows = table("longer windows", {name: [{64: loss - 0.1, 256: loss + 0.1}] for name, loss in zip("abcdef", losses, strict=False)})
+    rows = table(
+        "longer windows",
+        {name: [{64: loss - 0.1, 256: loss + 0.1}] for name, loss in zip("abcdef", losses, strict=False)},
+    )
     figure = curve_figure(rows, lab.find_question("longer windows").axes(64, [64, 128, 256], {"near": 128.0}))
     label = next(note for note in figure.layout.annotations if note.text == "near")
     low, high = figure.layout.yaxis2.range
@@ -155,7 +163,10 @@ def test_ticks_of_steps_end_at_the_last(steps: int) -> None:
 
 
 def test_ticks_say_how_many_training_lengths_they_are() -> None:
-    assert lab.find_question("by position").axes(24, [1, 300]).ticks.items() >= {8: "8", 24: "24<br>L", 384: "384<br>16 L"}.items()
+    assert (
+        lab.find_question("by position").axes(24, [1, 300]).ticks.items()
+        >= {8: "8", 24: "24<br>L", 384: "384<br>16 L"}.items()
+    )
     assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
     title = lab.find_question("gap").axes(1024, [9]).title
     assert "windows of 4,096 minus loss on windows of 1,024" in title
@@ -169,7 +180,14 @@ def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:
 
 
 def test_a_legend_with_more_rows_gets_more_room() -> None:
-    names = ["sinusoidal trained at 2L", "rotary trained at 16L", "alibi, learned slopes", "kerple-log", "forget", "fire"]
+    names = [
+        "sinusoidal trained at 2L",
+        "rotary trained at 16L",
+        "alibi, learned slopes",
+        "kerple-log",
+        "forget",
+        "fire",
+    ]
     figure, margins = picture.blank(430), []
     for width in (1600, 880, 560):
         figure.layout.width = width

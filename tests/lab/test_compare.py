@@ -27,7 +27,10 @@ compare_module = sys.modules["alibi_viz.lab.compare"]  # lab.compare is the func
 
 def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
     """A comparison with these values: {label: {x: one per seed}}."""
-    seeds = {label: [{x: each[n] for x, each in xs.items() if n < len(each)} for n in range(4)] for label, xs in values.items()}
+    seeds = {
+        label: [{x: each[n] for x, each in xs.items() if n < len(each)} for n in range(4)]
+        for label, xs in values.items()
+    }
     return Comparison(table("longer windows", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
 
 
@@ -73,7 +76,9 @@ def test_a_difference_is_decided_with_three_seeds_and_an_interval_without_zero(
     first: list[float], second: list[float], verdict: str
 ) -> None:
     comparison = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
-    assert comparison.differences[["second", "verdict", "seeds"]].values.tolist() == [["b", verdict, min(3, len(first))]]
+    assert comparison.differences[["second", "verdict", "seeds"]].values.tolist() == [
+        ["b", verdict, min(3, len(first))]
+    ]
     sentence, last = comparison.verdicts
     assert re.match(rf"a against b: {verdict} at 64 \([+-]?\d\.\d\d\d", sentence)
     assert ("fewer than 3 seeds" in last) == (len(first) < 3)
@@ -110,7 +115,9 @@ def test_the_figure_has_the_means_and_intervals_of_the_summary(comparison: Compa
 
 def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("pyarrow") is None:
-        with pytest.raises(ImportError, match=r"results\.parquet is not written, .* pip install 'alibi-viz\[parquet\]'"):
+        with pytest.raises(
+            ImportError, match=r"results\.parquet is not written, .* pip install 'alibi-viz\[parquet\]'"
+        ):
             comparison.save(tmp_path)
     else:
         comparison.save(tmp_path)

@@ -1,4 +1,4 @@
-"""Sentences say only what holds in every seed, name a best method only for a clear lead, and quote the right numbers."""
+"""Sentences say what holds in every seed, name a best method only for a clear lead, and quote the right numbers."""
 
 import math
 import re
@@ -9,7 +9,17 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
-from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, TIE, best_at, join, outcome, rises, undefined, what_holds
+from alibi_viz.lab.say import (
+    MAX_RISE_HOLDING,
+    MIN_RISE_FAILING,
+    TIE,
+    best_at,
+    join,
+    outcome,
+    rises,
+    undefined,
+    what_holds,
+)
 from alibi_viz.table import share_interval
 from tests.tables import table
 
@@ -31,7 +41,10 @@ def test_any_table_gives_whole_sentences_that_count_seeds_and_quote_labels(
     low, high = (0, 1) if question.limits[1] == 1 else (-9, 9)
     values = {
         label: [
-            {x: random.uniform(low, high) if n < end or question.name == "slopes" else math.nan for n, x in enumerate(xs)}
+            {
+                x: random.uniform(low, high) if n < end or question.name == "slopes" else math.nan
+                for n, x in enumerate(xs)
+            }
             for _ in range(seeds)
         ]
         for label, end in zip(["alibi", "learned slopes, 2L", "none"], ends, strict=True)
@@ -79,13 +92,18 @@ def at_64(**values: list[float]) -> pd.DataFrame:
         ({"a": [2.0, 2.0], "b": [2.0 + TIE / 2, 2.0 + 2 * TIE]}, ["Here a is best in every seed."]),
         ({"a": [2.0, 2.0], "b": [2.0 + TIE / 2] * 2}, ["Here all are within 0.02 of the best in every seed."]),
         ({"a": [2.0, 2.0, 3.0], "b": [3.0, 3.0, 2.0]}, ["Here no method is best in every seed."]),
-        ({"a": [2.0, 2.5], "b": [2.5, 2.0], "near": [2.01, 2.01]}, ["Here near is within 0.02 of the best in every seed."]),
+        (
+            {"a": [2.0, 2.5], "b": [2.5, 2.0], "near": [2.01, 2.01]},
+            ["Here near is within 0.02 of the best in every seed."],
+        ),
         ({"a": [6.570], "b": [6.571], "c": [7.0]}, ["Here a and b are best, within 0.02 of each other."]),
         ({"a": [2.0], "b": []}, []),
         ({"a": [2.0], "b": [math.nan]}, []),
     ],
 )
-def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(values: dict[str, list[float]], sentences: list[str]) -> None:
+def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(
+    values: dict[str, list[float]], sentences: list[str]
+) -> None:
     assert best_at(at_64(**values), 64, "Here") == sentences
     mirrored = at_64(**{label: [-value for value in each] for label, each in values.items()})
     assert best_at(mirrored, 64, "Here", lowest=False) == sentences, "of accuracies the highest is best"
@@ -115,7 +133,9 @@ def test_the_gap_is_that_of_the_last_checkpoint_and_may_still_change() -> None:
 
 
 def test_positions_in_windows_no_longer_than_in_training() -> None:
-    text = said("by position", {"alibi": [{1: 6.0, 20: 3.0, 30: 2.5}], "learned": [{1: 6.0, 20: math.nan, 30: math.nan}]})
+    text = said(
+        "by position", {"alibi": [{1: 6.0, 20: 3.0, 30: 2.5}], "learned": [{1: 6.0, 20: math.nan, 30: math.nan}]}
+    )
     assert "alibi 6.0 for the first byte, 2.8 up to 32; learned is not defined in windows this long." in text
 
 
@@ -134,7 +154,9 @@ def test_the_denominator_is_bounded_or_grows_in_every_seed() -> None:
         "mixed": [{16: 2.0, 32: 2.0, 64: 2.0}, {16: 2.0, 32: 2.0, 64: 3.0}],
     }
     text = said("softmax denominator", values, 16)
-    assert re.search(r"at most 0\.1 bits in every seed for alibi \(\+0\.00\).* more in every seed for none \(\+0\.85\)", text)
+    assert re.search(
+        r"at most 0\.1 bits in every seed for alibi \(\+0\.00\).* more in every seed for none \(\+0\.85\)", text
+    )
     assert "mixed" not in text
 
 
@@ -158,7 +180,9 @@ def test_a_task_is_solved_up_to_a_distance_in_every_seed_with_an_interval_over_a
 
 
 def test_a_margin_and_a_recall_reach_as_far_as_in_every_seed() -> None:
-    text = said("needle margin", {"a": [{7: 1.0, 15: 1.0, 31: -1.0}, {7: 1.0, 15: -1.0, 31: 1.0}], "b": [{7: -1.0}] * 2})
+    text = said(
+        "needle margin", {"a": [{7: 1.0, 15: 1.0, 31: -1.0}, {7: 1.0, 15: -1.0, 31: 1.0}], "b": [{7: -1.0}] * 2}
+    )
     assert "in every seed: a up to 7 and b at no distance." in text
     text = said("recall by distance", {"a": [{11: 0.1, 23: 1.5, 45: 2.0, 91: 1.0}], "b": [{11: 2.0, 91: 2.0}]}, 64)
     assert "at most 1.5 of 3 bits per byte: a up to around 23 and b not at all." in text
@@ -168,7 +192,9 @@ def test_far_context_tells_gains_from_losses() -> None:
     values = {"a": [{64: 3.0, 1024: 1.5}] * 2, "b": [{64: 3.0, 1024: 4.0}] * 2, "c": [{64: 3.0, 1024: 2.95}] * 2,
               "d": [{64: 3.0, 1024: math.nan}] * 2}  # fmt: skip
     text = said("far context", values, 64)
-    assert re.search(r"at least 0\.1 bits less in every seed: a \(-1\.50\)\. .* more in every seed: b \(\+1\.00\)\.", text)
+    assert re.search(
+        r"at least 0\.1 bits less in every seed: a \(-1\.50\)\. .* more in every seed: b \(\+1\.00\)\.", text
+    )
     assert "Not defined beyond 64: d." in text
 
 

@@ -9,6 +9,7 @@ import torch
 from traitlets import TraitError
 
 from alibi_viz import lab
+from alibi_viz.lab.race import Race
 from alibi_viz.models import POSITIONS
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
@@ -103,11 +104,11 @@ def test_a_missing_file_or_path_is_named() -> None:
 
 
 def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def race(*args: object, **options: object) -> Iterator[dict[str, object]]:
+    def rows() -> Iterator[dict[str, object]]:
         raise MemoryError
         yield
 
-    monkeypatch.setattr("alibi_viz.lab.race", race)
+    monkeypatch.setattr("alibi_viz.lab.race", lambda *_, **__: Race(rows(), {}))
     app = small()
     with pytest.raises(MemoryError):
         app.train().result(DEADLINE)

@@ -42,7 +42,9 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
     tables = []
     for seed in (3, 4):
         with limited_threads(1):
-            race = lab.race(["alibi", "learned", "none"], TEXT, length=8, steps=10, seed=seed, targets=CHECKPOINT_TARGETS)
+            race = lab.race(
+                ["alibi", "learned", "none"], TEXT, length=8, steps=10, seed=seed, targets=CHECKPOINT_TARGETS
+            )
             tables.append(results_table(race))
     expected = pd.concat(tables, ignore_index=True)
     rows = raced.results[raced.results["question"].isin([TRAINING_LOSS, "longer windows", "gap"])]
@@ -87,8 +89,12 @@ def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() ->
 
 
 def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: LengthLab) -> None:
-    details, caption, before = long_race.details, long_race.caption, len(trace(long_race, "losses", "alibi").x)
-    until(lambda: len(trace(long_race, "losses", "alibi").x) > before, "a longer curve")
+    def drawn() -> int:
+        x = trace(long_race, "losses", "alibi").x
+        return 0 if x is None else len(x)
+
+    details, caption, before = long_race.details, long_race.caption, drawn()
+    until(lambda: drawn() > before, "a longer curve")
     until(lambda: long_race.caption != caption, "a checkpoint")
     assert long_race.caption.startswith("Training on windows of 8 bytes") and long_race.means["none"]
     assert long_race.details == details, "an open <details> closes when its text changes"
@@ -140,7 +146,9 @@ def test_a_closed_app_trains_and_measures_no_further() -> None:
 def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     app = small(steps=300, seed=2, seeds=5)
     app.train()
-    until(lambda: app._report and len(app._report.models) == 2 and app._report.checkpoint(3), "a test of the second seed")
+    until(
+        lambda: app._report and len(app._report.models) == 2 and app._report.checkpoint(3), "a test of the second seed"
+    )
     with app._lock:
         app.refresh()
         if app._report.complete == [2]:
@@ -257,11 +265,19 @@ def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, 
 @pytest.mark.parametrize(
     ("rises", "parts"),
     [
-        ({"alibi": [0.01], "t5": [2.01], "rotary": [1.86]}, ["alibi is still as good as at 8 (+0.01 bits per byte)", "t5 (+2.01) and rotary (+1.86) fail"]),
-        ({"a, b": [-0.02], "fire": [0.0, 0.6]}, ['"a, b" is still as good as at 8 (-0.02 bits per byte)', "fire differs between seeds (+0.30)"]),
+        (
+            {"alibi": [0.01], "t5": [2.01], "rotary": [1.86]},
+            ["alibi is still as good as at 8 (+0.01 bits per byte)", "t5 (+2.01) and rotary (+1.86) fail"],
+        ),
+        (
+            {"a, b": [-0.02], "fire": [0.0, 0.6]},
+            ['"a, b" is still as good as at 8 (-0.02 bits per byte)', "fire differs between seeds (+0.30)"],
+        ),
     ],
-)  # fmt: skip
-def test_the_outcome_is_one_sentence(raced: LengthLab, monkeypatch: pytest.MonkeyPatch, rises: dict, parts: list[str]) -> None:
+)
+def test_the_outcome_is_one_sentence(
+    raced: LengthLab, monkeypatch: pytest.MonkeyPatch, rises: dict, parts: list[str]
+) -> None:
     monkeypatch.setattr(captions, "rises", lambda rows: rises)
     raced.refresh()
     sentence = captions.SENTENCE_END.split(raced.caption)[0]
@@ -270,8 +286,12 @@ def test_the_outcome_is_one_sentence(raced: LengthLab, monkeypatch: pytest.Monke
 
 def test_details_say_what_a_single_seed_rests_on_and_how_far_alibi_reaches() -> None:
     details = trained(seed=2).details
-    for part in ("Trained 10 steps on windows of 8 bytes of tales, seed 2.", f"{CHECKPOINT_TARGETS:,} predicted bytes",
-                 "a key 256 tokens back (1/m) gets 37%", "a key 1,024 back (4/m) gets 2%", "This is a single seed"):  # fmt: skip
+    trained_on, reach = (
+        "Trained 10 steps on windows of 8 bytes of tales, seed 2.",
+        "a key 256 tokens back (1/m) gets 37%",
+    )
+    far, targets = "a key 1,024 back (4/m) gets 2%", f"{CHECKPOINT_TARGETS:,} predicted bytes"
+    for part in (trained_on, reach, far, targets, "This is a single seed"):
         assert part in details
     assert "alibi's flattest" not in trained(methods=["none"]).details
 
