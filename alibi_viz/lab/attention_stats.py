@@ -63,6 +63,7 @@ def attention_stats(
     (torch.Size([2, 8]), True)
     """
     check_instance("model", model, LanguageModel)
+    check_instance("text", text, Text)
     spacing = length if spacing is None else spacing
     check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):

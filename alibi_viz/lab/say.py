@@ -235,11 +235,12 @@ def facts(rows: pd.DataFrame, length: int) -> list[str]:
     if rows.empty:
         return ["This text has no recorded facts; the tales have."]
     near, far = rows["x"].min(), rows["x"].max()
-    means = over_seeds(rows)["mean"]
-    labels = rows["label"].unique()
-    saved = [f"{quoted(label)} {means[label, near]:z.1f} and {means[label, far]:z.1f} bits" for label in labels]
+    means = over_seeds(rows)["mean"].unstack("x", sort=False)[[near, far]].dropna()
+    saved = [f"{quoted(label)} {first:z.1f} and {last:z.1f} bits" for label, first, last in means.itertuples()]
+    told = f"Having been told a fact around {near} and around {far:,} bytes before saves {join(saved)}."
     return [
-        f"Having been told a fact around {near} and around {far:,} bytes before saves {join(saved)}.",
+        *([told] if saved else []),
+        *undefined(rows, length),
         "A model that needs as many bits when the tale has told something else has forgotten the fact.",
     ]
 
@@ -260,9 +261,10 @@ def beyond(rows: pd.DataFrame, length: int) -> list[str]:
     last = rows["x"].max()
     visible = range(last - min(QUERIES, length) + 1, last + 1)  # keys that each query sees
     equal = sum(max(0, keys - length) / keys for keys in visible) / len(visible)
+    where = f"In windows of {last:,} bytes, keys at least {length:,} back get this share of the attention"
+    shares = _shares(rows, last)
     return [
-        f"In windows of {last:,} bytes, keys at least {length:,} back get this share of the attention: "
-        f"{_shares(rows, last)}. If all keys had equal weight, it would be {equal:.1%}.",
+        *([f"{where}: {shares}. If all keys had equal weight, it would be {equal:.1%}."] if shares else []),
         *undefined(rows, length),
     ]
 
@@ -297,6 +299,7 @@ def sinks(rows: pd.DataFrame, length: int) -> list[str]:
         *(
             f"In windows of {x:,} bytes, the first {SINKS} tokens get this share of the attention: {_shares(rows, x)}."
             for x in ends
+            if _shares(rows, x)
         ),
         *(undefined(rows, length) if ends else ()),
     ]

@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 import cloudpickle
 from tqdm import tqdm
 
-from alibi_viz.arguments import as_list, check_instance
+from alibi_viz.arguments import as_list, check_file_name, check_instance
 from alibi_viz.lab.runs import SOURCES, Record, Run, measure, read_records
 
 
@@ -54,6 +54,8 @@ def sweep(
         check_instance("each of runs", run, Run)
     if executor is not None:
         check_instance("executor", executor, Executor)
+    if path is not None:
+        check_file_name("path", path)
     runs_by_key = {_key(run.settings()): run for run in runs}
     if len(runs_by_key) < len(runs):
         raise ValueError(

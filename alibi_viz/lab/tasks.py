@@ -75,6 +75,7 @@ def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int
     >>> lab.evaluation_distances(lab.TASKS["needle"], 32)
     [31, 63, 127, 255, 511, 1023]
     """
+    check_instance("task", task, Task)
     return [task.max_distance(size) for size in evaluation_lengths(length, longest)]
 
 

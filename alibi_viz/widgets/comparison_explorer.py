@@ -93,7 +93,7 @@ class ComparisonExplorer(App):
         return picture.blank(430)
 
     def controls(self) -> list[Widget]:
-        tip = "How the trained models were changed before they were variant"
+        tip = "How the trained models were changed before they were measured"
         self._variant = self.menu("variant", "variant", "s-variant", tip)
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         self._boxes = dict(zip(self.labels, boxes, strict=True))

@@ -37,7 +37,7 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
     model = lab.make_model(position, max_length=32, **SMALL).eval()
     with torch.no_grad():
         for weights in model.parameters():
-            weights += 0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7))
+            weights.add_(0.01 * torch.randn(weights.shape, generator=torch.Generator().manual_seed(7)))
     saved = lab.load_run(lab.save_run(tmp_path / "deep" / "run", model, settings={"seed": 7}))
     assert (saved.model.config, saved.settings, len(saved.results)) == (model.config, {"seed": 7}, 0)
     assert saved.made_with["torch"] == torch.__version__

@@ -32,7 +32,9 @@ def text(request: pytest.FixtureRequest) -> PassagesText:
     return TEXT if request.param == "noise" else passages_text(lab.load_text())
 
 
-def test_each_recorded_passage_comes_back_one_alphabet_higher_and_symbols_occur_nowhere_else(text: PassagesText) -> None:
+def test_each_recorded_passage_comes_back_one_alphabet_higher_and_symbols_occur_nowhere_else(
+    text: PassagesText,
+) -> None:
     for data, recurrences in zip((text.train, text.validation), text.recurrences, strict=True):
         assert len(recurrences) > 200
         for position, distance, length in recurrences:

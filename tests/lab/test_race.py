@@ -87,7 +87,11 @@ def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
     chosen = {"length": 8, "steps": 4, "seed": 2}
     race = lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, **chosen, **SMALL)
     rows = results_table(race)
-    assert (set(rows["task"]), set(rows["text"]), set(rows["question"])) == ({"needle"}, {""}, {TRAINING_LOSS, "needle"})
+    assert (set(rows["task"]), set(rows["text"]), set(rows["question"])) == (
+        {"needle"},
+        {""},
+        {TRAINING_LOSS, "needle"},
+    )
     model, training = alone("alibi", NEEDLE, **chosen)
     assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [row["value"] for row in training]
     assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
@@ -100,7 +104,9 @@ def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
 def test_methods_take_steps_in_turn_and_are_tested_after_the_documented_steps() -> None:
     rows = pd.DataFrame(lab.race(iter(["alibi", "none"]), TEXT, steps=10, **{**SHORT, "checkpoints": 3}))
     steps = rows[rows["question"] == TRAINING_LOSS]
-    assert list(zip(steps["step"], steps["method"], strict=True)) == [(n, m) for n in range(1, 11) for m in ("alibi", "none")]
+    assert list(zip(steps["step"], steps["method"], strict=True)) == [
+        (n, m) for n in range(1, 11) for m in ("alibi", "none")
+    ]
     tests = rows[rows["question"] == "longer windows"]
     assert tests["step"].tolist() == [3, 3, 7, 7, 10, 10]
     assert (steps["tokens_per_second"] > 0).all()
@@ -145,7 +151,13 @@ class Tired(Position):
     ("method", "settings", "error", "message", "rows"),
     [
         ("none", {"learning_rate": 1e30}, lab.TrainingDiverged, r"^alibi: the loss became .* at step \d+ of 9", None),
-        (NanBeyond32, {"lengths": [32, 64]}, lab.TrainingDiverged, "^NanBeyond32: after step 9 the loss at length 64", 10),
+        (
+            NanBeyond32,
+            {"lengths": [32, 64]},
+            lab.TrainingDiverged,
+            "^NanBeyond32: after step 9 the loss at length 64",
+            10,
+        ),
         (Tired, {"batch_size": 21}, KeyError, "after three steps", 3),
     ],
 )
@@ -166,7 +178,12 @@ def test_an_error_names_the_method_and_comes_after_its_valid_rows(
     [
         ([], TEXT, {}, "one or more different names"),
         (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
-        (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024: its validation part has 100 bytes"),
+        (
+            ["alibi"],
+            lab.load_text("y" * 1000),
+            {},
+            "too short to test at length 1,024: its validation part has 100 bytes",
+        ),
         (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
         (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
     ],

@@ -58,7 +58,8 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
 @pytest.mark.parametrize(
     ("task", "questions"),
     [
-        ("text", {"longer windows", "gap", "by position", "same targets", "facts", "attention beyond L", "softmax denominator", "attention sinks"}),
+        ("text", {"longer windows", "gap", "by position", "same targets", "facts", "attention beyond L",
+                  "softmax denominator", "attention sinks"}),
         ("needle", {"needle", "needle margin"}),
         ("copy", {"copy"}),
         ("induction", {"induction"}),

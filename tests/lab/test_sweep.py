@@ -118,7 +118,10 @@ def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (run,) = runs(1)
-    others = [replace(run, **({"label": ""} if name == "position" else {}), **{name: value}) for name, value in OTHER_SETTINGS.items()]
+    others = [
+        replace(run, **({"label": ""} if name == "position" else {}), **{name: value})
+        for name, value in OTHER_SETTINGS.items()
+    ]
     others += [replace(run, position=steep(slope), label="") for slope in (0.25, 0.5)]  # equal text, another value
     assert OTHER_SETTINGS.keys() == {field.name for field in fields(lab.Run)} - {"custom"}
     list(lab.sweep([run], path=tmp_path, progress=False))
@@ -193,19 +196,21 @@ def test_a_dask_sweep_survives_a_killed_worker(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     many = runs(6, steps=20)
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings) as cluster:
-        with distributed.Client(cluster.scheduler_address) as client:
-            workers = client.run(os.getpid)
-            assert len({os.getpid(), *workers.values()}) == 3
-            stream = lab.sweep(many, client.get_executor(), path=tmp_path, progress=False)
-            first = next(stream)
-            os.kill(next(iter(workers.values())), signal.SIGKILL)
-            records = [first, *stream]
+    cluster = distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings)
+    with cluster, distributed.Client(cluster.scheduler_address) as client:
+        workers = client.run(os.getpid)
+        assert len({os.getpid(), *workers.values()}) == 3
+        stream = lab.sweep(many, client.get_executor(), path=tmp_path, progress=False)
+        first = next(stream)
+        os.kill(next(iter(workers.values())), signal.SIGKILL)
+        records = [first, *stream]
     assert len(records) == 6
     assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
 
 
-def test_divergence_is_a_result_and_other_errors_end_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_divergence_is_a_result_and_other_errors_end_the_sweep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     diverging = replace(runs(1)[0], learning_rate=1e30)
     missing = replace(runs(1)[0], path=str(tmp_path / "gone.txt"))
     stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
@@ -261,7 +266,7 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     path.write_text("".join(f"something else, and more of it than {number}. " for number in range(600)))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
         lab.sweep([run], path=folder)
-    built_in = list(lab.sweep(runs(1), path=tmp_path / "built in", progress=False))[0]
+    (built_in,) = lab.sweep(runs(1), path=tmp_path / "built in", progress=False)
     (file,) = (tmp_path / "built in").glob("*.json")
     file.write_text(json.dumps({**built_in, "text": "0123456789abcdef"}))
     with pytest.raises(ValueError, match="the built-in text has changed since runs"):

@@ -35,7 +35,9 @@ def test_each_group_has_the_mean_and_the_t_interval_of_its_defined_values(
         if len(defined) < 2:
             assert row[["half_width", "low", "high"]].isna().all()
         elif np.ptp(defined) > 1e-6:
-            low, high = t.interval(0.95, len(defined) - 1, np.mean(defined), np.std(defined, ddof=1) / len(defined) ** 0.5)
+            low, high = t.interval(
+                0.95, len(defined) - 1, np.mean(defined), np.std(defined, ddof=1) / len(defined) ** 0.5
+            )
             assert row["half_width"] == pytest.approx((high - low) / 2)
             assert (row["low"], row["high"]) == pytest.approx((max(low, -9), min(high, 9)))
 

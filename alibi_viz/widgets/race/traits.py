@@ -12,7 +12,7 @@ from alibi_viz.lab import Text, load_text
 from alibi_viz.models import POSITIONS, register_method
 from alibi_viz.widgets.core.traits import BadValue, Names, State, raising_bad_value, short_repr
 
-OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.questions classifies
+OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `outcome` of lab.say classifies
 
 
 class Guesses(State):

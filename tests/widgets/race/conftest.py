@@ -7,7 +7,7 @@ import pytest
 
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.widgets import LengthLab
-from tests.widgets.race.small_race import DEADLINE, small, until
+from tests.widgets.race.small_race import small, trained, until
 
 
 def no_race_thread() -> bool:
@@ -28,7 +28,7 @@ def long_race() -> Iterator[LengthLab]:
     """A long race, a few steps after its start."""
     app = small(steps=2000)
     app.train()
-    until(lambda: len(app.losses["none"]) > 3, "a few steps")
+    until(lambda: len(app.losses.get("none", ())) > 3, "a few steps")
     yield app
     app.stop()
     until(no_race_thread, "the end of the thread")
@@ -36,13 +36,11 @@ def long_race() -> Iterator[LengthLab]:
 
 @pytest.fixture(scope="module")
 def two_seeds() -> LengthLab:
-    app = small(methods=["alibi", "learned", "none"], seeds=2)
-    app.train().result(DEADLINE)
-    return app
+    return trained(methods=["alibi", "learned", "none"], seed=3, seeds=2)
 
 
 @pytest.fixture
-def trained(two_seeds: LengthLab) -> Iterator[LengthLab]:
+def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
     """A race of three methods and two seeds that has ended; its question is reset after each test."""
     yield two_seeds
     two_seeds.question, two_seeds.guesses = "longer windows", {}

@@ -6,11 +6,11 @@ from typing import Any
 
 from ipywidgets import Widget
 
-from alibi_viz.figures.panel import KINDS, MAX_METHODS
+from alibi_viz.figures.curves import MAX_METHODS
 from alibi_viz.lab.tales import write_tales
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
-from alibi_viz.widgets.race.settings import COMMON_METHODS
+from alibi_viz.widgets.race.state import COMMON_METHODS
 
 ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
 DEADLINE = 60  # seconds to wait for something that takes about one
@@ -48,16 +48,25 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 def trace(app: LengthLab, kind: str, method: str) -> Any:
-    return app.figure.data[KINDS.index(kind) * MAX_METHODS + COMMON_METHODS.index(method)]
-
-
-def loss_trace(app: LengthLab, method: str) -> Any:
-    return app.figure.data[COMMON_METHODS.index(method) - MAX_METHODS]
+    """The trace of a method: its "mean", its "seeds", or its "losses" while training."""
+    return app.figure.data[["mean", "seeds", "losses"].index(kind) * MAX_METHODS + COMMON_METHODS.index(method)]
 
 
 def points(app: LengthLab, kind: str, method: str) -> dict[float, float]:
     drawn = trace(app, kind, method)
-    return dict(zip(drawn.x.tolist(), drawn.y.tolist(), strict=True))
+    return dict(zip(list(drawn.x), list(drawn.y), strict=True))
+
+
+def trained(**state: object) -> LengthLab:
+    """A small race that has ended."""
+    app = small(**state)
+    app.train().result(DEADLINE)
+    return app
+
+
+def stop(app: LengthLab) -> None:
+    app.stop()
+    until(lambda: not app.running, "the end")
 
 
 def open_tab(app: LengthLab, question: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alibi_viz.lab.questions import outcome
+from alibi_viz.lab.say import outcome
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.race import captions
 from tests.widgets.race.small_race import DEADLINE, control, message, small, until

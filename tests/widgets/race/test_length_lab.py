@@ -1,190 +1,324 @@
-"""LengthLab, driven through its traits, its controls and its methods, without a browser."""
+"""LengthLab without a browser: its numbers are those of `lab.race`, for every seed, and its race ends when told to."""
 
 import math
 import threading
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pytest
 import torch
+from ipywidgets import HTML, Widget
 
 from alibi_viz import lab
-from alibi_viz.lab.turns import on_one_thread
+from alibi_viz.lab.training import limited_threads
+from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.race.report import CHECKPOINT_TARGETS
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, lanes, loss_trace, message, points, small, until
+from alibi_viz.widgets.core.traits import BadValue
+from alibi_viz.widgets.race import captions
+from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
+from tests.tables import curve
+from tests.widgets.race.small_race import (
+    DEADLINE,
+    ENGLISH,
+    control,
+    lanes,
+    message,
+    open_tab,
+    points,
+    small,
+    stop,
+    trace,
+    trained,
+    until,
+)
+
+TEXT = lab.load_text()
 
 # A race.
 
 
-def test_the_repr_shows_the_state_before_and_after_a_race() -> None:
-    app = small(seed=3)
-    expected = (
-        "LengthLab(methods=('alibi', 'none'), length=8, steps=10, seed=3, seeds=1, learning_rate=0.012, text=None, "
-        "guesses={}, question='longer windows', simple=False)"
-    )
-    assert repr(app) == expected
-    assert app.caption.startswith("Press Train: alibi and none train on the same windows of 8 bytes")
-    assert (app.losses, app.means, app.models, len(app.results)) == ({}, {}, {}, 0)
-    app.train().result(DEADLINE)
-    assert repr(app) == expected
-
-
-def test_the_results_are_those_of_lab_race() -> None:
-    app = small()
-    app.train().result(DEADLINE)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    laps = list(lab.race(["alibi", "none"], lab.load_text(), length=8, steps=10, targets=CHECKPOINT_TARGETS))
-    torch.set_num_threads(threads)
-    for method in ("alibi", "none"):
-        steps = [lap.step.loss for lap in laps if lap.method == method and lap.scores is None]
-        assert app.losses[method] == steps
-        tests = [lap for lap in laps if lap.method == method and lap.scores is not None]
-        assert app.means[method] == tests[-1].scores
-        for name, value in tests[-1].model.state_dict().items():
-            assert torch.equal(value, app.models[method].state_dict()[name])
+def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: LengthLab) -> None:
+    tables = []
+    for seed in (3, 4):
+        with limited_threads(1):
+            race = lab.race(
+                ["alibi", "learned", "none"], TEXT, length=8, steps=10, seed=seed, targets=CHECKPOINT_TARGETS
+            )
+            tables.append(results_table(race))
+    expected = pd.concat(tables, ignore_index=True)
+    rows = raced.results[raced.results["question"].isin([TRAINING_LOSS, "longer windows", "gap"])]
+    pd.testing.assert_frame_equal(rows.reset_index(drop=True), expected)
+    for method, model in race.models.items():
+        assert all(map(torch.equal, raced.models[method].state_dict().values(), model.state_dict().values()))
+        seeds = [curve(expected, "longer windows", label=method, seed=seed, step=10) for seed in (3, 4)]
+        mean = {x: (value + seeds[1][x]) / 2 for x, value in seeds[0].items()}
+        assert raced.means[method] == pytest.approx(mean, nan_ok=True)
+        defined = {x: value for x, value in mean.items() if not math.isnan(value)}
+        assert points(raced, "mean", method) == pytest.approx(defined)
+        thin = trace(raced, "seeds", method)
+        cut = int(np.flatnonzero(np.isnan(thin.y))[0])
+        assert thin.y[:cut].tolist() == [seeds[0][x] for x in defined]
+        losses = curve(expected, TRAINING_LOSS, label=method, seed=4)
+        assert raced.losses[method] == list(losses.values()) == list(trace(raced, "losses", method).y)
+    assert "Thin lines are the 2 seeds" in raced.details and "seeds 3 and 4" in raced.details
 
 
 def test_models_that_train_at_the_same_time_give_the_results_of_one_after_the_other() -> None:
-    before, apps = torch.get_num_threads(), {}
+    apps = []
     for threads in (1, 2):
-        torch.set_num_threads(threads)
-        apps[threads] = small(methods=["alibi", "rotary", "none"], seeds=2)
-        apps[threads].train().result(DEADLINE)
-        assert torch.get_num_threads() == threads, "and a race leaves it unchanged"
-    torch.set_num_threads(before)
-    pd.testing.assert_frame_equal(apps[1].results, apps[2].results)
+        with limited_threads(threads):
+            apps.append(trained(methods=["alibi", "rotary", "none"], seeds=2))
+            assert torch.get_num_threads() == threads, "and a race leaves it unchanged"
+    pd.testing.assert_frame_equal(apps[0].results, apps[1].results)
 
 
-def test_stopped_race_has_the_models_of_its_last_steps() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    app = small(methods=["alibi", "rotary", "none"], steps=2000)
-    app.train()
-    torch.set_num_threads(before)
-    until(lambda: len(app.losses.get("none", ())) > 3, "a few steps")
-    app.stop()
-    until(lambda: not app.running, "the end")
-    for method, losses in app.losses.items():
-        model = lab.make_model(method, max_length=8)
-        steps = on_one_thread(lab.train(model, lab.load_text(), length=8, steps=2000))
-        assert [next(steps).loss for _ in losses] == losses
-        for name, value in model.state_dict().items():
-            assert torch.equal(value, app.models[method].state_dict()[name])
-    assert not any(thread.name.startswith("alibi_viz turns") for thread in threading.enumerate())
-
-
-def test_the_figure_shows_the_results() -> None:
-    app = small()
-    app.train().result(DEADLINE)
-    assert list(loss_trace(app, "alibi").y) == app.losses["alibi"]
-    assert points(app, "mean", "alibi") == app.means["alibi"]
-    visible = [True, False, False, False, True, False, False]
-    assert [trace.visible for trace in app.figure.data] == visible + [False] * 7 + visible
-
-
-def test_details_of_a_finished_race_say_what_its_outcome_rests_on() -> None:
-    app = small(methods=["alibi", "learned", "none"])
-    app.train().result(DEADLINE)
-    alibi, none = app.means["alibi"], app.means["none"]
-    more = f"{abs(none[32] - alibi[32]):.2f} {'more' if none[32] >= alibi[32] else 'less'}"
-    for part in (
-        f"Trained 10 steps on windows of 8 bytes of {lab.load_text().name}, seed 0.",
-        f"alibi needs {alibi[32]:.2f} bits per byte, none {more}",
-        "Not defined beyond 8: learned.",
-        f"Each point is the mean over {CHECKPOINT_TARGETS:,} predicted bytes.",
-        "a key 256 tokens back (1/m) gets 37% of the weight of the current one",
-        "a key 1,024 back (4/m) gets 2%",
-        "This is a single seed: train several to see how much results vary.",
-    ):
-        assert part in app.details
-    assert [math.isnan(loss) for loss in app.means["learned"].values()] == [False, True, True, True, True]
-
-
-def test_models_advance_together_and_lanes_show_their_progress(long_race: LengthLab) -> None:
-    until(lambda: "s left" in lanes(long_race), "a time")
-    words = lanes(long_race)
-    assert words.count('role="progressbar"') == words.count("tokens/s") == words.count("s left") == 2
-    assert words.count(" of 2,000</span>") == 2
-    done = [len(losses) for losses in long_race.losses.values()]
-    assert max(done) - min(done) <= 1
-
-
-def test_the_figure_is_updated_during_a_race(long_race: LengthLab) -> None:
-    before = len(loss_trace(long_race, "alibi").x)
-    until(lambda: len(loss_trace(long_race, "alibi").x) > before, "a longer curve")
-    until(lambda: len(points(long_race, "mean", "alibi")) == 5, "results at every length")
-    assert long_race.caption.startswith("Training on windows of 8 bytes")
-
-
-def test_stop_leaves_a_usable_result(long_race: LengthLab) -> None:
-    until(lambda: long_race.means["none"], "a checkpoint")
-    long_race.stop()
-    until(lambda: not long_race.running, "the end")
-    done = len(long_race.losses["none"])
-    assert f"Stopped after step {done:,} of 2,000" in long_race.caption
-    assert "last tested after step 50" in long_race.caption
-    assert list(long_race.means["none"]) == [8, 16, 32, 64, 128]
-    assert long_race.models["none"](torch.zeros(1, 20, dtype=torch.long)).shape == (1, 20, 256)
-    assert lanes(long_race).count("stopped") == 2
-
-
-def test_training_again_starts_from_the_beginning() -> None:
-    app = small()
+def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() -> None:
+    app = small(seed=3)
+    before = repr(app)
+    assert "length=8, steps=10, seed=3, seeds=1" in before and app.caption.startswith("Press Train: alibi and none")
+    assert (app.losses, app.means, app.models, len(app.results)) == ({}, {}, {}, 0)
     app.train().result(DEADLINE)
     first = app.losses
     app.train().result(DEADLINE)
-    assert app.losses == first
-    assert app.losses is not first
+    assert (app.losses, repr(app)) == (first, before)
     app.seed = 1
-    assert "The settings have changed since this race: train again to apply them." in app.caption
+    assert "The settings have changed since this race" in app.caption
     app.train().result(DEADLINE)
-    assert app.losses != first
-    assert "changed" not in app.caption
+    assert app.losses != first and "changed" not in app.caption
 
 
-def test_changes_during_a_race_apply_to_the_next_one(long_race: LengthLab) -> None:
-    long_race.methods = ["rotary"]
-    long_race.length = 16
-    assert set(long_race.losses) == {"alibi", "none"}
-    assert long_race.figure.layout.shapes[1].x0 == 8
-    assert "windows of 8 bytes" in long_race.caption
+def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: LengthLab) -> None:
+    def drawn() -> int:
+        x = trace(long_race, "losses", "alibi").x
+        return 0 if x is None else len(x)
+
+    details, caption, before = long_race.details, long_race.caption, drawn()
+    until(lambda: drawn() > before, "a longer curve")
+    until(lambda: long_race.caption != caption, "a checkpoint")
+    assert long_race.caption.startswith("Training on windows of 8 bytes") and long_race.means["none"]
+    assert long_race.details == details, "an open <details> closes when its text changes"
+    until(lambda: lanes(long_race).count("s left") == 2, "times")
+    assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
+    assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
+    done = len(long_race.losses["alibi"])
+    long_race.methods, long_race.length = ["rotary"], 16  # for the next one
+    with pytest.raises(RuntimeError, match=r"a race is running, step [\d,]+ of 2,000: wait for its end or stop it"):
+        long_race.train()
+    until(lambda: len(long_race.losses["alibi"]) > done, "more steps")
+    assert set(long_race.losses) == {"alibi", "none"} and long_race.figure.layout.shapes[1].x0 == 8
 
 
-# The controls.
+def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> None:
+    with limited_threads(2):
+        app = small(methods=["alibi", "rotary", "none"], steps=2000, seed=6)
+        app.train()
+    until(lambda: app.means.get("none"), "a checkpoint")
+    stop(app)
+    for method, losses in app.losses.items():
+        model = lab.make_model(method, seed=6, max_length=8)
+        with limited_threads(1):
+            steps = lab.train(model, TEXT, length=8, steps=2000, seed=6)
+            assert [next(steps)["value"] for _ in losses] == losses
+        assert all(map(torch.equal, app.models[method].state_dict().values(), model.state_dict().values()))
+    done = min(map(len, app.losses.values()))
+    assert f"Stopped after step {done:,} of 2,000, last tested after step " in app.caption
+    assert lanes(app).count("stopped") == 3 and (app.written, control(app, "s-written").value) == ({}, "")
+    assert not control(app, "s-train").disabled and not control(app, "s-alibi").disabled
 
 
-def test_the_buttons_train_and_stop() -> None:
+def test_a_closed_app_trains_and_measures_no_further() -> None:
     app = small(steps=2000)
-    train, stop = control(app, "s-train"), control(app, "s-stop")
-    assert (train.disabled, stop.disabled) == (False, True)
-    train.click()
-    assert (train.disabled, stop.disabled) == (True, False)
-    assert all(control(app, css).disabled for css in ("s-alibi", "s-length", "s-steps-field", "s-seed", "s-text"))
-    stop.click()
-    until(lambda: not app.running, "the end")
-    assert (train.disabled, stop.disabled) == (False, True)
-    assert not control(app, "s-alibi").disabled
+    future = app.train()
+    until(lambda: app.losses.get("none"), "a step")
+    app.question = "by position"
+    app.close()
+    future.result(DEADLINE)
+    future.join(DEADLINE)
+    names = [thread.name for thread in threading.enumerate() if thread.is_alive()]
+    assert not [name for name in names if name.startswith("alibi_viz")]
+    rows = len(app._reports["text"].rows)
+    assert rows < 2000 and not app._reports["text"].measured
+    threading.Event().wait(0.05)
+    assert len(app._reports["text"].rows) == rows
 
 
-def test_controls_and_traits_agree() -> None:
-    app = small()
-    control(app, "s-rotary").value = True
-    control(app, "s-none").value = False
+def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
+    app = small(steps=300, seed=2, seeds=5)
+    app.train()
+    until(
+        lambda: app._report and len(app._report.models) == 2 and app._report.checkpoint(3), "a test of the second seed"
+    )
+    with app._lock:
+        app.refresh()
+        if app._report.complete == [2]:
+            first = curve(app.results, "longer windows", label="alibi", seed=2, step=300)
+            assert points(app, "mean", "alibi") == first, "the seed in training is only drawn thin"
+            assert len(trace(app, "seeds", "alibi").x) == 2 * (5 + 1), "the points of each seed, and a gap"
+    stop(app)
+    done = app._report.complete
+    assert done == list(range(2, 2 + len(done))) and len(done) < 5
+    assert f"of seed {len(app._report.models)} of 5" in app.caption
+    assert app.models is app._report.models[done[-1]]
+    open_tab(app, "gap")
+    open_tab(app, "same targets")
+    until(lambda: not app._report.unmeasured(app._question), "the measurement")
+    assert set(app.results.query("question == 'same targets'")["seed"]) == set(done)
+
+
+def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(tmp_path: Path) -> None:
+    app = small(learning_rate=1000, steps=300)
+    with pytest.raises(lab.TrainingDiverged, match="the loss became nan at step"):
+        app.train().result(DEADLINE)
+    assert "try a learning rate below 1000" in message(app)
+    assert app.caption.startswith("Ended by an error after step") and 0 < len(app.losses["alibi"]) < 300
+    for question in ("longer windows", "gap", "by position", "same targets"):
+        open_tab(app, question)
+        assert "Training did not finish, so the methods cannot be compared." in app.caption
+        assert "not defined" not in app.caption + app.details
+    assert not app._report.measured
+    with pytest.raises(BadValue, match="the training of these models has diverged"):
+        app.save_models(tmp_path / "mine")
+    app.learning_rate, app.steps, app.question = 0.008, 10, "longer windows"
+    app.train().result(DEADLINE)
+    assert message(app) == ""
+
+
+# Questions.
+
+
+def test_each_question_shows_what_the_lab_measures_and_measures_it_once(
+    raced: LengthLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("by position", "same targets", "softmax denominator"):
+        open_tab(raced, name)
+        measured = lab.find_question(name).measure(raced.models["none"], TEXT, 8, 16)
+        expected = {x: value for x, value, _ in measured}
+        assert curve(raced.results, name, label="none", seed=4) == pytest.approx(expected, abs=1e-4)
+        assert set(raced.results.query("question == @name")["seed"]) == {3, 4}
+    open_tab(raced, "gap")
+    gaps = [curve(raced.results, "gap", label="none", seed=seed) for seed in (3, 4)]
+    mean = {step: (gaps[0][step] + gaps[1][step]) / 2 for step in gaps[0]}
+    assert points(raced, "mean", "none") == pytest.approx(mean)
+    assert f"none ({list(mean.values())[-1]:+z.2f})" in raced.caption
+    assert trace(raced, "mean", "learned").name == "learned (not defined)"
+    assert trace(raced, "losses", "alibi").visible is False
+    rows = len(raced.results)
+    open_tab(raced, "same targets")
+    assert (len(raced.results), message(raced)) == (rows, "")
+
+
+def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_the_end() -> None:
+    app = small(question="same targets")
+    assert "each predicted from more and more context" in app.caption
+    app.train().result(DEADLINE)
+    app.question = "by position"
+    app.train().result(DEADLINE)  # while the models of the first race are measured
+    until(lambda: "in one long window" in app.caption + app.details, "the measurement of the new models")
+    app.question = "same targets"
+    app.stop()
+    app._background.join()
+    assert "being measured" not in app.caption and message(app) == ""
+
+
+@pytest.mark.parametrize("name", ["needle", "copy", "induction"])
+def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, name: str) -> None:
+    app, task = small(methods=["alibi", "none"], seed=5, question=name), lab.TASKS[name]
+    app.train().result(DEADLINE)
+    rows = results_table(lab.race(["alibi", "none"], task, length=8, steps=10, seed=5, checkpoints=5))
+    assert app.means["none"] == points(app, "mean", "none") == curve(rows, name, label="none", step=10)
+    assert f"Trained 10 steps on {name} examples of up to 8 tokens, seed 5." in app.details
+    assert app.figure.layout.yaxis.title.text == "bits per answer" and app.figure.layout.shapes[4].y0 == task.chance
+    app.question, app.length = "longer windows", 16
+    assert app.means == {} and "windows of 16 bytes" in app.caption
+    app.question = name
+    assert app.means and "changed since" in app.caption
+
+
+def test_a_race_for_another_question_is_said_to_be_running(long_race: LengthLab) -> None:
+    long_race.question = "needle"
+    assert "The race that is running is for another question." in long_race.caption
+    stop(long_race)
+    assert "another question" not in long_race.caption
+
+
+# The caption.
+
+
+def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, long_race: LengthLab) -> None:
+    def check(app: LengthLab, state: str) -> None:
+        assert 1 <= len(captions.SENTENCE_END.split(app.caption)) <= 2, f"{state}: {app.caption}"
+        assert app.details, state
+
+    check(small(), "ready")
+    check(long_race, "running")
+    stop(long_race)
+    check(long_race, "stopped")
+    for question in ("longer windows", "gap", "by position", "same targets", "facts", "needle"):
+        open_tab(raced, question)
+        check(raced, question)
+        raced.seed = 8
+        check(raced, f"{question}, with other settings")
+        raced.seed = 3
+
+
+@pytest.mark.parametrize(
+    ("rises", "parts"),
+    [
+        (
+            {"alibi": [0.01], "t5": [2.01], "rotary": [1.86]},
+            ["alibi is still as good as at 8 (+0.01 bits per byte)", "t5 (+2.01) and rotary (+1.86) fail"],
+        ),
+        (
+            {"a, b": [-0.02], "fire": [0.0, 0.6]},
+            ['"a, b" is still as good as at 8 (-0.02 bits per byte)', "fire differs between seeds (+0.30)"],
+        ),
+    ],
+)
+def test_the_outcome_is_one_sentence(
+    raced: LengthLab, monkeypatch: pytest.MonkeyPatch, rises: dict, parts: list[str]
+) -> None:
+    monkeypatch.setattr(captions, "rises", lambda rows: rises)
+    raced.refresh()
+    sentence = captions.SENTENCE_END.split(raced.caption)[0]
+    assert sentence.startswith("Up to 128 bytes, ") and all(part in sentence for part in parts)
+
+
+def test_details_say_what_a_single_seed_rests_on_and_how_far_alibi_reaches() -> None:
+    details = trained(seed=2).details
+    trained_on, reach = (
+        "Trained 10 steps on windows of 8 bytes of tales, seed 2.",
+        "a key 256 tokens back (1/m) gets 37%",
+    )
+    far, targets = "a key 1,024 back (4/m) gets 2%", f"{CHECKPOINT_TARGETS:,} predicted bytes"
+    for part in (trained_on, reach, far, targets, "This is a single seed"):
+        assert part in details
+    assert "alibi's flattest" not in trained(methods=["none"]).details
+
+
+# Controls.
+
+
+def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
+    app = small(steps=2000)
+    control(app, "s-rotary").value, control(app, "s-none").value = True, False
     assert app.methods == ("alibi", "rotary")
     app.methods = ["learned"]
     assert [control(app, f"s-{method}").value for method in ("alibi", "rotary", "learned")] == [False, False, True]
-    control(app, "s-rate").value = "0.01"
-    control(app, "s-seed").value = 7
+    control(app, "s-rate").value, control(app, "s-seed").value = "0.01", 7
     assert (app.learning_rate, app.seed) == (0.01, 7)
+    control(app, "s-train").click()
+    assert (control(app, "s-train").disabled, control(app, "s-stop").disabled) == (True, False)
+    control(app, "s-stop").click()
+    until(lambda: not app.running, "the end")
+    assert (control(app, "s-train").disabled, control(app, "s-stop").disabled) == (False, True)
 
 
 def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
-    path = tmp_path / "fox.txt"
-    path.write_text(ENGLISH)
+    path = tmp_path / "<b>fox.txt"
+    path.write_text("🐢 <script>".join(ENGLISH.split()[:500]))
     app = small()
     control(app, "s-text").value = "own"
-    assert control(app, "s-own-text").layout.display != "none"
     assert (app.text, message(app)) == (None, ""), "an empty field that was just opened is not an error"
     control(app, "s-own-text").value = ENGLISH
     assert app.text == ENGLISH
@@ -192,8 +326,28 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     control(app, "s-path").value = str(path)
     assert app.text == path
     app.train().result(DEADLINE)
-    assert "of fox.txt, seed 0" in app.details
+    assert "of <b>fox.txt, seed 0" in app.details and "<b>" not in app._details.value
     app.text = "short but own"
     assert (control(app, "s-text").value, control(app, "s-own-text").value) == ("own", "short but own")
     app.text = None
     assert control(app, "s-text").value == "built in"
+
+
+def test_simple_mode_shows_only_guesses_train_and_stop() -> None:
+    def visible(widget: Widget) -> list[Widget]:
+        if not widget.has_trait("layout") or widget.layout.display == "none":
+            return []
+        return [widget, *(each for child in getattr(widget, "children", ()) for each in visible(child))]
+
+    def names(app: Widget) -> set[str]:
+        return {css for widget in visible(app) if widget.has_trait("disabled") for css in widget._dom_classes}
+
+    app = small(guesses={"alibi": None, "none": None}, simple=True)
+    assert names(app) == {"s-guess-alibi", "s-guess-none", "s-train", "s-stop"}
+    assert not any("Why this" in widget.value for widget in visible(app) if isinstance(widget, HTML))
+    app.simple, app.guesses = False, {}
+    assert names(app) == names(small()) > {"s-alibi", "s-length", "s-guess", "s-more", "s-question", "s-reset"}
+    app._controls._more.value = True
+    assert "s-seed" in names(app)
+    app.simple = True
+    assert names(app) == {"s-train", "s-stop"}

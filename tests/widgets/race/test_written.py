@@ -6,16 +6,17 @@ import math
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.widgets.race.settings import RaceSettings
+from alibi_viz.lab.continuations import Continuation
+from alibi_viz.widgets.race.state import RaceSettings
 from alibi_viz.widgets.race.written import Written, written_html
-from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small, until
+from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small
 
 SETTINGS = RaceSettings("text", ("alibi", "learned"), length=32, steps=300, seed=0, seeds=1, learning_rate=8e-3)
 
 
 def page(*parts: str, known_words: float = math.nan) -> str:
     """What is shown of a text by alibi, without the style."""
-    text = lab.Continuation(*parts)
+    text = Continuation(*parts)
     return written_html({"alibi": Written([text] * 8, known_words)}, SETTINGS).split("</style>")[1]
 
 
@@ -35,15 +36,6 @@ def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
     assert "learned (not defined beyond 8)</div>" in panel.value
     app.question = "needle"
     assert panel.value == "", "these models were not trained on text"
-
-
-def test_a_stopped_race_shows_no_texts() -> None:
-    app = small(steps=2000)
-    app.train()
-    until(lambda: app.losses.get("none"), "a step")
-    app.stop()
-    until(lambda: not app.running, "the end")
-    assert (app.written, control(app, "s-written").value) == ({}, "")
 
 
 def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:

@@ -1,0 +1,197 @@
+"""Curves are drawn completely: every table is read back from its figure."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alibi_viz import lab
+from alibi_viz.figures import curves as picture
+from alibi_viz.figures.curves import MAX_METHODS, MAX_POINTS, assign_slots, curve_figure, draw, draw_training
+from alibi_viz.table import over_seeds
+from tests.tables import table
+
+LABELS = ["alibi", "rotary", "none", "rotary, window", "forget", "t5", "<b>fire</b>"]
+FIXED = ("alibi", "rotary", "none")
+MEANS, SEEDS, LOSSES = (slice(MAX_METHODS * kind, MAX_METHODS * (kind + 1)) for kind in range(3))
+NUMBERS = st.one_of(st.floats(-5, 10), st.just(math.nan))
+
+
+@st.composite
+def tables(draw_from: st.DrawFn) -> pd.DataFrame:
+    """Rows of one question: up to seven labels, each with its own lengths and seeds, and with values undefined."""
+    question = draw_from(st.sampled_from(["longer windows", "needle", "gap"]))
+    xs = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted)
+    values = {}
+    for label in draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True)):
+        points = draw_from(xs)
+        seeds = draw_from(st.integers(1, 4))
+        values[label] = [{x: draw_from(NUMBERS) for x in points} for _ in range(seeds)]
+    return table(question, values)
+
+
+@settings(max_examples=25)
+@given(tables())
+def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
+    question = lab.find_question(rows["question"][0])
+    axes = question.axes(31, sorted(rows["x"].unique()), {"mark": 100.0})
+    figure, summary = picture.blank(400), over_seeds(rows, limits=question.limits)
+    draw(figure, assign_slots(rows["label"].unique().tolist(), FIXED), axes, rows)
+    low, high = figure.layout.yaxis2.range
+    shown = {trace.legendgroup: number for number, trace in enumerate(figure.data[MEANS]) if trace.visible}
+    assert list(shown) == sorted(shown, key=list(shown).index) and set(shown) == set(rows["label"])
+    for label, number in shown.items():
+        mean, thin = figure.data[MEANS][number], figure.data[SEEDS][number]
+        defined = summary.loc[label].dropna(subset="mean")
+        ends = f" (to {defined.index.max():,} only)" if len(defined) else " (not defined)"
+        assert mean.name == label + ("" if len(defined) == len(summary.loc[label]) else ends)
+        if defined.empty:  # plotly leaves a trace without points out of the legend
+            assert len(mean.x) == 1 and np.isnan(mean.y).all()
+        else:
+            np.testing.assert_allclose([mean.x, mean.y], [defined.index, defined["mean"]])
+            decided = defined["seeds"] >= 3
+            assert bool(mean.error_y.visible) == decided.any()
+            np.testing.assert_allclose(mean.error_y.array, (defined["high"] - defined["mean"]).where(decided))
+            np.testing.assert_allclose(mean.error_y.arrayminus, (defined["mean"] - defined["low"]).where(decided))
+            ends_of_bars = defined.loc[decided, ["low", "high"]].to_numpy()
+            assert ((low <= ends_of_bars) & (ends_of_bars <= high)).all()
+        own = rows[rows["label"] == label].dropna(subset="value")
+        assert thin.visible == (own["seed"].nunique() > 1) and not thin.showlegend
+        if thin.visible:
+            gaps = np.isnan(thin.y)  # without them, a line would connect two seeds
+            assert gaps.sum() == own["seed"].nunique()
+            np.testing.assert_allclose([thin.x[~gaps], thin.y[~gaps]], own[["x", "value"]].T)
+    values = rows["value"].dropna()
+    assert values.between(low, high).all() and low < high
+    assert list(figure.layout.xaxis2.tickvals) == list(axes.ticks)
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 2000), st.lists(st.floats(0, 1e12), max_size=300))
+def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_every_point(
+    steps: int, losses: list[float]
+) -> None:
+    losses = losses[:steps]
+    rows = table("longer windows", {"none": [dict(enumerate(losses, start=1))]})
+    figure = picture.blank(400)
+    draw_training(figure, ["", "none", "", "", "", "", ""], rows, steps)
+    trace, group = figure.data[LOSSES][1], math.ceil(steps / MAX_POINTS)
+    assert trace.visible == bool(losses)
+    if losses:
+        groups = [losses[start : start + group] for start in range(0, len(losses), group)]
+        assert len(trace.x) == len(groups) <= MAX_POINTS
+        np.testing.assert_allclose(trace.y, [sum(each) / len(each) for each in groups])
+        np.testing.assert_allclose(
+            trace.x, [number * group + (len(each) + 1) / 2 for number, each in enumerate(groups)]
+        )
+    low, high = figure.layout.yaxis.range
+    assert math.isfinite(low) and low < high and len(figure.layout.yaxis.tickvals) == len(figure.layout.yaxis.ticktext)
+    assert not losses or (10**high >= max(trace.y) * (1 - 1e-9) and 10**low <= max(min(trace.y), 0.051))
+    assert figure.layout.xaxis.range == (0, steps)
+
+
+def test_without_a_training_loss_the_curves_have_the_whole_width() -> None:
+    figure, rows = picture.blank(400), table("longer windows", {"alibi": [{32: 3.0}]})
+    axes = lab.find_question("longer windows").axes(32)
+    for losses, domain in ((None, picture.FULL_WIDTH), (rows, picture.RIGHT), (None, picture.FULL_WIDTH)):
+        draw(figure, assign_slots(["alibi"], FIXED), axes, rows, domain=domain)
+        draw_training(figure, assign_slots(["alibi"], FIXED), losses, 40)
+        assert [trace.visible for trace in figure.data[LOSSES]] == [losses is not None] + [False] * 6
+        assert figure.layout.xaxis.visible == figure.layout.yaxis.visible == (losses is not None)
+        assert figure.layout.xaxis.domain[1] < figure.layout.xaxis2.domain[0], "where plots overlap, shapes are missing"
+
+
+def test_a_redrawn_figure_has_the_new_curves_only() -> None:
+    figure, axes = picture.blank(430), lab.find_question("longer windows").axes(64)
+    traces = [id(trace) for trace in figure.data]
+    draw(figure, assign_slots(["b"], FIXED), axes, table("longer windows", {"b": [{64: 2.0, 128: 3.0}] * 3}))
+    draw(figure, assign_slots(["a"], FIXED), axes, table("longer windows", {"a": [{64: 5.0}]}))
+    (trace,) = (trace for trace in figure.data if trace.visible)
+    assert (trace.name, list(trace.y), trace.error_y.visible) == ("a", [5.0], False)
+    assert [id(trace) for trace in figure.data] == traces
+
+
+def test_an_unfinished_seed_is_thin_and_left_out_of_the_mean_and_notes_are_in_hover_texts() -> None:
+    rows = table("longer windows", {"alibi": [{64: 2.0, 128: 2.5}, {64: 4.0, 128: 4.5}]})
+    figure = picture.blank(430)
+    done, unfinished = rows[rows["seed"] == 3], rows[rows["seed"] == 4]
+    axes, notes = lab.find_question("longer windows").axes(64), {"alibi": {128: "a note"}}
+    draw(figure, assign_slots(["alibi"], FIXED), axes, done, unfinished=unfinished, notes=notes)
+    mean, thin = figure.data[MEANS][0], figure.data[SEEDS][0]
+    assert list(mean.y) == [2.0, 2.5] and 4.5 in thin.y and figure.layout.yaxis2.range[1] >= 4.5
+    assert list(mean.customdata) == ["", "<br>a note"] and "%{customdata}" in mean.hovertemplate
+
+
+def test_the_training_length_chance_and_marks_are_drawn_where_they_are() -> None:
+    shown = curve_figure(
+        table("needle", {"a": [{31: 1.0, 511: 0.5}]}),
+        lab.find_question("needle").axes(32, [31, 511], {"near": 64.0, "far": 4096.0}),
+    )
+    shade, length, near, far, chance = shown.layout.shapes
+    assert (length.x0, shade.x0, near.x0, chance.y0) == (31, 31, 64, 1 / 16)
+    assert near.visible and not far.visible, "beyond the end of the axis"
+    label = next(note for note in shown.layout.annotations if note.text == "near")
+    low, high = shown.layout.xaxis2.range
+    assert label.x == pytest.approx((math.log10(64) - low) / (high - low)) and label.xref == "x2 domain"
+    assert any(note.text == "chance, 6.2%" and note.y == 1 / 16 for note in shown.layout.annotations)
+    gap = curve_figure(table("gap", {"a": [{150: 0.1, 600: 2.4}]}), lab.find_question("gap").axes(32, [600]))
+    assert (gap.layout.xaxis2.type, gap.layout.xaxis2.range) == ("linear", (0, 600))
+    assert not any(shape.visible for shape in gap.layout.shapes)
+
+
+@pytest.mark.parametrize("losses", [[5.5], [2.3], [2.3, 3.0, 5.8], [2.2, 2.9, 3.6, 4.3, 5.0, 5.7]])
+def test_the_label_of_a_mark_avoids_curves_and_the_lines_between_their_points(losses: list[float]) -> None:
+    rows = table(
+        "longer windows",
+        {name: [{64: loss - 0.1, 256: loss + 0.1}] for name, loss in zip("abcdef", losses, strict=False)},
+    )
+    figure = curve_figure(rows, lab.find_question("longer windows").axes(64, [64, 128, 256], {"near": 128.0}))
+    label = next(note for note in figure.layout.annotations if note.text == "near")
+    low, high = figure.layout.yaxis2.range
+    half = 0.07 if len(losses) == 6 else 0.1  # half of the label's height; six curves leave no more
+    assert all(abs(label.y - (loss - low) / (high - low)) > half - 0.01 for loss in losses)
+    assert losses != [5.5] or label.y < 0.2, "near the axis, so that it stays there while curves come down"
+
+
+@pytest.mark.parametrize("steps", [1, 10, 11, 300, 1999])
+def test_ticks_of_steps_end_at_the_last(steps: int) -> None:
+    ticks = list(lab.find_question("gap").axes(32, [steps]).ticks)
+    assert ticks[-1] == steps and ticks == sorted(set(ticks)) and len(ticks) <= 8
+
+
+def test_ticks_say_how_many_training_lengths_they_are() -> None:
+    assert (
+        lab.find_question("by position").axes(24, [1, 300]).ticks.items()
+        >= {8: "8", 24: "24<br>L", 384: "384<br>16 L"}.items()
+    )
+    assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
+    title = lab.find_question("gap").axes(1024, [9]).title
+    assert "windows of 4,096 minus loss on windows of 1,024" in title
+
+
+def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:
+    assert assign_slots(["none", "t5"], FIXED) == ["", "", "none", "t5", "", "", ""]
+    assert assign_slots(["none", *"abcdef"], FIXED) == ["f", "e", "none", "a", "b", "c", "d"], "free slots first"
+    with pytest.raises(ValueError, match="at most 7 methods can be drawn, got 8"):
+        assign_slots([*"abcdefgh"], FIXED)
+
+
+def test_a_legend_with_more_rows_gets_more_room() -> None:
+    names = [
+        "sinusoidal trained at 2L",
+        "rotary trained at 16L",
+        "alibi, learned slopes",
+        "kerple-log",
+        "forget",
+        "fire",
+    ]
+    figure, margins = picture.blank(430), []
+    for width in (1600, 880, 560):
+        figure.layout.width = width
+        rows = table("longer windows", {name: [{64: 3.0}] for name in names})
+        draw(figure, assign_slots(names), lab.find_question("longer windows").axes(64), rows)
+        margins.append(figure.layout.margin.t)
+    assert margins == sorted(set(margins))
