@@ -72,7 +72,8 @@ def passages_text(background: Text | None = None, *, seed: int = 0) -> PassagesT
 
     Raises ValueError if the validation part would have fewer than 16,384 bytes with its passages.
 
-    >>> text = lab.passages_text()
+    >>> from alibi_viz.lab.passages import passages_text
+    >>> text = passages_text()
     >>> position, distance, length = text.recurrences[1][0]
     >>> first, second = (text.validation[start : start + length] for start in (position - distance, position))
     >>> bool((second - first == 64).all())

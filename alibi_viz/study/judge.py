@@ -103,9 +103,7 @@ class Verdict:
     def interval(self) -> tuple[float, float]:
         """The lower and upper end, within the limits of the claim's number; NaN for fewer than two seeds."""
         rows = pd.DataFrame({"claim": self.claim.text, "value": self.values})
-        low, high = (
-            over_seeds(rows, ["claim"], tuple(self.claim.limits))[["low", "high"]].to_numpy()[0] if len(rows) else NONE
-        )
+        low, high = over_seeds(rows, ["claim"], self.claim.limits)[["low", "high"]].to_numpy()[0] if len(rows) else NONE
         return float(low), float(high)
 
     @property

@@ -18,7 +18,8 @@ from typing import Any
 import pandas as pd
 
 from alibi_viz.lab import Run
-from alibi_viz.lab.results import TRAINING_LOSS, Record
+from alibi_viz.lab.runs import Record
+from alibi_viz.table import TRAINING_LOSS
 
 LENGTH = 64  # L
 TEXT_RATES, TASK_RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2), (2e-3, 4e-3, 8e-3)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from alibi_viz import lab, study
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab.attention_stats import pretrained_stats
+from alibi_viz.lab.evaluation import TARGETS, diverged
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.lab.modify import has_sinks
 from alibi_viz.models import LanguageModel
@@ -71,9 +72,9 @@ class Subject:
     def evaluate(self, model: Any) -> Evaluation:
         """Evaluate the model, or a changed copy. Raises ValueError if the text is too short or the losses are NaN."""
         longest = max(self.lengths)
-        targets = max(lab.TARGETS, longest)
+        targets = max(TARGETS, longest)
         losses = lab.loss_by_length(model, self.text, self.lengths, targets=targets)
-        if lab.diverged(model, losses):
+        if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
         predicted = min(targets, len(self.text.validation) - 1) // longest * longest  # whole windows only
         window = int(min(STATS_LENGTH * self.length, model.transformer.position.max_length or math.inf))

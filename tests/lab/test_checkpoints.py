@@ -15,8 +15,8 @@ from alibi_viz import lab, laws
 from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.models import POSITIONS
-from tests.lab.test_runs import steep
 from tests.custom_laws import root
+from tests.lab.test_runs import steep
 from tests.tables import SMALL, table
 
 TOKENS = torch.arange(30)[None]

@@ -4,9 +4,9 @@ import math
 
 import pandas as pd
 import pytest
+from alibi_viz.lab.intervals import over_seeds
 
 from alibi_viz import lab
-from alibi_viz.lab.intervals import over_seeds
 from alibi_viz.lab.tables import latex_table
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from alibi_viz.lab.results import COLUMNS
 
 from alibi_viz import lab, study
-from alibi_viz.lab.results import COLUMNS
 from alibi_viz.study.judge import HISTORY
 
 LENGTH = 8

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from alibi_viz.lab.results import read_records
 
 from alibi_viz import lab, study
-from alibi_viz.lab.results import read_records
 from alibi_viz.study import records
 from alibi_viz.study.parts import PARTS, SEARCH_SEED, Part, best_rates, rate_table, search_runs
 

@@ -100,7 +100,7 @@ def test_controls_that_do_not_apply_are_disabled_and_the_details_say_why(
     assert app.after == app.before
 
 
-@pytest.mark.usefixtures("forget_own_methods")
+@pytest.mark.usefixtures("forget_custom_methods")
 def test_your_own_models_are_tested_at_their_lengths() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from traitlets import HasTraits, TraitError, TraitType, observe, validate
 
 from alibi_viz import laws
-from alibi_viz.models import POSITIONS, method_name, own_method
-from alibi_viz.models.positions.own import LawFunction
+from alibi_viz.models import POSITIONS, register_method
+from alibi_viz.models.positions.custom import LawFunction, custom_method
 
 LINEAR = "linear"  # the law of ALiBi itself
 
@@ -170,7 +170,7 @@ class Names(Choice):
 class Law(State):
     """How the bias depends on the distance: the name of a law of `alibi_viz.laws`, or a custom function.
 
-    A function law(distance, head, num_heads) is registered by `method_name`, so that all apps offer it.
+    A function law(distance, head, num_heads) is registered by `register_method`, so that all apps offer it.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Law(State):
 
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
         """The names of the laws, then all functions that were used as a law or as a position method."""
-        custom = [function for name in POSITIONS if callable(function := own_method(name))]
+        custom = [function for name in POSITIONS if callable(function := custom_method(name))]
         return (
             *laws.__all__,
             *(law for law in custom if not isinstance(law, type) and law is not getattr(laws, law_name(law), None)),
@@ -198,7 +198,7 @@ class Law(State):
         if name == LINEAR:
             raise BadValue(f"a law of your own cannot be called {LINEAR!r}, which is ALiBi: choose another name")
         with raising_bad_value():
-            method_name(value)
+            register_method(value)
         return value
 
 

@@ -18,9 +18,9 @@ from alibi_viz.lab.model_sources import ByteModel, ModelRun
 from alibi_viz.lab.shuffle import shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.caption import NEAR
+from tests.custom_laws import for_four_heads, root
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
-from tests.custom_laws import for_four_heads, root
 from tests.widgets.race.small_race import control, message
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words

@@ -16,8 +16,8 @@ from alibi_viz.figures.matrices import named_trace
 from alibi_viz.models import Position
 from alibi_viz.widgets import BiasExplorer
 from alibi_viz.widgets.core.traits import BadValue
-from tests.figures.test_matrices import click
 from tests.custom_laws import for_four_heads, root
+from tests.figures.test_matrices import click
 from tests.widgets.race.small_race import control, message
 
 MINUS = "\N{MINUS SIGN}"
