@@ -1,5 +1,6 @@
 """Shared by all tests: one thread per process, and the names that docstring examples use without importing them."""
 
+import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
@@ -20,4 +21,4 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def _names_in_docstrings(request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
     if isinstance(request.node, pytest.DoctestItem):
         doctest_namespace.update({name: getattr(alibi_viz, name) for name in alibi_viz.__all__})
-        doctest_namespace.update(torch=torch, av=alibi_viz, lab=alibi_viz.lab, lessons=alibi_viz.lessons)
+        doctest_namespace.update(torch=torch, pd=pd, av=alibi_viz, lab=alibi_viz.lab, lessons=alibi_viz.lessons)
