@@ -12,36 +12,26 @@ from pathlib import Path
 
 import pytest
 
-import alibi_viz
-
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
-# Floor 1, in reading order: a module may import those before it.
-FLOOR_1 = ("arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "adapters")
-# What each floor may import besides itself. `panel` has the dataclasses that the lab fills in and figures draw.
-FLOORS = {name: ("floor 1", {*FLOOR_1[:index]}) for index, name in enumerate(FLOOR_1)} | {
-    "gallery": ("beside floor 1", {*FLOOR_1}),
-    "models": ("floor 2", {*FLOOR_1}),
-    "__init__": ("the public face", {*FLOOR_1, "models"}),
-    "check": ("beside floor 1", {*FLOOR_1, "gallery", "figures"}),  # figures only to show a report in a notebook
-    "precision": ("beside floor 1", {*FLOOR_1, "check"}),
-    "lessons": ("beside floor 1", {*FLOOR_1, "gallery", "check", "figures", "__init__"}),
-    "cli": ("beside", {*FLOOR_1, "check", "lab", "figures"}),
-    "panel": ("beside floors 3 to 5", set()),
-    "lab": ("floor 3", {*FLOOR_1, "models", "__init__", "panel"}),
-    "figures": ("floor 4", {*FLOOR_1, "panel"}),
-    "widgets": (
-        "floor 5",
-        {*FLOOR_1, "gallery", "check", "precision", "lessons", "models", "__init__", "panel", "lab", "figures"},
-    ),
-}
-LOWER = {"torch", "numpy"}
-FIGURES = {*LOWER, "pandas", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
+# From bottom to top, in reading order: a module may import those before it, except the `APART` ones.
+FLOORS = (
+    *("minimal", "arguments", "slopes", "laws", "distance", "bias", "bias_cache", "attention", "gallery", "models"),
+    *("__init__", "table", "figures", "check", "precision", "lessons", "pretrained", "lab", "study", "widgets", "cli"),
+    "__main__",
+)
+APART = {"figures": {"gallery", "models", "__init__"}, "lab": {"figures", "check", "precision", "lessons", "gallery"}}
+TORCH = {"torch", "numpy"}
+FIGURES = TORCH | {"pandas", "scipy", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
+LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle", "distributed"}
 LIBRARIES = {
-    "lab": {*LOWER, "mistune", "pandas", "regex", "safetensors", "tqdm", "distributed"},  # the last: for a scheduler
+    "table": {"pandas", "scipy"},
     "figures": FIGURES,
-    "widgets": {*FIGURES, "ipywidgets", "anywidget", "traitlets", "IPython"},
+    "lab": LAB,
+    "study": LAB | {"jinja2", "mistune"},
+    "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
+    "cli": FIGURES,
 }
 MAX_LINES = 450  # of a file
 
@@ -58,36 +48,25 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: use absolute imports, which show the floor"
             if node.module == "alibi_viz":  # such as `from alibi_viz import figures`
-                yield from (f"alibi_viz.{alias.name}" for alias in node.names if alias.name in FLOORS)
-                if any(alias.name not in FLOORS for alias in node.names):
-                    yield "alibi_viz"
+                yield from (
+                    f"alibi_viz.{name}" if (name := alias.name) in FLOORS else "alibi_viz" for alias in node.names
+                )
             else:
                 yield str(node.module)
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def test_every_module_belongs_to_a_floor() -> None:
-    assert {floor_of(path) for path in FILES} <= FLOORS.keys(), "add the new module to FLOORS"
-
-
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_module_imports_only_from_lower_floors(path: Path) -> None:
-    name, below = FLOORS[floor_of(path)]
-    for module in imports(path):
-        if module.split(".")[0] == "alibi_viz":
-            floor = module.split(".")[1] if "." in module else "__init__"
-            assert floor in below | {floor_of(path)}, f"{name} may not import {module}"
-
-
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_module_uses_only_the_libraries_of_its_floor(path: Path) -> None:
-    """Floors 1 and 2 need only torch and numpy; only widgets import ipywidgets."""
-    allowed = LIBRARIES.get(floor_of(path), LOWER)
-    used = {module.split(".")[0] for module in imports(path)} - sys.stdlib_module_names - {"alibi_viz"}
-    assert used <= allowed, f"{FLOORS[floor_of(path)][0]} may not use {', '.join(sorted(used - allowed))}"
+def test_modules_import_only_from_lower_floors_and_use_only_the_libraries_of_their_floor() -> None:
+    wrong = []
+    for path in FILES:
+        floor = floor_of(path)
+        below = {*FLOORS[: FLOORS.index(floor) + 1]} - APART.get(floor, set())
+        allowed = LIBRARIES.get(floor, TORCH) | sys.stdlib_module_names
+        for module in imports(path):
+            library, _, rest = module.partition(".")
+            imported = rest.split(".")[0] or "__init__"
+            if not (imported in below if library == "alibi_viz" else library in allowed):
+                wrong.append(f"{path.relative_to(ROOT)} imports {module}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_import_cycles() -> None:
@@ -97,86 +76,50 @@ def test_no_import_cycles() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
 
-PLOTTING = {"plotly", "PIL", "kaleido"}
-WIDGETS = {"ipywidgets", "anywidget", "IPython"}
-
-
-def test_lab_is_loaded_on_first_use_and_loads_no_plotting_or_widget_library() -> None:
-    package, lab = loaded_by("import alibi_viz as av", "av.lab")
-    assert not package & {"alibi_viz.lab", "alibi_viz.figures", "alibi_viz.widgets", *PLOTTING, *WIDGETS}
-    assert "alibi_viz.lab" in lab
-    assert not lab & {"alibi_viz.figures", "alibi_viz.widgets", *PLOTTING, *WIDGETS}
-
-
-def test_figures_and_widgets_are_loaded_on_first_use_and_figures_load_no_widget_and_no_lab() -> None:
-    _, figures, widgets = loaded_by("import alibi_viz as av", "av.figures.slope_figure", "av.widgets")
-    assert {"alibi_viz.figures", "plotly"} <= figures
-    assert not figures & {"alibi_viz.lab", "alibi_viz.widgets", *WIDGETS}
-    assert "alibi_viz.widgets" in widgets
-
-
-def loaded_by(*statements: str) -> list[set[str]]:
-    """The modules that a new interpreter has loaded after each statement: top-level ones and those of this package."""
-    code = "import sys\n" + "".join(f"{statement}\nprint(*sys.modules)\n" for statement in statements)
+@pytest.mark.parametrize(
+    ("statement", "not_loaded"),
+    [
+        ("import alibi_viz", {"pandas", "scipy", "plotly", "PIL", "ipywidgets", "jinja2", "transformers"}),
+        ("import alibi_viz.check, alibi_viz.lessons", {"pandas", "scipy", "plotly", "ipywidgets"}),
+        ("import alibi_viz.lab", {"plotly", "PIL", "kaleido", "ipywidgets", "IPython", "alibi_viz.study"}),
+        ("import alibi_viz.figures.curves", {"ipywidgets", "IPython", "alibi_viz.lab"}),
+    ],
+)
+def test_floors_are_loaded_on_first_use(statement: str, not_loaded: set[str]) -> None:
+    code = f"import sys; {statement}; print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    loaded = [line.split() for line in result.stdout.splitlines()]
-    return [{name for name in names if "." not in name or name.startswith("alibi_viz.")} for names in loaded]
+    assert not not_loaded & set(result.stdout.split())
 
 
-def sources() -> list[Path]:
-    folders = ("alibi_viz", "tests", "benchmarks")
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+def test_files_are_short_have_docstrings_and_only_packages_list_their_names() -> None:
+    for path in (path for folder in ("alibi_viz", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        assert len(text.splitlines()) <= MAX_LINES, f"{path} is too long"
+        if path in FILES:
+            assert ast.get_docstring(ast.parse(text)), f"{path} has no docstring"
+            assert path.name == "__init__.py" or "\n__all__" not in text, f"{path} needs no __all__"
 
 
-@pytest.mark.parametrize("path", sources(), ids=relative)
-def test_file_is_not_too_long(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_LINES
-
-
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_module_has_a_docstring(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
-
-
-@pytest.mark.parametrize("module", ["alibi_viz", "alibi_viz.models", "alibi_viz.lab", "alibi_viz.widgets"])
-def test_public_names_have_docstrings(module: str) -> None:
+@pytest.mark.parametrize("module", ["", ".models", ".check", ".lab", ".figures", ".study", ".lessons", ".widgets"])
+def test_public_names_are_sorted_exist_and_have_docstrings(module: str) -> None:
     """Functions in `alibi_viz` also have an example, which doctest runs."""
-    loaded = importlib.import_module(module)
+    loaded = importlib.import_module(f"alibi_viz{module}")
     assert loaded.__all__
+    assert sorted(loaded.__all__) == list(loaded.__all__)
     for name in loaded.__all__:
         member = getattr(loaded, name)
         if inspect.isclass(member) or inspect.isfunction(member):  # constants such as POSITIONS have a comment
             assert member.__doc__, f"{name} has no docstring"
-        if module == "alibi_viz" and inspect.isfunction(member):
-            assert ">>>" in str(member.__doc__), f"{name} has no example"
+            assert module or inspect.isclass(member) or ">>>" in str(member.__doc__), f"{name} has no example"
 
 
-def test_public_names_are_sorted_and_exist() -> None:
-    assert sorted(alibi_viz.__all__) == alibi_viz.__all__
-    assert all(hasattr(alibi_viz, name) for name in alibi_viz.__all__)
-
-
-def test_expected_files_and_folders_exist() -> None:
-    for name in ("LICENSE", "Makefile", "README.md", "constraints.txt", "environment.yml", ".ci/run"):
-        assert (ROOT / name).is_file(), f"{name} is missing"
-    for name in ("notebooks", "tests/browser", "benchmarks"):
-        assert (ROOT / name).is_dir(), f"{name}/ is missing"
-
-
-def test_notebooks_folder_holds_only_lessons_and_their_pictures() -> None:
+def test_repository_holds_what_the_readme_says() -> None:
     tracked = subprocess.run(["git", "ls-files", "notebooks"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in tracked.stdout.split():
         assert re.fullmatch(r"notebooks/([^/]+\.ipynb|images/[^/]+\.png)", name), f"{name} does not belong there"
-
-
-def test_readme_shows_every_picture_in_images() -> None:
-    """The pictures of the lessons are inside the notebooks."""
-    shown = set(re.findall(r"notebooks/images/([^)]+)", (ROOT / "README.md").read_text()))
+    readme = (ROOT / "README.md").read_text()
+    shown = set(re.findall(r"notebooks/images/([^)]+)", readme))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
-
-
-def test_readme_commands_are_targets() -> None:
     targets = {line.split(":")[0] for line in (ROOT / "Makefile").read_text().splitlines() if ": " in line}
-    named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", (ROOT / "README.md").read_text(), re.M))
-    assert {"lab", "test"} <= named
-    assert named <= targets, f"README names targets that make lacks: {', '.join(sorted(named - targets))}"
+    named = set(re.findall(r"(?:`|^ *)make ([a-z-]+)", readme, re.M))
+    assert {"lab", "test"} <= named <= targets, f"README names targets that make lacks: {named - targets}"

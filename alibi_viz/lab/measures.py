@@ -84,8 +84,10 @@ SPARE = 32  # bytes: no fact is longer, and no other value of it is this much lo
 
 def facts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
     """Bins of distances, for tales; other texts don't record their facts."""
-    facts = text.facts if text.recalled is not None else None
-    for first, end in pairwise(EDGES) if facts is not None else ():
+    if text.recalled is None:
+        return
+    facts = text.facts
+    for first, end in pairwise(EDGES):
         context = max(length, end) + SPARE
         is_in_bin = (facts["distance"] >= first) & (facts["distance"] < end) & (facts["stop"] > context + SPARE)
         if end <= length * longest and is_in_bin.any():

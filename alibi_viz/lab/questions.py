@@ -81,9 +81,17 @@ class Question:
         else:
             trained = TASKS[self.task].max_distance(length) if self.task in TASKS else length
         title = self.title.format_map({"L": f"{length:,}", "4L": f"{4 * length:,}", "last": f"{max(ticks):,}"})
-        words = {"title": title, "x_title": self.x_title, "point": self.point, "value": self.value}
-        tokens = {"ticks": ticks, "length": trained, "marks": (marks or {}) if trained else {}, "limits": self.limits}
-        return Axes(**words, **tokens, **settings)
+        return Axes(
+            title=title,
+            x_title=self.x_title,
+            point=self.point,
+            value=self.value,
+            ticks=ticks,
+            length=trained,
+            marks=(marks or {}) if trained else {},
+            limits=self.limits,
+            **settings,
+        )
 
     def notes(self, rows: pd.DataFrame) -> dict[str, dict[int, str]]:
         """Notes on the means of shares of answers, for their hover texts: {label: {x: note}}."""

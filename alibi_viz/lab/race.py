@@ -112,7 +112,7 @@ def race(
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
     is_task = isinstance(source, Task)
     common = {"origin": "live", "task": source.name if is_task else "text", "variant": AS_TRAINED, "seed": seed}
-    common |= {"length": length, "text": "" if is_task else source.fingerprint}
+    common |= {"length": length, "text": getattr(source, "fingerprint", "")}
 
     def turns(method: str, stream: Iterator[Row]) -> Iterator[Row | None]:
         """The rows of one model, and None after each step and its evaluation."""
@@ -146,6 +146,7 @@ def _test(
     question = main_question(source.name if isinstance(source, Task) else "text")
     values: dict[int, float] = {}
     row: Row = {"step": step, "question": question.name, "unit": question.unit}
+    tests: Iterator[tuple[int, float]]
     if isinstance(source, Task):
         counts = {distance: task_samples(source, distance) for distance in lengths}
         tests = ((at, accuracy(model, source, at, samples=count)) for at, count in counts.items())

@@ -80,8 +80,8 @@ def outcomes(rises: Mapping[str, Sequence[float]], verbs: Mapping[str, tuple[str
         if len(labels) == 1:
             clauses.append(f"{quoted(labels[0])} {singular} {numbers[0]}")
         elif labels:
-            each = [f"{quoted(label)} {number}" for label, number in zip(labels, numbers, strict=True)]
-            clauses.append(f"{join(each)} {plural}")
+            named = [f"{quoted(label)} {number}" for label, number in zip(labels, numbers, strict=True)]
+            clauses.append(f"{join(named)} {plural}")
     return clauses
 
 

@@ -119,7 +119,7 @@ def _outcome(results: pd.DataFrame) -> str:
     if results.empty:
         return ""
     length, longest = results["x"].min(), results["x"].max()
-    verbs = {kind: tuple(verb.format(f"{length:,}") for verb in pair) for kind, pair in VERBS.items()}
+    verbs = {kind: (one.format(f"{length:,}"), many.format(f"{length:,}")) for kind, (one, many) in VERBS.items()}
     clauses = outcomes(rises(results), verbs)
     clauses = [*clauses[:1], *([join(clauses[1:])] if clauses[1:] else [])]
     sentence = f"Up to {longest:,} bytes, {', while '.join(clauses)}."
