@@ -102,7 +102,8 @@ def undefined(rows: pd.DataFrame, length: int) -> list[str]:
     by_label = rows.groupby("label", sort=False)
     single = [quoted(label) for label, own in by_label if own["x"].nunique() == 1]
     last = rows[rows["x"] == by_label["x"].transform("max")]
-    ends = [quoted(label) for label in last["label"][last["value"].isna()].unique() if quoted(label) not in single]
+    missing = dict.fromkeys(quoted(label) for label in last["label"][last["value"].isna()])
+    ends = [label for label in missing if label not in single]
     sentences = [f"Not defined beyond {length:,}: {join(ends)}."] if ends else []
     return [*sentences, *([f"Tested at its training length only: {join(single)}."] if single else [])]
 

@@ -197,7 +197,6 @@ def logarithm(distance: Tensor, head: int, num_heads: int) -> Tensor:
     [
         ([], {}, "give at least one position method"),
         (["alibi", "alibi"], {}, "two methods are called 'alibi'"),
-        (["alibi"], {"workers": 0}, "workers must be an integer of at least 1, got 0"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
         (["alibi", table_of_160], {"longest": 16}, "law 'table_of_160', head 1 of 8: IndexError: index 160 is out of"),
         (["alibi", logarithm], {}, "law 'logarithm', head 1 of 8: the bias at distance 0 is -inf"),

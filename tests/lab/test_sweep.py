@@ -239,12 +239,6 @@ def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(
     assert len(read_records(tmp_path)) >= 1
 
 
-def test_two_sweeps_that_share_a_folder_keep_each_run_once(measured: list[lab.Run], tmp_path: Path) -> None:
-    one, other = (lab.sweep(runs(count), path=tmp_path, progress=False) for count in (2, 3))
-    assert len([*one, *other]) == 5
-    assert len(read_records(tmp_path)) == 3
-
-
 def test_foreign_json_files_are_refused_and_unfinished_or_other_files_ignored(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:

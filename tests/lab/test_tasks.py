@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, examples_at_once, task_samples
+from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, examples_at_once
 from alibi_viz.models import POSITIONS
 from tests.tables import SMALL
 
@@ -58,10 +58,6 @@ def test_the_largest_distance_that_fits_is_found_and_too_short_lengths_are_refus
     assert lab.evaluation_distances(task, 24, 5) == [task.max_distance(size) for size in (24, 48, 96)]
     with pytest.raises(ValueError, match=f"{name} needs a length of at least {task.min_length(1)}, got 1"):
         task.max_distance(1)
-
-
-def test_as_many_examples_are_tested_as_tokens_allow_but_16_to_256() -> None:
-    assert [task_samples(TASKS["needle"], distance) for distance in (127, 255, 2047, 10**6)] == [256, 128, 16, 16]
 
 
 @each_task
