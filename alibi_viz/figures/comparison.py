@@ -12,8 +12,6 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.arrays import as_array
 from alibi_viz.figures.color_scale import ColorScale
 
-__all__ = ["comparison_html"]
-
 _SHOWN = 32  # queries and keys at most; more would be too small to see
 _SIDE = 224  # pixels of a picture
 

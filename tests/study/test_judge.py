@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from alibi_viz.lab.results import COLUMNS
+from alibi_viz.table import COLUMNS
 
 from alibi_viz import lab, study
 from alibi_viz.study.judge import HISTORY

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from alibi_viz.lab.results import read_records
+from alibi_viz.lab.runs import read_records
 
 from alibi_viz import lab, study
 from alibi_viz.study import records

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from torch import Tensor
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.lab.attention_stats import pretrained_stats
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.widgets import ComparisonExplorer, SlopeSurgery
@@ -44,7 +44,7 @@ def losses(model: Any) -> dict[int, float]:
 
 def test_app_opens_with_a_published_model_as_trained() -> None:
     app = SlopeSurgery()
-    expected = lab.loss_by_length(lab.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
+    expected = lab.loss_by_length(study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
     assert app.before == app.after == expected
     assert "alibi, trained on windows of 64 bytes, as it was trained: " in app.caption
     assert app.caption.count(". ") == 1, "two sentences; the rest is in the details"

@@ -3,8 +3,6 @@
 import math
 from typing import SupportsFloat
 
-__all__ = ["format_number", "format_percent", "format_slope"]
-
 
 def format_slope(slope: SupportsFloat) -> str:
     """A power of two as a fraction, as the paper writes it; any other slope with three significant digits.
