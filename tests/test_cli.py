@@ -87,7 +87,7 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         (["compare"], "give at least one position method"),
         (["compare", "no_file.py:law"], "there is no file no_file.py"),
         (["compare", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
-        (["compare", "alibi", "--out", __file__], "is a file, and a sweep saves its results in a folder"),
+        (["compare", "alibi", "--out", __file__], "is a file, and results are saved in a folder"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
         (["show", "weather"], "question must be one of longer windows,"),
     ],

@@ -150,12 +150,13 @@ def draw(
             own = means.loc[[label]].droplevel("label") if label in means.index else means.head(0).droplevel("label")
             names.append(_legend_name(label, own["mean"]))
             defined = own.dropna(subset="mean")
-            _draw_mean(mean, defined, axes, (notes or {}).get(label, {}))
+            if defined.empty:  # plotly leaves a trace without points out of the legend
+                mean.update(x=[first], y=[np.nan], error_y={"visible": False}, customdata=None)
+            else:
+                _draw_mean(mean, defined, axes, (notes or {}).get(label, {}))
             _draw_seeds(seeds, thin[thin["label"] == label], axes)
             mean.update(name=names[-1], legendgroup=label, visible=True)
             seeds.update(name=label, legendgroup=label)
-            if defined.empty:  # plotly leaves a trace without points out of the legend
-                mean.update(x=[first], y=[np.nan], error_y={"visible": False})
         low, high = _value_range(axes, means, thin)
         _draw_lines(figure, axes, ends, (low, high), means)
         legend_rows = theme.legend_rows(names, (figure.layout.width or _PAGE_WIDTH) - _MARGINS)

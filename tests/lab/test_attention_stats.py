@@ -2,7 +2,6 @@
 
 import math
 from importlib import import_module
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -63,7 +62,7 @@ def test_windows_with_a_spacing_end_where_longer_windows_do():
     model, text = lab.make_model("alibi"), lab.load_text()
     spaced = lab.attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
-    expected = lab.attention_stats(model, SimpleNamespace(validation=ends), 16, trained=8, windows=3, queries=4)
+    expected = lab.attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
     torch.testing.assert_close(spaced.entropy, expected.entropy)
     torch.testing.assert_close(spaced.sinks, expected.sinks)
 

@@ -4,14 +4,14 @@ import math
 
 import pandas as pd
 import pytest
-from alibi_viz.lab.intervals import over_seeds
 
 from alibi_viz import lab
 from alibi_viz.lab.tables import latex_table
+from alibi_viz.table import over_seeds
 
 
-def rows(label: str, values: dict[int, list[float]], evaluated: str = "as trained", question: str = "longer windows"):
-    common = {"label": label, "length": 64, "evaluated": evaluated, "question": question}
+def rows(label: str, values: dict[int, list[float]], variant: str = "as trained", question: str = "longer windows"):
+    common = {"label": label, "length": 64, "variant": variant, "question": question}
     cells = [(x, seed, value) for x, each in values.items() for seed, value in enumerate(each)]
     return pd.DataFrame([{**common, "x": x, "seed": seed, "value": value} for x, seed, value in cells])
 
@@ -19,7 +19,7 @@ def rows(label: str, values: dict[int, list[float]], evaluated: str = "as traine
 RESULTS = pd.concat(
     [
         rows("alibi", {64: [2.0, 2.1, 2.2], 128: [2.0, 2.0, 2.0]}),
-        rows("alibi", {64: [2.0, 2.1, 2.2], 128: [1.0, 1.0, 1.0]}, evaluated="window"),
+        rows("alibi", {64: [2.0, 2.1, 2.2], 128: [1.0, 1.0, 1.0]}, variant="window"),
         rows("learned", {64: [2.5], 128: [math.nan]}),
         rows("alibi", {64: [0.5, 0.5, 0.5]}, question="needle"),
     ]
@@ -45,8 +45,8 @@ def test_labels_and_xs_choose_rows_and_columns_in_their_order() -> None:
 
 
 def test_latex_table_has_every_mean_and_escapes_names() -> None:
-    rows = RESULTS.query("question == 'longer windows' and evaluated == 'as trained'")
-    means = over_seeds(rows.assign(curve=rows["label"] + "_1"))
+    rows = RESULTS.query("question == 'longer windows' and variant == 'as trained'")
+    means = over_seeds(rows.assign(label=rows["label"] + "_1"))
     lines = latex_table(means, [("alibi_1", "alibi_1"), ("learned_1", " 50%")], 64, "A & b").splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert [line.split(" & ")[0] for line in body] == [r"alibi\_1", r"\quad 50\%"]

@@ -60,7 +60,7 @@ INVALID: dict[str, Callable[[], object]] = {
     "not defined beyond max_length=8, got length 9": lambda: model(position="learned", max_length=8).generate(
         PROMPT, 9
     ),
-    "an empty cache has no ball of keys": lambda: KeyValueCache().statistics(),
+    "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
 }
 
 

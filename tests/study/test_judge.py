@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from alibi_viz.table import COLUMNS
 
 from alibi_viz import lab, study
 from alibi_viz.study.judge import HISTORY
+from alibi_viz.table import COLUMNS
 
 LENGTH = 8
 AT_LEAST = study.Claim("it holds", "a test", [study.Term("alibi", 1)], at_least=0.5)
@@ -22,8 +22,8 @@ AT_MOST = study.Claim("it is small", "a test", [study.Term("alibi", 1)], at_most
 
 def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFrame:
     """One value per seed, by default of the loss at L."""
-    row = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": label, "question": "longer windows"}
-    row |= {"evaluated": "as trained", "x": LENGTH, "length": LENGTH, "count": 1, **cells}
+    row = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": label, "question": "longer windows", "step": 0}
+    row |= {"variant": "as trained", "x": LENGTH, "length": LENGTH, "count": 1, **cells}
     return lab.results_table({**row, "seed": seed, "value": value} for seed, value in enumerate(values))
 
 
@@ -59,7 +59,7 @@ def test_number_is_a_sum_of_answers_of_the_same_seed() -> None:
         [
             results(2.0, 2.2, 2.4, x=LENGTH),
             results(2.5, 2.9, 3.3, x=16 * LENGTH),
-            results(1.0, 1.0, 1.0, label="rotary", x=16 * LENGTH, evaluated="window"),
+            results(1.0, 1.0, 1.0, label="rotary", x=16 * LENGTH, variant="window"),
             results(2.0, 2.0, math.nan, label="t5", x=LENGTH),
         ]
     )

@@ -172,7 +172,7 @@ def test_a_saved_run_is_opened_from_its_folder(tmp_path: Path) -> None:
         ("missing", "there is no run"),
         ("foreign", "is not a saved run"),
         ("damaged", "is damaged"),
-        ("other version", "has format version 99"),
+        ("other version", "was not written by this version"),
         ("no length", "length must be an integer of at least 1"),
         ("list", "length must be an integer of at least 1"),
         ("invalid path", "is not a usable path"),
@@ -191,7 +191,7 @@ def test_an_unusable_folder_is_named_and_changes_nothing(
         (folder / "weights.safetensors").write_bytes(b"no weights")
     if fault == "other version":
         content = json.loads((folder / "run.json").read_text())
-        (folder / "run.json").write_text(json.dumps(content | {"version": 99}))
+        (folder / "run.json").write_text(json.dumps(content | {"format": "alibi_viz run 99"}))
     before = (repr(app), app.caption)
     control(app, "s-folder").value = "~nosuchuser/x" if fault == "invalid path" else str(folder)
     assert message in app._message.value

@@ -80,7 +80,7 @@ class LengthLab(App):
         self.observe(lambda _: self._measure(), names="question")
 
     @property
-    def register_methods(self) -> tuple[str, ...]:
+    def method_names(self) -> tuple[str, ...]:
         """The position methods to choose from; your own are added when they are first used."""
         return tuple(POSITIONS)
 

@@ -119,6 +119,7 @@ def test_control_c_and_the_end_of_the_interpreter_stop_the_stream():
     """The handler is set because a parent that ignores SIGINT passes that on."""
     code = """
 import itertools, os, signal, threading, time
+from alibi_viz.widgets.core.background import Background
 def start():
     ticks = (time.sleep(.001) for _ in itertools.count())
     return Background(ticks, lambda _: None, lambda: None, lambda _: print("ended")).start()
