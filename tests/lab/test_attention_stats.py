@@ -79,7 +79,7 @@ def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
 def test_numbers_out_of_range_and_a_short_text_are_named():
     model, text = lab.make_model(), lab.load_text()
     for name in ("length", "trained", "windows", "queries", "spacing"):
-        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, got 1.5"):
+        with pytest.raises(TypeError, match=f"{name} must be an integer of at least 1, got 1.5"):
             lab.attention_stats(model, text, **{"length": 64, "trained": 32, name: 1.5})
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
         lab.attention_stats(model, text, 65, trained=8, spacing=64)

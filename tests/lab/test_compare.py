@@ -98,7 +98,7 @@ def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Compari
     assert len(body) == 3 + 9 and all(line.count("&") == 2 and line.endswith(r"\\") for line in body)
     mean, half = comparison.summary.loc[("alibi", 32), ["mean", "half_width"]]
     assert body[0].startswith("alibi &") and f"{mean:.3f} ± {half:.3f}" in body[0]
-    assert any(line.startswith(r"square\_root, window and sinks &") for line in body)
+    assert any(line.startswith(r"\quad window and sinks &") for line in body)
     assert "my text.txt" in comparison.latex() and r"95\% t interval" in comparison.latex()
     assert comparison.latex().count("{") == comparison.latex().count("}")
 
