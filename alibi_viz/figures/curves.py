@@ -150,8 +150,8 @@ def draw(
             own = means.loc[[label]].droplevel("label") if label in means.index else means.head(0).droplevel("label")
             names.append(_legend_name(label, own["mean"]))
             defined = own.dropna(subset="mean")
-            if defined.empty:  # plotly leaves a trace without points out of the legend
-                mean.update(x=[first], y=[np.nan], error_y={"visible": False}, customdata=None)
+            if defined.empty:  # plotly leaves a trace without points out of the legend, and JSON has no NaN
+                mean.update(x=[first], y=np.array([np.nan]), error_y={"visible": False}, customdata=None)
             else:
                 _draw_mean(mean, defined, axes, (notes or {}).get(label, {}))
             _draw_seeds(seeds, thin[thin["label"] == label], axes)
