@@ -108,10 +108,12 @@ def _race(options: argparse.Namespace) -> None:
     race = av.lab.race(methods, text, **settings, checkpoints=1, targets=8192)
     rows = [row for row in race if row["question"] == "longer windows"]
     _print_losses({method: {row["x"]: row["value"] for row in rows if row["method"] == method} for method in methods})
+    if folder is None:
+        return
+    from alibi_viz.table import results_table  # noqa: PLC0415
+
     for method, model in race.models.items():
-        if folder is None:
-            break
-        results = av.lab.results_table(row for row in rows if row["method"] == method)
+        results = results_table(row for row in rows if row["method"] == method)
         run = av.lab.Run(method, **settings, path=options.text)
         av.lab.save_run(folder / method, model, settings=run.settings(), results=results)
 

@@ -2,7 +2,7 @@
 
 One adapter per family says where its attention is, and translates what each attention module receives: `read` gives
 the bias that is added to q . k / sqrt(head_dim) and which keys are visible, `write` is its inverse. A forward pre-hook
-on the attention modules is the only way into a model. It can look (`lab.attention_stats`) or change what it sees
+on the attention modules is the only way into a model. It can look (`attention_stats`) or change what it sees
 (`lab.modify`), with a padding mask, a cache, eager or SDPA attention.
 
 The adapters follow transformers 5.23.0 with its quirks: MPT always has a smallest slope of 1/256 and ignores

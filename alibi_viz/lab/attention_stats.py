@@ -58,7 +58,8 @@ def attention_stats(
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
     windows are longer than the spacing, or the model's positions are not defined at `length`.
 
-    >>> stats = lab.attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
+    >>> from alibi_viz.lab.attention_stats import attention_stats
+    >>> stats = attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
     >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/2, attends nearby
     (torch.Size([2, 8]), True)
     """

@@ -61,9 +61,9 @@ class Comparison:
     @property
     def curves(self) -> dict[str, list[str]]:
         """The names of the curves of changed models: {method: ["rotary, window", ...]}."""
-        rows = self.rows(None)
-        changed = rows[rows["variant"] != AS_TRAINED]
-        return {method: changed["label"][changed["method"] == method].unique().tolist() for method in self.methods}
+        labels, variants = self.rows(None)["label"].unique(), self.table["variant"].unique()
+        names = {method: [f"{method}, {variant}" for variant in variants] for method in self.methods}
+        return {method: [name for name in curves if name in labels] for method, curves in names.items()}
 
     def rows(self, curves: Iterable[str] | None = ()) -> pd.DataFrame:
         """The losses by length, labeled by curve: those of the methods as trained, of named curves, or all for None.

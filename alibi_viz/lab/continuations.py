@@ -74,7 +74,8 @@ def known_words(passages: Iterable[str], text: Text) -> float:
 
     A word is three or more letters between other characters. So words that the ends of a passage cut are not counted.
 
-    >>> lab.known_words(["One known and one unknwon word."], lab.load_text("one and\\n\\n one known word \\n\\n" * 20))
+    >>> from alibi_viz.lab.continuations import known_words
+    >>> known_words(["One known and one unknwon word."], lab.load_text("one and\\n\\n one known word \\n\\n" * 20))
     0.8
     """
     check_instance("text", text, Text)

@@ -51,7 +51,8 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     by `lab.modify`, for no distances, and for a number below 1.
 
     >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
-    >>> table = lab.needle_margins(model, [63])
+    >>> from alibi_viz.lab.needle import needle_margins
+    >>> table = needle_margins(model, [63])
     >>> table[table["layer"] == 1][["head", "slope", "needed"]].round(3)
        head  slope  needed
     0     1  0.250  17.259

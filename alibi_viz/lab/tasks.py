@@ -72,7 +72,8 @@ class Task:
 def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
     """The largest distances of a task in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
 
-    >>> lab.evaluation_distances(lab.TASKS["needle"], 32)
+    >>> from alibi_viz.lab.tasks import evaluation_distances
+    >>> evaluation_distances(lab.TASKS["needle"], 32)
     [31, 63, 127, 255, 511, 1023]
     """
     check_instance("task", task, Task)

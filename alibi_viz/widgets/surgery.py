@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from alibi_viz import lab, study
 from alibi_viz.figures import surgery as picture
-from alibi_viz.lab.attention_stats import pretrained_stats
+from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.evaluation import TARGETS, diverged
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.lab.modify import has_sinks
@@ -78,7 +78,7 @@ class Subject:
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
         predicted = min(targets, len(self.text.validation) - 1) // longest * longest  # whole windows only
         window = int(min(STATS_LENGTH * self.length, model.transformer.position.max_length or math.inf))
-        stats = lab.attention_stats(model, self.text, window, trained=self.length, windows=4)
+        stats = attention_stats(model, self.text, window, trained=self.length, windows=4)
         return Evaluation(losses, predicted, window, stats.distance, float(stats.beyond.mean()))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes, lab
-from alibi_viz.lab.attention_stats import weight_stats
+from alibi_viz.lab.attention_stats import attention_stats, weight_stats
 from alibi_viz.models import LanguageModel
 
 
@@ -22,7 +22,7 @@ def equal_content(position: str, **sizes: int) -> LanguageModel:
 def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
     model = equal_content("none")
-    stats = lab.attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
+    stats = attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
     assert stats.entropy.shape == (2, 8)
     torch.testing.assert_close(stats.entropy, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
@@ -35,7 +35,7 @@ def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series(
     """1 / (1 - e^-m): the last query of a long text sums e^(-m d) over all distances d."""
     model, text = equal_content("alibi", num_heads=8), lab.load_text()
     for length in (64, 1024, 4096):
-        stats = lab.attention_stats(model, text, length, trained=64, windows=1, queries=1)
+        stats = attention_stats(model, text, length, trained=64, windows=1, queries=1)
         sums = [sum(math.exp(-m * d) for d in range(length)) for m in alibi_slopes(8).tolist()]
         torch.testing.assert_close(stats.denominator_bits, torch.tensor(sums).log2().expand(2, 8))
     bound = -torch.log2(-torch.expm1(-alibi_slopes(8)))
@@ -60,18 +60,18 @@ def test_weight_statistics_equal_a_loop():
 
 def test_windows_with_a_spacing_end_where_longer_windows_do():
     model, text = lab.make_model("alibi"), lab.load_text()
-    spaced = lab.attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
+    spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
-    expected = lab.attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
+    expected = attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
     torch.testing.assert_close(spaced.entropy, expected.entropy)
     torch.testing.assert_close(spaced.sinks, expected.sinks)
 
 
 def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
     model, text = lab.make_model("forget"), lab.load_text()
-    at_once = lab.attention_stats(model, text, 32, trained=8, windows=5)
+    at_once = attention_stats(model, text, 32, trained=8, windows=5)
     monkeypatch.setattr(import_module("alibi_viz.lab.attention_stats"), "MAX_BATCH_TOKENS", 64)
-    in_parts = lab.attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
+    in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
     for name in ("entropy", "distance", "beyond", "denominator_bits", "sinks"):
         torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
@@ -80,8 +80,8 @@ def test_numbers_out_of_range_and_a_short_text_are_named():
     model, text = lab.make_model(), lab.load_text()
     for name in ("length", "trained", "windows", "queries", "spacing"):
         with pytest.raises(TypeError, match=f"{name} must be an integer of at least 1, got 1.5"):
-            lab.attention_stats(model, text, **{"length": 64, "trained": 32, name: 1.5})
+            attention_stats(model, text, **{"length": 64, "trained": 32, name: 1.5})
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
-        lab.attention_stats(model, text, 65, trained=8, spacing=64)
+        attention_stats(model, text, 65, trained=8, spacing=64)
     with pytest.raises(ValueError, match="8 windows of 100000 bytes need 800,000"):
-        lab.attention_stats(model, text, 100_000, trained=32)
+        attention_stats(model, text, 100_000, trained=32)

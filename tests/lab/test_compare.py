@@ -34,6 +34,16 @@ def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
     return Comparison(table("longer windows", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
 
 
+def test_runs_of_one_method_with_other_labels_stay_out_of_its_curves() -> None:
+    """A table may hold more than was compared: here, the same method with eight heads, as trained and changed."""
+    rows = table("longer windows", {"alibi": [{64: 2.0, 128: 2.0}], "alibi, 8 heads": [{64: 1.0, 128: 1.0}]}, length=64)
+    rows = pd.concat([rows.assign(method="alibi"), rows.assign(method="alibi", variant="window")], ignore_index=True)
+    compared = Comparison(rows, ("alibi",), lab.Run("alibi"), "a text")
+    assert compared.curves == {"alibi": ["alibi, window"]} and compared.differences["first"].unique() == [
+        "alibi, window"
+    ]
+
+
 def test_table_and_curves_have_every_method_seed_and_variant(comparison: Comparison, folder: Path) -> None:
     assert comparison.curves == {
         "alibi": ["alibi, window", "alibi, window and sinks", "alibi, slopes interpolated"],

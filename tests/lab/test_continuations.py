@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
-from alibi_viz.lab.continuations import SAMPLES, TEMPERATURE
+from alibi_viz.lab.continuations import SAMPLES, TEMPERATURE, known_words
 from tests.tables import SMALL
 
 TEXT = lab.load_text()
@@ -46,6 +46,6 @@ def test_a_prompt_longer_than_the_validation_part_is_refused() -> None:
 
 def test_known_words_are_whole_words_of_the_training_part() -> None:
     text = lab.load_text("The cat sat.\n\n" * 40)
-    assert lab.known_words([" The cat saw it. "], text) == 2 / 3, "'it' is too short to count"
-    assert lab.known_words(["the cat sat", " THE cat_sat "], text) == 3 / 4, "the ends may be cut, and case counts"
-    assert math.isnan(lab.known_words(["", "12 __ ab"], text))
+    assert known_words([" The cat saw it. "], text) == 2 / 3, "'it' is too short to count"
+    assert known_words(["the cat sat", " THE cat_sat "], text) == 3 / 4, "the ends may be cut, and case counts"
+    assert math.isnan(known_words(["", "12 __ ab"], text))

@@ -12,6 +12,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.lab.text import Text
+from alibi_viz.table import results_table
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -143,7 +144,7 @@ def test_the_table_is_one_of_the_lab() -> None:
     as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=8)
     assert model.training
     assert as_trained.columns.tolist() == list(lab.COLUMNS)
-    assert as_trained.dtypes.equals(lab.results_table([]).dtypes)
+    assert as_trained.dtypes.equals(results_table([]).dtypes)
     assert as_trained[["method", "label", "length"]].drop_duplicates().values.tolist() == [["bloom", "bloom", 8]]
     half = lab.modify(model, 0.5, window=9)
     changed = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40)

@@ -7,7 +7,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.attention import attention_trace
-from alibi_viz.lab.needle import has_slopes
+from alibi_viz.lab.needle import has_slopes, needle_margins
 from alibi_viz.models import POSITIONS
 
 NEEDLE = lab.TASKS["needle"]
@@ -28,7 +28,7 @@ def last_content(model, inputs):
 @pytest.mark.parametrize("position", ["alibi", "decay"])
 def test_margins_equal_a_loop_over_the_keys(position, distance):
     model, samples = needle_model(position), 3
-    table = lab.needle_margins(model, [distance], samples=samples, seed=5)
+    table = needle_margins(model, [distance], samples=samples, seed=5)
     inputs, _ = NEEDLE.make(samples, distance, distance + 1, torch.Generator().manual_seed(5))
     with torch.no_grad():
         content = last_content(model, inputs).double().tolist()
@@ -62,7 +62,7 @@ def test_margins_in_every_layer_are_those_of_the_trained_attention():
         hook.remove()
         query, key, _ = attention.heads(seen[0])
         weights = attention.position.weights(query[:, :, -1:], key)[0, :, 0, 0]
-    table = lab.needle_margins(model, [9], samples=1).query("layer == 2")
+    table = needle_margins(model, [9], samples=1).query("layer == 2")
     assert table["weight"].tolist() == pytest.approx(weights.tolist(), abs=1e-6)
 
 
@@ -71,11 +71,11 @@ def test_learned_slopes_count_and_other_methods_are_refused():
     learned = needle_model(learned_slopes=True)
     with torch.no_grad():
         learned.transformer.position.learned.log_slopes += math.log(2)
-    slopes = lab.needle_margins(learned, [4], samples=2)["slope"][:8]
+    slopes = needle_margins(learned, [4], samples=2)["slope"][:8]
     assert slopes.tolist() == pytest.approx([2.0**-head for head in range(8)])
     for model, method in ((needle_model("none"), "NoPosition"), (lab.modify(needle_model(), 0), "ChangedPosition")):
         with pytest.raises(ValueError, match=rf"must have fixed or learned slopes, unchanged, got .* \({method}\)"):
-            lab.needle_margins(model, [4])
+            needle_margins(model, [4])
     for distances, problem in (([], "have at least one integer"), ([0], "be an integer of at least 1, got 0")):
         with pytest.raises(ValueError, match=f"distances must {problem}"):
-            lab.needle_margins(needle_model(), distances)
+            needle_margins(needle_model(), distances)

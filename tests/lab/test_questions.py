@@ -10,6 +10,7 @@ import torch
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
 from alibi_viz.lab.measures import memory_bits
 from alibi_viz.lab.modify import evaluation_variants
+from alibi_viz.lab.needle import needle_margins
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, find_question, main_question
 from tests.tables import SMALL
 
@@ -74,7 +75,7 @@ def test_a_task_is_measured_by_its_accuracy_and_the_margin_by_the_best_head() ->
     accuracy = lab.accuracy(model, NEEDLE, 7, samples=512)
     answers = measured("needle", model, NEEDLE, 8)
     assert (list(answers), answers[7]) == ([7, 15, 31], (accuracy, 512))
-    margins = lab.needle_margins(model, [7, 15, 31], samples=64)
+    margins = needle_margins(model, [7, 15, 31], samples=64)
     best = (margins["found"] - margins["needed"]).groupby(margins["distance"]).max()
     assert values("needle margin", model, NEEDLE, 8) == pytest.approx(best.to_dict())
     for other in ("none", "rotary", "forget", "kerple-log"):

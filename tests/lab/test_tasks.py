@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, examples_at_once
+from alibi_viz.lab.tasks import MARK, NOISE, NOT_ASKED, SYMBOLS, TASKS, evaluation_distances, examples_at_once
 from alibi_viz.models import POSITIONS
 from tests.tables import SMALL
 
@@ -55,7 +55,7 @@ def test_the_largest_distance_that_fits_is_found_and_too_short_lengths_are_refus
     for length in (2, 3, 24, 25):
         if length >= task.min_length(1):
             assert task.min_length(task.max_distance(length)) <= length < task.min_length(task.max_distance(length) + 1)
-    assert lab.evaluation_distances(task, 24, 5) == [task.max_distance(size) for size in (24, 48, 96)]
+    assert evaluation_distances(task, 24, 5) == [task.max_distance(size) for size in (24, 48, 96)]
     with pytest.raises(ValueError, match=f"{name} needs a length of at least {task.min_length(1)}, got 1"):
         task.max_distance(1)
 

@@ -30,6 +30,7 @@ def execute(path: Path) -> None:
         notebook,
         kernel_name="python3",
         timeout=600,
+        coalesce_streams=True,  # else the timing of a print decides how many outputs there are
         resources={"metadata": {"path": str(path.parent)}},
         store_widget_state=False,
         record_timing=False,

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from alibi_viz import lab, study
+from alibi_viz import study
 from alibi_viz.study.judge import HISTORY
-from alibi_viz.table import COLUMNS
+from alibi_viz.table import COLUMNS, results_table
 
 LENGTH = 8
 AT_LEAST = study.Claim("it holds", "a test", [study.Term("alibi", 1)], at_least=0.5)
@@ -24,7 +24,7 @@ def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFra
     """One value per seed, by default of the loss at L."""
     row = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": label, "question": "longer windows", "step": 0}
     row |= {"variant": "as trained", "x": LENGTH, "length": LENGTH, "count": 1, **cells}
-    return lab.results_table({**row, "seed": seed, "value": value} for seed, value in enumerate(values))
+    return results_table({**row, "seed": seed, "value": value} for seed, value in enumerate(values))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from torch import Tensor
 
 from alibi_viz import lab, study
-from alibi_viz.lab.attention_stats import pretrained_stats
+from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
 from alibi_viz.widgets import ComparisonExplorer, SlopeSurgery
 from alibi_viz.widgets.core.traits import BadValue
@@ -77,7 +77,7 @@ def test_what_is_shown_is_the_model_with_these_changes(
     difference = app.after[64] - app.before[64]
     if abs(difference) >= 0.01:
         assert f"{abs(difference):.2f} {'more' if difference > 0 else 'less'} than before" in app.caption
-    stats = lab.attention_stats(changed, lab.load_text(), 128, trained=16, windows=4)
+    stats = attention_stats(changed, lab.load_text(), 128, trained=16, windows=4)
     assert np.allclose(app.figure.data[-1].y, stats.distance.flatten(), atol=1e-3)
     assert app.figure.data[1].y.tolist() == list(app.after.values())
 

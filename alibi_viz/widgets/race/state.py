@@ -13,7 +13,7 @@ from alibi_viz.figures.curves import STYLES, assign_slots
 from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.race import Race
 from alibi_viz.lab.sweep import check_new
-from alibi_viz.lab.tasks import Task
+from alibi_viz.lab.tasks import Task, evaluation_distances
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.slopes import alibi_slopes
@@ -55,7 +55,7 @@ class RaceSettings:
     def lengths(self) -> list[int]:
         """The lengths at which models are evaluated; for a task, the distances."""
         if self.task in lab.TASKS:
-            return lab.evaluation_distances(lab.TASKS[self.task], self.length)
+            return evaluation_distances(lab.TASKS[self.task], self.length)
         return lab.evaluation_lengths(self.length)
 
     @property

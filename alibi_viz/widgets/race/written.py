@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from alibi_viz import lab
-from alibi_viz.lab.continuations import Continuation
+from alibi_viz.lab.continuations import Continuation, known_words
 from alibi_viz.lab.say import join
 from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.models import LanguageModel
@@ -42,7 +42,7 @@ class Written(NamedTuple):
 def write(model: LanguageModel, text: lab.Text, length: int, seed: int) -> Written:
     """Let a model write beyond its training length, and count its words."""
     texts = lab.continuations(model, text, length, seed=seed)
-    return Written(texts, lab.known_words([each.beyond for each in texts], text))
+    return Written(texts, known_words([each.beyond for each in texts], text))
 
 
 def written_html(written: Mapping[str, Written], settings: Any) -> str:

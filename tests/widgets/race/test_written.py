@@ -6,7 +6,7 @@ import math
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.continuations import Continuation
+from alibi_viz.lab.continuations import Continuation, known_words
 from alibi_viz.widgets.race.state import RaceSettings
 from alibi_viz.widgets.race.written import Written, written_html
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small
@@ -31,7 +31,7 @@ def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
         assert app.written[method].texts == texts
         assert html.escape(texts[0].prompt) in panel.value
     assert app.written["alibi"].known_words == pytest.approx(
-        lab.known_words([each.beyond for each in app.written["alibi"].texts], text), nan_ok=True
+        known_words([each.beyond for each in app.written["alibi"].texts], text), nan_ok=True
     )
     assert "learned (not defined beyond 8)</div>" in panel.value
     app.question = "needle"
