@@ -75,7 +75,7 @@ def save_run(
             f"another position method has taken the name {name!r} since the model was made: give one another name"
         )
     if not _is_as_configured(model):
-        raise ValueError("the model was changed by an intervention, which cannot be saved: save the original model")
+        raise ValueError("the model was changed by `lab.modify`, which cannot be saved: save the original model")
     table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})
     content = {
         "format": FORMAT,

@@ -40,44 +40,44 @@ LANES_STYLE = """<style>
 </style>"""
 
 
-def caption(report: RaceState, question: Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
+def caption(race: RaceState, question: Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
     """What `results`, the rows of one question, show: in at most two sentences, and the details.
 
     `note` comes first, unless it is empty.
     """
-    head, shown = note or _status(report), 2
-    if report.state == "ready":
+    head, shown = note or _status(race), 2
+    if race.state == "ready":
         findings = [question.summary]
-    elif report.failed:
+    elif race.failed:
         findings = ["Training did not finish, so the methods cannot be compared."]
-    elif report.unmeasured(question) and report.state == "running":
+    elif race.unmeasured(question) and race.state == "running":
         findings = ["The models will be measured when the race is over."]
-    elif report.unmeasured(question):
-        findings = ["The models are being measured." if report.measuring else "Not every model was measured."]
+    elif race.unmeasured(question):
+        findings = ["The models are being measured." if race.measuring else "Not every model was measured."]
     else:
-        findings = SENTENCE_END.split(" ".join(question.say(results, report.settings.length)))
-        if question is report.settings.main and report.settings.task == "text":
-            guesses = _judge_guesses(report, results)
+        findings = SENTENCE_END.split(" ".join(question.say(results, race.settings.length)))
+        if question is race.settings.main and race.settings.task == "text":
+            guesses = _judge_guesses(race, results)
             head, findings = head or guesses, [_outcome(results), guesses if head else "", *findings]
             shown = 2 if head else 1
     sentences = [sentence for sentence in (head, *findings) if sentence]
-    details = [*sentences[shown:], *_describe_evidence(report, question, results)]
-    if report.state in ("ready", "running"):  # the same during a race: an open <details> closes when its text changes
-        details = [_describe_start(report)]
+    details = [*sentences[shown:], *_describe_evidence(race, question, results)]
+    if race.state in ("ready", "running"):  # the same during a race: an open <details> closes when its text changes
+        details = [_describe_start(race)]
     return " ".join(sentences[:shown]), " ".join(details)
 
 
-def lanes(report: RaceState) -> str:
+def lanes(race: RaceState) -> str:
     """One line per method, HTML: its progress bar, steps, tokens per second and time left."""
-    return f'<div class="alibi-lanes">{"".join(_lane(report, name) for name in report.settings.methods)}</div>'
+    return f'<div class="alibi-lanes">{"".join(_lane(race, name) for name in race.settings.methods)}</div>'
 
 
-def _status(report: RaceState) -> str:
+def _status(race: RaceState) -> str:
     """What is to be done, being done, or was ended early; empty for a race that has finished."""
-    settings, seeds = report.settings, len(report.models)
-    tested = report.checkpoint(max(report.models, default=-1))
+    settings, seeds = race.settings, len(race.models)
+    tested = race.checkpoint(max(race.models, default=-1))
     last_test = f"last tested after step {tested}" if tested else "not tested yet"
-    match report.state:
+    match race.state:
         case "ready" if not settings.methods:
             return "No method is chosen: select at least one."
         case "ready":
@@ -91,24 +91,24 @@ def _status(report: RaceState) -> str:
             return f"Training on {settings.source_name}{seed}, {last_test}."
         case "finished":
             return ""
-    step = f"step {min(report.pace(method)[0] for method in settings.methods):,}"
-    where = f"{step} of seed {seeds}" if report.complete else step
-    total = settings.seeds if report.complete else f"{settings.steps:,}"
-    return f"{'Stopped' if report.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {last_test}."
+    step = f"step {min(race.pace(method)[0] for method in settings.methods):,}"
+    where = f"{step} of seed {seeds}" if race.complete else step
+    total = settings.seeds if race.complete else f"{settings.steps:,}"
+    return f"{'Stopped' if race.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {last_test}."
 
 
-def _describe_start(report: RaceState) -> str:
+def _describe_start(race: RaceState) -> str:
     """What the methods of a race share."""
-    seeds = f" for each of {report.settings.seeds} seeds" if report.settings.seeds > 1 else ""
-    return f"All methods start from the same weights and train for {report.settings.steps:,} steps{seeds}."
+    seeds = f" for each of {race.settings.seeds} seeds" if race.settings.seeds > 1 else ""
+    return f"All methods start from the same weights and train for {race.settings.steps:,} steps{seeds}."
 
 
-def _judge_guesses(report: RaceState, results: pd.DataFrame) -> str:
+def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
     """Which guesses were right; empty before the race is over, because what has learned little can't fail."""
     judged: dict[str, list[str]] = {"right": [], "wrong": []}
     for method, each in rises(results).items():
-        guess, actual = report.guesses.get(method), outcome(each)
-        if guess and report.complete and actual != "mixed":
+        guess, actual = race.guesses.get(method), outcome(each)
+        if guess and race.complete and actual != "mixed":
             judged["right" if guess == actual else "wrong"].append(f"{method} ({guess})")
     clauses = [f"{verdict} about {join(methods)}" for verdict, methods in judged.items() if methods]
     return f"You guessed {join(clauses)}." if clauses else ""
@@ -126,23 +126,23 @@ def _outcome(results: pd.DataFrame) -> str:
     return sentence.replace(")", " bits per byte)", 1) if clauses else ""
 
 
-def _describe_evidence(report: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
+def _describe_evidence(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """What the findings rest on: the training, the samples and the seeds."""
-    settings, seeds = report.settings, list(map(str, report.complete))
+    settings, seeds = race.settings, list(map(str, race.complete))
     if not seeds:
-        return [_describe_start(report)]
+        return [_describe_start(race)]
     sentences = [
         f"Trained {settings.steps:,} steps on {settings.source_name}, {'seeds' if len(seeds) > 1 else 'seed'} "
         f"{join(seeds)}."
     ]
-    if isinstance(report.source, lab.Text) and report.source.repeats >= REPEATED:
-        sentences.append(f"{report.source.repeats:.0%} of its validation part also stands in its training part.")
+    if isinstance(race.source, lab.Text) and race.source.repeats >= REPEATED:
+        sentences.append(f"{race.source.repeats:.0%} of its validation part also stands in its training part.")
     if question is settings.main:
-        sentences += [*_explain_marks(report.marks), *_still_improving(report)]
+        sentences += [*_explain_marks(race.marks), *_still_improving(race)]
     if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss
         low, high = results["count"].min(), results["count"].max()
         sentences.append(f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes.")
-    for texts, _ in [*report.written.values()][:1]:
+    for texts, _ in [*race.written.values()][:1]:
         sentences.append(f"Words of three or more letters are counted in {len(texts)} texts per model.")
     if len(seeds) == 1:
         return [*sentences, "This is a single seed: train several to see how much results vary."]
@@ -162,12 +162,12 @@ def _explain_marks(marks: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _still_improving(report: RaceState) -> list[str]:
+def _still_improving(race: RaceState) -> list[str]:
     """Whether the loss on the test bytes was still falling at the end; the loss on single batches is too noisy."""
-    settings, table = report.settings, report.table
+    settings, table = race.settings, race.table
     tests = table[(table["question"] == settings.main.name) & (table["x"] == settings.length)]
-    tests = tests[tests["seed"] == max(report.models)].set_index(["step", "method"])["value"].unstack("method")
-    if report.state != "finished" or len(tests) < 2 or not settings.main.lowest_is_best:
+    tests = tests[tests["seed"] == max(race.models)].set_index(["step", "method"])["value"].unstack("method")
+    if race.state != "finished" or len(tests) < 2 or not settings.main.lowest_is_best:
         return []
     (before, last), length = tests.index[-2:], settings.length
     fall = float((tests.loc[before] - tests.loc[last]).max())
@@ -178,12 +178,12 @@ def _still_improving(report: RaceState) -> list[str]:
     ]
 
 
-def _lane(report: RaceState, method: str) -> str:
-    steps, color = report.settings.steps, report.settings.color(method)
-    done, speed, left = report.pace(method)
-    seed = " of this seed" if report.settings.seeds > 1 else ""
+def _lane(race: RaceState, method: str) -> str:
+    steps, color = race.settings.steps, race.settings.color(method)
+    done, speed, left = race.pace(method)
+    seed = " of this seed" if race.settings.seeds > 1 else ""
     running = "starting" if left is None else f"{left:.0f} s left{seed}"
-    end = {"ready": "", "running": running}.get(report.state, report.state)
+    end = {"ready": "", "running": running}.get(race.state, race.state)
     bar = f'<div class="progress-bar" style="width: {100 * done / steps:.1f}%; background: {color}"></div>'
     return (
         f'<span style="border-left: 4px solid {color}; padding-left: 8px">{html.escape(method)}</span>'

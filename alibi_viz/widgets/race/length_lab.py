@@ -69,7 +69,7 @@ class LengthLab(App):
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
-        self._reports: dict[str, RaceState] = {}  # {task: the latest race on it}
+        self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
         self._active: RaceState | None = None  # the latest race of all
         self._background: Background[None] | None = None
         self._closed = False
@@ -138,14 +138,14 @@ class LengthLab(App):
                 step = min(self._active.pace(method)[0] for method in self._active.settings.methods)
                 where = f"step {step:,} of {self._active.settings.steps:,}"
                 raise RuntimeError(f"a race is running, {where}: wait for its end or stop it; nothing was changed")
-            report = self._planned()
+            race = self._planned()
             try:
-                steps = report.start()
+                steps = race.start()
             except (OSError, TypeError, ValueError) as error:
                 raise BadValue(str(error)) from error
             except Exception as error:  # a class of the user's own may raise anything
                 raise BadValue(f"a position method failed with {type(error).__name__}: {error}") from error
-            self._active = self._reports[report.settings.task] = report
+            self._active = self._races[race.settings.task] = race
             self.say("")
             self._controls.lock(True)
             return self._run(steps, self._on_end)
@@ -160,10 +160,10 @@ class LengthLab(App):
 
         Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
         """
-        if self.running or self._report is None or not self.models:
+        if self.running or self._race is None or not self.models:
             raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
         with raising_bad_value():
-            return self._report.save_models(check_path(folder))
+            return self._race.save_models(check_path(folder))
 
     def close(self) -> None:
         """Remove the app from the page and end its race."""
@@ -183,34 +183,34 @@ class LengthLab(App):
         return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, self._tabs)]
 
     def draw(self) -> tuple[str, str]:
-        question, report = self._question, self._shown
-        settings, results = report.settings, report.results(question)
+        question, race = self._question, self._shown
+        settings, results = race.settings, race.results(question)
         xs = sorted({*results["x"].tolist(), *([settings.steps] if question.name == "gap" else [])})
-        axes = question.axes(settings.length, xs, {} if self.simple else report.marks)
+        axes = question.axes(settings.length, xs, {} if self.simple else race.marks)
         is_main = question is settings.main
         domain = picture.RIGHT if is_main else picture.FULL_WIDTH
-        rows = {"unfinished": report.unfinished(question), "notes": question.notes(results)}
+        rows = {"unfinished": race.unfinished(question), "notes": question.notes(results)}
         with self.figure.batch_update():
             picture.draw(self.figure, settings.slots, axes, results, domain=domain, **rows)
-            picture.draw_training(self.figure, settings.slots, report.losses if is_main else None, settings.steps)
-        texts = written_html(dict(report.written), settings)  # a copy: the race adds to it
+            picture.draw_training(self.figure, settings.slots, race.losses if is_main else None, settings.steps)
+        texts = written_html(dict(race.written), settings)  # a copy: the race adds to it
         self._written.value, self._written.layout.display = texts, None if texts else "none"
-        self._lanes.value = captions.lanes(self._active if self._active and self.running else report)
-        return captions.caption(report, question, results, self._note(report))
+        self._lanes.value = captions.lanes(self._active if self._active and self.running else race)
+        return captions.caption(race, question, results, self._note(race))
 
     @property
     def _question(self) -> Question:
         return self.questions[self.question]
 
     @property
-    def _report(self) -> RaceState | None:
+    def _race(self) -> RaceState | None:
         """The race that the open question is about, if there was one."""
-        return self._reports.get(self._question.task)
+        return self._races.get(self._question.task)
 
     @property
     def _shown(self) -> RaceState:
         """The race that is shown: the one that the open question is about, or the one that Train would start."""
-        return self._report or self._planned()
+        return self._race or self._planned()
 
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
@@ -243,26 +243,26 @@ class LengthLab(App):
     def _measure(self) -> None:
         """Measure the trained models for the open question, unless they are already measured or being measured."""
         with self._lock:
-            report, question = self._report, self._question
-            busy = self._closed or self.running or any(other.measuring for other in self._reports.values())
-            if report is None or busy or not report.unmeasured(question):
+            race, question = self._race, self._question
+            busy = self._closed or self.running or any(other.measuring for other in self._races.values())
+            if race is None or busy or not race.unmeasured(question):
                 return
-            report.measuring = True
-            self._run(report.measure(question), self._on_measured)
+            race.measuring = True
+            self._run(race.measure(question), self._on_measured)
 
     def _on_measured(self, error: BaseException | None) -> None:
         assert self._background
         with self._lock:
-            for report in self._reports.values():
-                report.measuring = False
+            for race in self._races.values():
+                race.measuring = False
             self._show_end(error)
         if not error and not self._background.stopped:
             self._measure()  # another question may have been opened meanwhile
 
-    def _note(self, report: RaceState) -> str:
+    def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
-        if self.running and self._active is not report:
+        if self.running and self._active is not race:
             return "The race that is running is for another question."
-        if report.models and not self.running and report.settings != self._planned().settings:
+        if race.models and not self.running and race.settings != self._planned().settings:
             return "The settings have changed since this race: train again to apply them."
         return ""

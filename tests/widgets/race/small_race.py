@@ -71,4 +71,4 @@ def stop(app: LengthLab) -> None:
 
 def open_tab(app: LengthLab, question: str) -> None:
     app.question = question
-    until(lambda: not any(report.measuring for report in app._reports.values()), f"the measurements of {question}")
+    until(lambda: not any(race.measuring for race in app._races.values()), f"the measurements of {question}")

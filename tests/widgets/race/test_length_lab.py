@@ -137,32 +137,32 @@ def test_a_closed_app_trains_and_measures_no_further() -> None:
     future.join(DEADLINE)
     names = [thread.name for thread in threading.enumerate() if thread.is_alive()]
     assert not [name for name in names if name.startswith("alibi_viz")]
-    rows = len(app._reports["text"].rows)
-    assert rows < 2000 and not app._reports["text"].measured
+    rows = len(app._races["text"].rows)
+    assert rows < 2000 and not app._races["text"].measured
     threading.Event().wait(0.05)
-    assert len(app._reports["text"].rows) == rows
+    assert len(app._races["text"].rows) == rows
 
 
 def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     app = small(steps=300, seed=2, seeds=5)
     app.train()
     until(
-        lambda: app._report and len(app._report.models) == 2 and app._report.checkpoint(3), "a test of the second seed"
+        lambda: app._race and len(app._race.models) == 2 and app._race.checkpoint(3), "a test of the second seed"
     )
     with app._lock:
         app.refresh()
-        if app._report.complete == [2]:
+        if app._race.complete == [2]:
             first = curve(app.results, "longer windows", label="alibi", seed=2, step=300)
             assert points(app, "mean", "alibi") == first, "the seed in training is only drawn thin"
             assert len(trace(app, "seeds", "alibi").x) == 2 * (5 + 1), "the points of each seed, and a gap"
     stop(app)
-    done = app._report.complete
+    done = app._race.complete
     assert done == list(range(2, 2 + len(done))) and len(done) < 5
-    assert f"of seed {len(app._report.models)} of 5" in app.caption
-    assert app.models is app._report.models[done[-1]]
+    assert f"of seed {len(app._race.models)} of 5" in app.caption
+    assert app.models is app._race.models[done[-1]]
     open_tab(app, "gap")
     open_tab(app, "same targets")
-    until(lambda: not app._report.unmeasured(app._question), "the measurement")
+    until(lambda: not app._race.unmeasured(app._question), "the measurement")
     assert set(app.results.query("question == 'same targets'")["seed"]) == set(done)
 
 
@@ -176,7 +176,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(tm
         open_tab(app, question)
         assert "Training did not finish, so the methods cannot be compared." in app.caption
         assert "not defined" not in app.caption + app.details
-    assert not app._report.measured
+    assert not app._race.measured
     with pytest.raises(BadValue, match="the training of these models has diverged"):
         app.save_models(tmp_path / "mine")
     app.learning_rate, app.steps, app.question = 0.008, 10, "longer windows"
