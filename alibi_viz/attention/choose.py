@@ -38,7 +38,8 @@ class _Call(NamedTuple):
     queries: int
     keys: int
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
-    mask_elements: int  # heads * queries * keys
+    elements: int  # heads * queries * keys: of a mask
+    is_uncached: bool  # whether a mask for so many keys is built anew in each call
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
     slopes: str  # "none", "fixed", "learned" or "learned, half": in half precision
     uses_blocks: bool  # whether "mask" goes block by block
@@ -57,44 +58,40 @@ class _Call(NamedTuple):
         slopes = "none" if inputs.slopes is None else "fixed"
         if inputs.slopes_need_gradients:
             slopes = "learned, half" if inputs.query.element_size() == 2 else "learned"
-        products, mask_elements = batch * queries * keys * head_dim, heads * queries * keys
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
-        return cls(kind, queries, keys, products, mask_elements, key_elements, slopes, shares_blocks(inputs))
+        products, elements = batch * queries * keys * head_dim, heads * queries * keys
+        masks = (elements, keys > MAX_CACHED_KEYS)
+        return cls(kind, queries, keys, products, *masks, key_elements, slopes, shares_blocks(inputs))
 
 
 class Rule(NamedTuple):
     """A row of the table. The first whose condition holds, and whose backend supports the call, is chosen."""
 
-    condition: Callable[[_Call], bool]
     backend: str
     why: str
     measured: str  # where: the names of rows of `make bench`
+    condition: Callable[[_Call], bool]
 
 
 _SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
 _BLOCKS = "on the CPU, blocks that share one bias are fastest"
+_ROW = "a single query needs only a single row of bias"
+_ROUND = "'folded' would round the gradient of the slopes to half precision"
 _FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
 RULES = (
-    Rule(lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23, "windowed", _SKIP, "decoded"),
-    # longer masks are not cached
-    Rule(
-        lambda c: c.kind == "encoder" and c.keys > MAX_CACHED_KEYS and c.mask_elements >= 2**23,
-        *("windowed", _SKIP, "both directions"),
-    ),
-    Rule(lambda c: c.kind == "training" and c.keys >= 512 and c.products >= 2**27, "windowed", _SKIP, "backward"),
-    Rule(lambda c: c.kind == "inference" and c.keys >= 1024 and c.products >= 2**28, "windowed", _SKIP, "forward"),
-    Rule(lambda c: c.queries == 1, "mask", "a single query needs only a single row of bias", "decoded"),
-    Rule(lambda c: c.uses_blocks and c.slopes == "fixed", "mask", _BLOCKS, "forward, L="),
-    # longer inputs are faster with torch's own causal attention
-    Rule(lambda c: c.uses_blocks and c.keys <= 2048, "mask", _BLOCKS, "auto, no bias"),
-    Rule(
-        lambda c: c.slopes == "learned, half",
-        *("mask", "'folded' would round the gradient of the slopes to half precision", "not a matter of speed"),
-    ),
+    Rule("windowed", _SKIP, "decoded", lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23),
+    Rule("windowed", _SKIP, "both directions", lambda c: c.kind == "encoder" and c.is_uncached and c.elements >= 2**23),
+    Rule("windowed", _SKIP, "backward", lambda c: c.kind == "training" and c.keys >= 512 and c.products >= 2**27),
+    Rule("windowed", _SKIP, "forward", lambda c: c.kind == "inference" and c.keys >= 1024 and c.products >= 2**28),
+    Rule("mask", _ROW, "decoded", lambda c: c.queries == 1),
+    Rule("mask", _BLOCKS, "forward, L=", lambda c: c.uses_blocks and c.slopes == "fixed"),
+    # longer inputs without slopes are faster with torch's own causal attention
+    Rule("mask", _BLOCKS, "auto, no bias", lambda c: c.uses_blocks and c.keys <= 2048),
+    Rule("mask", _ROUND, "not a matter of speed", lambda c: c.slopes == "learned, half"),
     # no fused kernel computes the gradient of a mask
-    Rule(lambda c: c.slopes == "learned" and c.queries >= 192, "folded", _FOLD, "learned slopes"),
-    Rule(lambda c: c.kind == "inference" and c.queries >= 384, "folded", _FOLD, "padding"),
-    Rule(lambda c: c.slopes != "learned" and c.queries >= 640, "folded", _FOLD, "padding, also with gradients"),
+    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
+    Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
+    Rule("folded", _FOLD, "padding, also with gradients", lambda c: c.slopes != "learned" and c.queries >= 640),
 )
 
 

@@ -71,4 +71,4 @@ def prefer_windowed(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
     def is_long(call: choose._Call) -> bool:
         return call.kind != "compiled" and call.keys >= fewest and (call.kind != "decoding" or call.key_elements > 0)
 
-    monkeypatch.setattr(choose, "RULES", (choose.Rule(is_long, "windowed", "the test prefers it", ""), *choose.RULES))
+    monkeypatch.setattr(choose, "RULES", (choose.Rule("windowed", "the test prefers it", "", is_long), *choose.RULES))
