@@ -146,9 +146,7 @@ def test_a_closed_app_trains_and_measures_no_further() -> None:
 def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     app = small(steps=300, seed=2, seeds=5)
     app.train()
-    until(
-        lambda: app._race and len(app._race.models) == 2 and app._race.checkpoint(3), "a test of the second seed"
-    )
+    until(lambda: app._race and len(app._race.models) == 2 and app._race.checkpoint(3), "a test of the second seed")
     with app._lock:
         app.refresh()
         if app._race.complete == [2]:
