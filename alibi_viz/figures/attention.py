@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.arrays import as_array, update_changed, with_gaps
 from alibi_viz.figures.color_scale import NUM_COLORS
 from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.figures.theme import as_array, update_changed, with_gaps
 from alibi_viz.figures.tokens import full, label, literal, quoted
 
 STEPS = ("content", "bias", "logits", "weights")

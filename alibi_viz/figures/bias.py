@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.arrays import as_array, update_changed
 from alibi_viz.figures.color_scale import WEIGHT_SCALE, ColorScale
 from alibi_viz.figures.matrices import Grid
+from alibi_viz.figures.theme import as_array, update_changed
 
 SHOWS = ("weight", "bias")
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one

@@ -9,8 +9,8 @@ from PIL import Image
 from torch import Tensor
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.arrays import as_array
 from alibi_viz.figures.color_scale import ColorScale
+from alibi_viz.figures.theme import as_array
 
 _SHOWN = 32  # queries and keys at most; more would be too small to see
 _SIDE = 224  # pixels of a picture

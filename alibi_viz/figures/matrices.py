@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.arrays import as_array, update_changed, with_gaps
 from alibi_viz.figures.color_scale import WEIGHT_SCALE
+from alibi_viz.figures.theme import as_array, update_changed, with_gaps
 
 LETTER = 6.2  # pixels of a letter of a title
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.arrays import as_array, with_gaps
+from alibi_viz.figures.theme import as_array, with_gaps
 
 SMALLEST = 1e-6  # errors below have the color of this one
 _SMALL = "10<sup>\N{MINUS SIGN}%d</sup>"

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.arrays import as_array
+from alibi_viz.figures.theme import as_array
 
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"

@@ -6,12 +6,16 @@ on both: inside an app, `STYLE` gives it the notebook's text color; a saved figu
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from plotly.colors import sequential
+from plotly.io import write_images
+from torch import Tensor
 
 # Okabe and Ito's palette, distinct for all common kinds of color blindness. Its black and yellow are left out, because
 # they disappear on one of the two themes; its orange and sky blue are darkened for the light one. Each color has a
@@ -31,6 +35,7 @@ MASKED = "rgba(128, 128, 128, 0.35)"
 INK = "#2B2B2B"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 _KEY, _LETTER = 42, 6.7  # pixels: a legend entry without its text, and one letter of it
+_WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of the figure, and pixels of a PNG for each of these
 _LINE = "rgba(128, 128, 128, 0.30)"
 _TRANSPARENT = "rgba(0, 0, 0, 0)"
 _AXIS = {"gridcolor": _LINE, "zeroline": False, "linecolor": _LINE, "ticks": "outside", "ticklen": 4}
@@ -72,7 +77,7 @@ def legend_rows(names: Iterable[str], width: float) -> int:
     plotly packs a single row tightly, but arranges several rows in columns as wide as the longest name.
 
     >>> from alibi_viz.figures import theme
-    >>> theme.legend_rows(["alibi", "rotary"], 500), theme.legend_rows(["rotary trained at 16L"] * 4, 500)
+    >>> legend_rows(["alibi", "rotary"], 500), legend_rows(["rotary trained at 16L"] * 4, 500)
     (1, 2)
     """
     entries = [_KEY + _LETTER * len(name) for name in names]
@@ -99,10 +104,61 @@ def rgb(scale: tuple[str, ...], steps: int) -> NDArray[np.uint8]:
     """A color scale sampled at `steps` evenly spaced positions: uint8 [steps, 3], linear between its colors.
 
     >>> from alibi_viz.figures import theme
-    >>> theme.rgb(theme.DIVERGING, 9)[4].tolist()
+    >>> rgb(DIVERGING, 9)[4].tolist()
     [255, 255, 255]
     """
     stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in scale])
     where = np.linspace(0, len(scale) - 1, steps)
     channels = [np.interp(where, np.arange(len(scale)), stops[:, channel]) for channel in range(3)]
     return np.stack(channels, axis=1).round().astype(np.uint8)
+
+
+def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """`np.asarray`, also for tensors that require gradients, are on a GPU or have a dtype unknown to NumPy.
+
+    >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
+    array([1., 1.])
+    """
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
+    return np.asarray(values, dtype=dtype)
+
+
+def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> NDArray[np.object_]:
+    """The z of a heatmap: None where a cell is masked, or NaN if there is no mask. plotly would send NaN as text."""
+    cells = as_array(values)
+    gaps: NDArray[np.object_] = cells.astype(object)
+    gaps[np.isnan(cells) if masked is None else np.asarray(masked)] = None
+    return gaps
+
+
+def update_changed(target: Any, **properties: Any) -> None:
+    """`target.update(**properties)` for a plotly object, without the properties that have these values already.
+
+    plotly validates every value that it is given, equal or not: 0.2 ms each.
+    """
+    for name, value in properties.items():
+        if not np.array_equal(target[name], value):
+            target[name] = value
+
+
+def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
+    """Write figures to files on a white background, {path: figure}; the suffix is .svg, .pdf or .png.
+
+    One browser draws them all, which is faster than one after the other. Raises ValueError for another suffix, and
+    RuntimeError if there is no Chrome or Chromium.
+    """
+    from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow to import, rarely needed
+
+    names = ", ".join(Path(path).name for path in figures)
+    suffixes = [Path(path).suffix.lower() for path in figures]
+    if not {*suffixes} <= {".svg", ".pdf", ".png"}:
+        raise ValueError(f"images must be .svg, .pdf or .png, got {names}")
+    drawn = [on_white(figure) for figure in figures.values()]
+    scales = [_PNG_SCALE if suffix == ".png" else 1 for suffix in suffixes]
+    try:
+        write_images(fig=drawn, file=list(map(str, figures)), width=_WIDTH, scale=scales)
+    except ChromeNotFoundError as error:
+        message = f"no images are written ({names}), because they need Chrome or Chromium, and none was found"
+        raise RuntimeError(message) from error

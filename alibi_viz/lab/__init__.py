@@ -4,9 +4,14 @@ rows = pd.DataFrame(lab.race(["alibi", my_law], lab.load_text(), steps=300))
 """
 
 from alibi_viz.lab.checkpoints import load_run, save_run
-from alibi_viz.lab.compare import compare
-from alibi_viz.lab.continuations import continuations
-from alibi_viz.lab.evaluation import evaluation_lengths, loss_by_context, loss_by_length, loss_by_position
+from alibi_viz.lab.compare import compare, summary
+from alibi_viz.lab.evaluation import (
+    continuations,
+    evaluation_lengths,
+    loss_by_context,
+    loss_by_length,
+    loss_by_position,
+)
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.model_sources import PretrainedModel
 from alibi_viz.lab.modify import modify
@@ -14,7 +19,6 @@ from alibi_viz.lab.questions import QUESTIONS, find_question
 from alibi_viz.lab.race import race
 from alibi_viz.lab.runs import Run, measure, read_results
 from alibi_viz.lab.sweep import sweep
-from alibi_viz.lab.tables import summary
 from alibi_viz.lab.tasks import TASKS, accuracy
 from alibi_viz.lab.text import Text, load_text, python_text, tales_text
 from alibi_viz.lab.training import TrainingDiverged, make_model, train

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.lab.attention_stats import attention_stats
+from alibi_viz.lab.attention_stats import attention_stats, has_slopes, needle_margins
 from alibi_viz.lab.evaluation import (
     TARGETS,
     count_shared_targets,
@@ -22,7 +22,6 @@ from alibi_viz.lab.evaluation import (
     loss_by_position,
     window_losses,
 )
-from alibi_viz.lab.needle import has_slopes, needle_margins
 from alibi_viz.lab.passages import PassagesText, Recurrence, recall_losses
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances

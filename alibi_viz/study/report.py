@@ -10,9 +10,9 @@ import mistune
 import pandas as pd
 
 from alibi_viz.lab import QUESTIONS
+from alibi_viz.lab.compare import summary
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.runs import Record, record_table
-from alibi_viz.lab.tables import summary
 from alibi_viz.study.judge import CONTRADICTED, HISTORY, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, judge
 from alibi_viz.study.parts import LENGTH, PARTS, rate_table
 from alibi_viz.study.records import SEARCH, published_records

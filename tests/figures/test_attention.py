@@ -9,7 +9,7 @@ from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures import theme
 from alibi_viz.figures.attention import STEPS, attention_figure, blank, draw
 from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.lab.law_trace import trace_queries
+from alibi_viz.lab.attention_sources import trace_queries
 from tests.figures.reading import cell_colors, hovered, numbers
 from tests.reference import reference_attention, reference_bias
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, lab
-from alibi_viz.lab.continuations import SAMPLES, TEMPERATURE, known_words
+from alibi_viz.lab.evaluation import SAMPLES, TEMPERATURE, known_words
 from tests.tables import SMALL
 
 TEXT = lab.load_text()

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.attention_stats import attention_stats
+from alibi_viz.lab.attention_stats import attention_stats, needle_margins
 from alibi_viz.lab.evaluation import diverged, token_losses
-from alibi_viz.lab.needle import needle_margins
 from alibi_viz.models import LanguageModel
 from tests.tables import SMALL
 

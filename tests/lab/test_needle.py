@@ -7,7 +7,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.attention import attention_trace
-from alibi_viz.lab.needle import has_slopes, needle_margins
+from alibi_viz.lab.attention_stats import has_slopes, needle_margins
 from alibi_viz.models import POSITIONS
 
 NEEDLE = lab.TASKS["needle"]

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
+from alibi_viz.lab.attention_stats import needle_margins
 from alibi_viz.lab.measures import memory_bits
 from alibi_viz.lab.modify import evaluation_variants
-from alibi_viz.lab.needle import needle_margins
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, find_question, main_question
 from tests.tables import SMALL
 

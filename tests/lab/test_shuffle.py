@@ -4,10 +4,8 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
-from alibi_viz.lab.attention_sources import Words
-from alibi_viz.lab.law_trace import law_curve, trace_queries
+from alibi_viz.lab.attention_sources import Words, compare_orders, law_curve, match_tokens, shuffle_words, trace_queries
 from alibi_viz.lab.model_sources import ByteModel
-from alibi_viz.lab.shuffle import compare_orders, match_tokens, shuffle_words
 
 TEXT = "the cat saw the dog,  and\nthe dog saw the cat"
 

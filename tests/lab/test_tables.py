@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.tables import latex_table
+from alibi_viz.lab.compare import latex_table
 from alibi_viz.table import over_seeds
 
 

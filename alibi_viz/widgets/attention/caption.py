@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alibi_viz.figures.attention import bin_size
 from alibi_viz.figures.tokens import quoted
-from alibi_viz.lab.shuffle import ShuffleChanges
+from alibi_viz.lab.attention_sources import ShuffleChanges
 from alibi_viz.widgets.core.formatting import format_percent
 
 NEAR = 3  # tokens at most this far away count as the nearest

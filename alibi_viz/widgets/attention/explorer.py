@@ -10,9 +10,14 @@ from torch import Tensor
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.matrices import named_trace, on_tile_click
 from alibi_viz.figures.tokens import label
-from alibi_viz.lab.attention_sources import AttentionSource, Reading
-from alibi_viz.lab.law_trace import law_curve, trace_queries
-from alibi_viz.lab.shuffle import compare_orders, shuffle_words
+from alibi_viz.lab.attention_sources import (
+    AttentionSource,
+    Reading,
+    compare_orders,
+    law_curve,
+    shuffle_words,
+    trace_queries,
+)
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.caption import describe, describe_part, describe_shuffle
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp

@@ -14,7 +14,7 @@ from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as bias_plot
 from alibi_viz.figures.color_scale import SCALES
 from alibi_viz.figures.matrices import on_tile_click
-from alibi_viz.lab.law_trace import law_curve
+from alibi_viz.lab.attention_sources import law_curve
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 from alibi_viz.widgets.bias.caption import describe
 from alibi_viz.widgets.core.app import App, Why

@@ -2,18 +2,33 @@
 
 import inspect
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from ipywidgets import Button, Checkbox, IntText, Layout, Text, VBox, Widget
+from ipywidgets import (
+    HTML,
+    Button,
+    Checkbox,
+    Dropdown,
+    HBox,
+    IntText,
+    Layout,
+    Text,
+    Textarea,
+    ToggleButtons,
+    VBox,
+    Widget,
+)
 
-from alibi_viz.lab.say import join
+from alibi_viz.lab import evaluation_lengths
+from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, join
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.custom import custom_method
-from alibi_viz.widgets.core.controls import column, labeled, row, unfold_button
+from alibi_viz.widgets.core.controls import FIT, column, labeled, row, unfold_button
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.guesses import GuessRows
 from alibi_viz.widgets.race.state import COMMON_METHODS
-from alibi_viz.widgets.race.text_picker import TextPicker
+from alibi_viz.widgets.race.traits import OUTCOMES, built_in_name, check_path
 
 TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
 
@@ -126,3 +141,129 @@ def _disable(widget: Widget, disabled: bool) -> None:
         _disable(child, disabled)
     if widget.has_trait("disabled"):
         widget.disabled = disabled
+
+
+class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """One row of buttons per method, shown while the checkbox `box` is checked and the race is one on a text.
+
+    Checking the box asks for a guess about every method, unchecking it removes all guesses.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app, self._disabled = app, False
+        self.box = app.checkbox(
+            "guesses",
+            "guess first",
+            "s-guess",
+            "Say what you expect, then train",
+            read=lambda checked: dict.fromkeys(app.methods) if checked else {},
+            show=bool,
+        )
+        self._buttons: dict[str, ToggleButtons] = {}  # of the methods that have been chosen so far
+        self._rows: dict[str, HBox] = {}
+        self._question = HTML()
+        super().__init__(layout={"overflow": "visible"})
+        self.add_class("s-guesses")
+        self._update()
+        app.observe(self._update, names=("methods", "guesses", "length", "question"))
+
+    def disable(self, disabled: bool) -> None:
+        """Lock the guesses, or unlock them."""
+        self._disabled = disabled
+        for control in (self.box, *self._buttons.values()):
+            control.disabled = disabled
+
+    def missing(self) -> list[str]:
+        """The methods for which a guess was asked and not made."""
+        asked = self._app.methods if self._are_shown() else ()
+        return [method for method in asked if self._app.guesses.get(method) is None]
+
+    def _are_shown(self) -> bool:
+        return bool(self._app.guesses) and self._app.questions[self._app.question].task == "text"
+
+    def _update(self, _: Any = None) -> None:
+        """Show the rows of the chosen methods."""
+        for method in self._app.methods:
+            if method not in self._rows:
+                self._buttons[method] = self._row_of_buttons(method)
+                self._rows[method] = labeled(method, self._buttons[method])
+                self._rows[method].children[0].layout.width = "80px"
+        length, *_, longest = evaluation_lengths(self._app.length)
+        self._question.value = (
+            '<div style="line-height: 1.5; max-width: 60em">'
+            f"What happens on windows of up to {longest:,} bytes, {longest // length} times the training length? A "
+            f"model <b>holds</b> if its loss rises by at most {MAX_RISE_HOLDING} bits per byte, and <b>fails</b> from "
+            f"{MIN_RISE_FAILING} on."
+            "</div>"
+        )
+        self.layout.display = None if self._are_shown() else "none"
+        self.children = [self._question, *(self._rows[method] for method in self._app.methods)]
+
+    def _row_of_buttons(self, method: str) -> ToggleButtons:
+        tips = [f"{method} {outcome}" for outcome in OUTCOMES]
+        buttons = ToggleButtons(options=OUTCOMES, value=None, tooltips=tips, style={"button_width": "max-content"})
+        buttons.disabled = self._disabled
+        self._app.link(
+            buttons.add_class(f"s-guess-{method}"),
+            "guesses",
+            read=lambda outcome: {**self._app.guesses, method: outcome},
+            show=lambda guesses: guesses.get(method),
+        )
+        return buttons
+
+
+class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A menu, and below it the field that the choice needs. Typed text stays in its field, even if it is invalid.
+
+    A file is named by its path, not uploaded: JupyterLab's file browser uploads files of any size, but a message to the
+    kernel that is too large closes the connection.
+
+    Args:
+        changed: called when another text has been chosen or typed.
+    """
+
+    def __init__(self, changed: Callable[[], object]) -> None:
+        self._changed, self._updating = changed, False
+        options = [(f"{built_in_name()} (built in)", "built in"), ("your own", "own"), ("a file", "file")]
+        self.kind = Dropdown(options=options, tooltip="The text that the models are trained on", layout=FIT)
+        hint = "Paste a text here: a few thousand bytes, in any language"
+        layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
+        self.own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)
+        hint = "the path of a file in UTF-8, at most 20 MB"
+        layout = Layout(width="min(calc(100% - 6px), 420px)", display="none")
+        self.path = Text(placeholder=hint, tooltip="The path of a text file", continuous_update=False, layout=layout)
+        for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
+            widget.add_class(css).observe(self._on_change, names="value")
+        super().__init__([labeled("text", self.kind), self.own, self.path], layout=Layout(overflow="visible"))
+
+    def choice(self) -> str | Path | None:
+        """The current choice, as `load_text` takes it; the text may be unusable.
+
+        Raises ValueError for a file without a path, or with an invalid one.
+        """
+        if self.kind.value == "built in":
+            return None
+        if self.kind.value == "own":
+            return str(self.own.value)
+        if not self.path.value.strip():
+            raise ValueError("enter the path of a text file in UTF-8, or choose another text")
+        return check_path(self.path.value.strip())
+
+    def show(self, value: str | Path | None) -> None:
+        """Show a text that was chosen elsewhere."""
+        self._updating = True
+        if isinstance(value, Path):
+            self.kind.value, self.path.value = "file", str(value)
+        elif value is None:
+            self.kind.value = "built in"
+        else:
+            self.kind.value, self.own.value = "own", value
+        self._updating = False
+
+    def _on_change(self, change: object) -> None:
+        fields = {"own": self.own, "file": self.path}
+        for kind, field in fields.items():
+            field.layout.display = None if self.kind.value == kind else "none"
+        chosen = fields.get(self.kind.value)
+        if not self._updating and (chosen is None or chosen.value):  # a field that was just opened is still empty
+            self._changed()

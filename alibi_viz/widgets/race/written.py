@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from alibi_viz import lab
-from alibi_viz.lab.continuations import Continuation, known_words
+from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.say import join
 from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.models import LanguageModel

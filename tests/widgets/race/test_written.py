@@ -6,7 +6,7 @@ import math
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.continuations import Continuation, known_words
+from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.widgets.race.state import RaceSettings
 from alibi_viz.widgets.race.written import Written, written_html
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small
