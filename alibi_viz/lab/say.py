@@ -4,6 +4,7 @@ The functions take the rows of one question and one variant. A label is quoted w
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
@@ -136,6 +137,11 @@ def up_to(rows: pd.DataFrame, holds: Callable[[float], bool], never: str = "not 
     """The largest x of each label up to which its values hold in every seed, such as "alibi up to 31"."""
     reached = every_seed(rows, lambda line: max(takewhile(lambda x: holds(line[x]), line.index), default=0))
     return join([f"{quoted(name)} {f'{at} {min(xs):,.0f}' if min(xs) else never}" for name, xs in reached.items()])
+
+
+def sentences(parts: Sequence[str]) -> list[str]:
+    """Single sentences, because captions have at most two."""
+    return re.split(r"(?<=\.) (?=[A-Z])", " ".join(parts)) if parts else []
 
 
 def in_every_seed(rows: pd.DataFrame) -> str:

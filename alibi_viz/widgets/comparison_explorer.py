@@ -8,6 +8,7 @@ from ipywidgets import Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
+from alibi_viz.lab import say
 from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.lab.say import join, quoted
@@ -103,7 +104,7 @@ class ComparisonExplorer(App):
         methods = row(*self._boxes.values(), self._more, self.reset_button())
         return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
 
-    def draw(self) -> str:
+    def draw(self) -> tuple[str, str]:
         question, results = self.questions[self.question], self.results
         self._show_boxes()
         self._variant.disabled = len(question.variants) == 1
@@ -114,7 +115,8 @@ class ComparisonExplorer(App):
         axes = question.axes(length, sorted(results["x"].unique()), marks)
         slots = picture.assign_slots(shown, COMMON_METHODS)
         picture.draw(self.figure, slots, axes, results, notes=question.notes(results))
-        return " ".join([*self._notes(question, results), *question.say(results, length)])
+        sentences = say.sentences([*self._left_out(results), *question.say(results, length)])
+        return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
 
     def _summary(self, question: str) -> str:
         return self.questions[question].summary
@@ -132,16 +134,22 @@ class ComparisonExplorer(App):
         """How the models shown were changed, where that applies to the question."""
         return self.variant if self.variant in self.questions[self.question].variants else AS_TRAINED
 
-    def _notes(self, question: Question, results: pd.DataFrame) -> list[str]:
-        """What is shown, and what is left out."""
-        if not self.methods:
-            return ["No method is chosen: select at least one."]
+    def _shown(self, question: Question, results: pd.DataFrame) -> str:
+        """What is shown; empty for nothing."""
+        if results.empty:
+            return ""
         origins = join(list(results["origin"].unique()))
         seeds = results["seed"].nunique()
         bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
         lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
         change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.variant, self.variant)}"
-        notes = [f"{question.summary} Results: {origins}{change}; {lines}."] if len(results) else []
+        return f"{question.summary} Results: {origins}{change}; {lines}."
+
+    def _left_out(self, results: pd.DataFrame) -> list[str]:
+        """What was asked for and isn't shown."""
+        if not self.methods:
+            return ["No method is chosen: select at least one."]
+        notes = []
         if missing := [name for name in self.methods if name not in set(results["label"])]:
             notes.append(f"Left out, because there are no such results: {join([quoted(name) for name in missing])}.")
         if self._change() != self.variant:

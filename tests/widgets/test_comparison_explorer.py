@@ -23,6 +23,12 @@ LABELS = ["rotary", "alibi", "none", "sinusoidal", "fire", "forget", "t5", "cope
 SHOWN = ("alibi", "sinusoidal", "rotary", "none", "kerple-log")
 
 
+def words(app: ComparisonExplorer) -> str:
+    """The caption, of at most two sentences, and the details."""
+    assert app.caption.count(". ") <= 1, app.caption
+    return f"{app.caption} {app.details}"
+
+
 def results() -> pd.DataFrame:
     """Three seeds of eleven labels: longer windows, as trained and with a window, and the gap and needle of some."""
     random = np.random.default_rng(0)
@@ -72,10 +78,10 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
-    assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in app.caption
-    assert ("Shown as trained, because" in app.caption) == (asked != variant)
+    assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in words(app)
+    assert ("Shown as trained, because" in words(app)) == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
-    assert all(label in app.caption.partition("Left out, ")[2] for label in left_out)
+    assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer windows")
 
 
@@ -141,7 +147,7 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     box(app, "forget").value = True
     assert {"forget"} <= set(app.methods) and "none" not in app.methods and app._message.value == ""
     app.methods = ()
-    assert "No method is chosen: select at least one." in app.caption
+    assert "No method is chosen: select at least one." in words(app)
 
 
 def test_further_methods_are_shown_on_demand_and_only_those_with_an_answer(app: ComparisonExplorer) -> None:
@@ -162,15 +168,15 @@ def test_further_methods_are_shown_on_demand_and_only_those_with_an_answer(app: 
 def test_a_method_that_is_not_defined_beyond_its_training_length_is_said_to_be_so() -> None:
     values = {"alibi": [{64: 2.0, 128: 2.0}], "learned": [{64: 2.0, 128: math.nan}], "oracle": [{64: 2.0}]}
     app = ComparisonExplorer(table("longer windows", values, 64), methods=tuple(values))
-    assert "Not defined beyond 64: learned." in app.caption and "training length only: oracle." in app.caption
-    assert "a single seed" in app.caption and "every seed" not in app.caption
+    assert "Not defined beyond 64: learned." in words(app) and "training length only: oracle." in words(app)
+    assert "a single seed" in words(app) and "every seed" not in words(app)
 
 
 def test_the_records_of_a_sweep_can_be_shown() -> None:
     records = lab.sweep([lab.Run("alibi", task="needle", length=8, steps=2, longest=2, seed=5)], progress=False)
     app = ComparisonExplorer(record_table(records, "mine"))
     assert repr(app) == "ComparisonExplorer(question='needle', methods=('alibi',), variant='as trained')"
-    assert "Results: mine; a single seed." in app.caption and list(app.figure.data[0].x) == [7, 15]
+    assert "Results: mine; a single seed." in words(app) and list(app.figure.data[0].x) == [7, 15]
 
 
 @pytest.mark.parametrize(

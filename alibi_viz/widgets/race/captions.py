@@ -1,12 +1,12 @@
 """The caption of LengthLab: the outcome of a race in two sentences, and in the details what it rests on."""
 
 import html
-import re
 from collections.abc import Mapping
 
 import pandas as pd
 
 from alibi_viz import lab
+from alibi_viz.lab import say
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.say import join, outcome, outcomes, rises
 from alibi_viz.table import LEVEL, SEEDS
@@ -22,7 +22,6 @@ WHY = Why(
 )
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
-SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 VERBS = {
     "holds": ("is still as good as at {}", "are still as good as at {}"),
     "degrades": ("degrades", "degrade"),
@@ -55,7 +54,7 @@ def caption(race: RaceState, question: Question, results: pd.DataFrame, note: st
     elif race.unmeasured(question):
         findings = ["The models are being measured." if race.measuring else "Not every model was measured."]
     else:
-        findings = SENTENCE_END.split(" ".join(question.say(results, race.settings.length)))
+        findings = say.sentences(question.say(results, race.settings.length))
         if question is race.settings.main and race.settings.task == "text":
             guesses = _judge_guesses(race, results)
             head, findings = head or guesses, [_outcome(results), guesses if head else "", *findings]

@@ -11,11 +11,11 @@ import torch
 from ipywidgets import HTML, Widget
 
 from alibi_viz import lab
+from alibi_viz.lab import say
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
 from tests.tables import curve
 from tests.widgets.race.small_race import (
@@ -245,7 +245,7 @@ def test_a_race_for_another_question_is_said_to_be_running(long_race: LengthLab)
 
 def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, long_race: LengthLab) -> None:
     def check(app: LengthLab, state: str) -> None:
-        assert 1 <= len(captions.SENTENCE_END.split(app.caption)) <= 2, f"{state}: {app.caption}"
+        assert 1 <= len(say.sentences([app.caption])) <= 2, f"{state}: {app.caption}"
         assert app.details, state
 
     check(small(), "ready")
@@ -278,7 +278,7 @@ def test_the_outcome_is_one_sentence(
 ) -> None:
     monkeypatch.setattr(captions, "rises", lambda rows: rises)
     raced.refresh()
-    sentence = captions.SENTENCE_END.split(raced.caption)[0]
+    sentence = say.sentences([raced.caption])[0]
     assert sentence.startswith("Up to 128 bytes, ") and all(part in sentence for part in parts)
 
 
