@@ -16,6 +16,7 @@ from alibi_viz.lab.training import limited_threads
 from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
+from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
 from tests.tables import curve
 from tests.widgets.race.small_race import (
