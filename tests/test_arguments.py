@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from alibi_viz import lab
+from alibi_viz.lab.attention_stats import attention_stats, needle_margins
+from alibi_viz.lab.evaluation import known_words
 from alibi_viz.lab.passages import passages_text
+from alibi_viz.lab.tasks import evaluation_distances
 from tests.tables import SMALL
 
 TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
@@ -24,11 +27,13 @@ OTHERS = {  # of one function
     ("compare", "text"): None,
 }
 FREE = {"progress", "scheduler", "out", "custom", "label"}  # flags, and what libraries or `Path` check
-PUBLIC = {name: getattr(lab, name) for name in (
-    "Run", "accuracy", "attention_stats", "compare", "continuations", "evaluation_distances", "evaluation_lengths",
-    "find_question", "known_words", "loss_by_context", "loss_by_length", "loss_by_position", "make_model", "measure",
-    "needle_margins", "race", "sweep", "tales_text", "train",
-)} | {"passages_text": passages_text}  # fmt: skip
+NAMES = (
+    *("Run", "accuracy", "compare", "continuations", "evaluation_lengths", "find_question", "loss_by_context"),
+    *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
+)
+PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}
+FURTHER = (attention_stats, evaluation_distances, known_words, needle_margins, passages_text)
+PUBLIC |= {each.__name__: each for each in FURTHER}
 
 
 class Odd:
