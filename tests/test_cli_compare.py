@@ -12,7 +12,7 @@ from kaleido.errors import ChromeNotFoundError
 
 from alibi_viz import lab
 from alibi_viz.cli import main
-from alibi_viz.figures import images
+from alibi_viz.figures import theme
 from tests.browser import chromium
 
 LAW = """
@@ -65,7 +65,7 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     def no_browser(**_: object) -> None:
         raise ChromeNotFoundError
 
-    monkeypatch.setattr(images, "write_images", no_browser)
+    monkeypatch.setattr(theme, "write_images", no_browser)
     assert main([*command, "--seeds", "1"]) == 0
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "Chromium" in line]
     assert line.startswith("alibi-viz: no images are written (figure.svg, figure.pdf,")
@@ -76,7 +76,7 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
 
 def test_killed_comparison_continues(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real kill -9 of a real command, then the same command once more."""
-    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    monkeypatch.setattr(theme, "write_images", lambda **_: None)
     command[command.index("3")] = "80"
     process = subprocess.Popen([sys.executable, "-m", "alibi_viz", *command], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
@@ -97,7 +97,7 @@ def test_workers_get_the_file_of_a_custom_law(
     where: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker is a process of its own, and Dask's doesn't have the folder of the law in its search path."""
-    monkeypatch.setattr(images, "write_images", lambda **_: None)
+    monkeypatch.setattr(theme, "write_images", lambda **_: None)
     command += ["--seeds", "1"]
     if where == "processes":
         assert main([*command, "--workers", "2"]) == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from kaleido.errors import ChromeNotFoundError
 
-from alibi_viz.figures import images, save_images, theme
+from alibi_viz.figures import save_images, theme
 from tests.browser import chromium
 
 FIGURE = theme.blank(200).add_scatter(y=[1, 2], name="a line")
@@ -26,7 +26,7 @@ def test_without_a_browser_the_error_names_the_files(tmp_path: Path, monkeypatch
     def no_browser(**_: object) -> None:
         raise ChromeNotFoundError
 
-    monkeypatch.setattr(images, "write_images", no_browser)
+    monkeypatch.setattr(theme, "write_images", no_browser)
     with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
         save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
 
