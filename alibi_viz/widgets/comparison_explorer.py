@@ -1,5 +1,6 @@
 """ComparisonExplorer: results of many runs, question by question: every seed, the mean, and what holds in all seeds."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -99,14 +100,18 @@ class ComparisonExplorer(App):
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         self._boxes = dict(zip(self.labels, boxes, strict=True))
         self._more = unfold_button(
-            "More methods", "Show every method that has results for this question", lambda _: self._show_boxes()
+            "More methods",
+            "Show every method that has results for this question",
+            lambda _: self._show_boxes(self.methods),
         )
+        self._show_boxes(self.methods)
         methods = row(*self._boxes.values(), self._more, self.reset_button())
         return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
 
     def draw(self) -> tuple[str, str]:
         question, results = self.questions[self.question], self.results
-        self._show_boxes()
+        visible = [label for label, box in self._boxes.items() if box.layout.display is None]
+        self._show_boxes((*visible, *self.methods))  # a box that was just unchecked doesn't vanish
         self._variant.disabled = len(question.variants) == 1
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
@@ -121,11 +126,11 @@ class ComparisonExplorer(App):
     def _summary(self, question: str) -> str:
         return self.questions[question].summary
 
-    def _show_boxes(self) -> None:
-        """Show a checkbox for each label that answers the question: the first few and the chosen ones, or all."""
+    def _show_boxes(self, kept: Iterable[str]) -> None:
+        """Show a checkbox for the first labels that answer the question and for the kept ones, or for all."""
         answered = set(self._table.loc[self._table["question"] == self.question, "label"])
         labels = [label for label in self.labels if label in answered]
-        shown = labels if self._more.value else labels[:IN_VIEW]
+        shown = labels if self._more.value else [*labels[:IN_VIEW], *(answered & {*kept})]
         for label, box in self._boxes.items():
             box.layout.display = None if label in {*shown, *self.methods} else "none"
         self._more.layout.display = None if len(labels) > IN_VIEW else "none"

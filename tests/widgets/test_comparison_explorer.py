@@ -161,6 +161,8 @@ def test_further_methods_are_shown_on_demand_and_only_those_with_an_answer(app: 
     more.value = False
     app.methods = (*SHOWN, "decay")
     assert "decay" in in_view(), "a chosen method can be unchosen"
+    box(app, "decay").value = False
+    assert "decay" not in app.methods and "decay" in in_view(), "and chosen again"
     app.question = "gap"
     assert in_view() == {*LABELS[:4], *app.methods} and more.layout.display == "none"
 
