@@ -72,18 +72,18 @@ def loss_by_length(
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
-    return dict(length_losses(model, text, lengths, targets=targets))
+    return {length: float(bits.mean()) for length, bits in shared_losses(model, text, lengths, targets=targets)}
 
 
-def length_losses(
+def shared_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
-) -> Iterator[tuple[int, float]]:
-    """The items of `loss_by_length`, one at a time, for callers that may stop between two lengths."""
+) -> Iterator[tuple[int, Tensor]]:
+    """Bits for each target of `loss_by_length`, in the order of the text, one length at a time."""
     lengths = as_list("lengths", lengths, "integers")
     shared = count_shared_targets(text, lengths, targets)
     for length in lengths:
         whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
-        yield length, float(token_losses(model, text, length, targets=whole_windows).flatten()[:shared].mean())
+        yield length, token_losses(model, text, length, targets=whole_windows).flatten()[:shared]
 
 
 def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:

@@ -7,6 +7,7 @@ and how many times that to test up to.
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from statistics import fmean
 
 import pandas as pd
 import torch
@@ -15,11 +16,10 @@ from torch import Tensor
 from alibi_viz.lab.attention_stats import attention_stats, has_slopes, needle_margins
 from alibi_viz.lab.evaluation import (
     TARGETS,
-    count_shared_targets,
     evaluation_lengths,
-    length_losses,
     loss_by_context,
     loss_by_position,
+    shared_losses,
     window_losses,
 )
 from alibi_viz.lab.passages import PassagesText, Recurrence, recall_losses
@@ -39,10 +39,21 @@ def nothing(model: LanguageModel, text: Text, length: int, longest: int) -> Meas
 
 def lengths(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
     """Bits per byte on nonoverlapping windows of L, 2L, 4L, ... bytes, always of the same target bytes."""
+    for tested, means, count in length_blocks(model, text, length, longest):
+        yield tested, fmean(means), count
+
+
+BLOCKS = 16  # consecutive parts of the held-out text: how the loss differs between them tells how sure its mean is
+
+
+def length_blocks(
+    model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS
+) -> Iterator[tuple[int, list[float], int]]:
+    """As `lengths`, with the means of equal blocks of the text instead of one mean; one block if it is too short."""
     lengths = evaluation_lengths(length, longest)
-    targets = max(TARGETS, *lengths)
-    for tested, bits in length_losses(model, text, lengths, targets=targets):
-        yield tested, bits, count_shared_targets(text, lengths, targets)
+    for tested, bits in shared_losses(model, text, lengths, targets=max(targets, *lengths)):
+        blocks = BLOCKS if len(bits) % (BLOCKS * tested) == 0 else 1
+        yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
 
 
 POSITION_TARGETS, MAX_WINDOWS = 32_768, 128  # bytes to predict, and the largest number of windows

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from alibi_viz.arguments import check_instance, check_positive_integers, positive_integers
-from alibi_viz.lab.evaluation import count_shared_targets, diverged, evaluation_lengths, length_losses
+from alibi_viz.lab.evaluation import count_shared_targets, diverged, evaluation_lengths, shared_losses
 from alibi_viz.lab.questions import main_question
 from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances, task_samples
 from alibi_viz.lab.text import Text, check_testable
@@ -153,7 +153,7 @@ def _test(
     else:
         targets = max(targets, *lengths)
         counts = dict.fromkeys(lengths, count_shared_targets(source, lengths, targets))
-        tests = length_losses(model, source, lengths, targets=targets)
+        tests = ((at, float(bits.mean())) for at, bits in shared_losses(model, source, lengths, targets=targets))
     for at, value in tests:
         if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
             raise TrainingDiverged(f"after step {step} the loss at length {at} is {value}; try a lower learning rate")

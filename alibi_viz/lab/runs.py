@@ -9,14 +9,14 @@ import math
 import platform
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean, median
+from statistics import fmean, mean, median
 from typing import Any
 
 import pandas as pd
@@ -26,16 +26,17 @@ from alibi_viz.arguments import (
     check_file_name,
     check_instance,
     check_integer,
+    check_known,
     check_learning_rate,
     check_positive_integers,
     check_seed,
 )
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, loss_by_length
-from alibi_viz.lab.modify import evaluation_variants
-from alibi_viz.lab.passages import passages_text
+from alibi_viz.lab.measures import length_blocks
+from alibi_viz.lab.modify import VARIANTS, evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, Question, find_question, main_question
 from alibi_viz.lab.tasks import TASKS, Task
-from alibi_viz.lab.text import Text, check_testable, load_text
+from alibi_viz.lab.text import Text, check_testable, load_text, python_text
 from alibi_viz.lab.training import (
     BATCH_SIZE,
     LEARNING_RATE,
@@ -58,8 +59,7 @@ Record = dict[str, Any]  # one finished run as JSON, see `measure`
 # What to train on, by the name of a task. The functions take a path, which is None for the built-in text.
 SOURCES: dict[str, Callable[[str | Path | None], Text | Task]] = {
     "text": lambda path: load_text(path and Path(path)),
-    "passages": lambda path: passages_text(),
-    "text with passages": lambda path: passages_text(load_text(path and Path(path))),
+    "python reference": lambda path: python_text(),
     **{name: lambda path, task=task: task for name, task in TASKS.items()},  # type: ignore[misc]
 }
 
@@ -70,9 +70,12 @@ class Run:
 
     Attributes:
         position: a position method: a name, or your own function or class, which is then known by its name.
-        task: "text"; "passages" or "text with passages", as in `passages_text`; or one of `TASKS`.
+        task: "text"; "python reference", as in `python_text`; or one of `TASKS`.
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
         longest: tests go to this many times the training length, or the largest power of two below; 0 for no tests.
+        targets: how many bytes of a text are predicted at each length.
+        variants: names of `lab.modify.VARIANTS`, the changes with which the model is tested too; by default all that
+            its position method allows.
         threads: of torch. One thread each is best when several runs share a machine.
         path: a text file of your own, instead of the built-in text; the other tasks don't read it.
         model: further fields of `TransformerConfig`, such as {"d_model": 96}.
@@ -93,6 +96,8 @@ class Run:
     learning_rate: float = LEARNING_RATE
     seed: int = 0
     longest: int = 16
+    targets: int = TARGETS
+    variants: Sequence[str] | None = None
     threads: int = 1
     path: str | Path | None = None
     device: str = "auto"
@@ -103,7 +108,11 @@ class Run:
     def __post_init__(self) -> None:
         if self.task not in SOURCES:
             raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
-        check_positive_integers(length=self.length, steps=self.steps, batch_size=self.batch_size, threads=self.threads)
+        names = ("length", "steps", "batch_size", "targets", "threads")
+        check_positive_integers(**{name: getattr(self, name) for name in names})
+        if self.variants is not None:
+            check_known("variants", self.variants, VARIANTS)
+            object.__setattr__(self, "variants", tuple(self.variants))
         check_learning_rate(self.learning_rate)
         check_integer("longest", self.longest, 0)
         check_seed(self.seed)
@@ -131,6 +140,7 @@ class Run:
         """All settings as JSON-serializable values, with the source of your own method; equal for equal runs."""
         settings = asdict(self)
         del settings["custom"]
+        settings["variants"] = None if self.variants is None else list(self.variants)  # as in JSON
         return settings if self._provenance is None else {**settings, "custom": self._provenance}
 
     @cached_property
@@ -183,7 +193,7 @@ def measure(run: Run) -> Record:
         try:
             for row in run.train(model, source):
                 steps.append(row)
-                if run.task == "text" and row["step"] in quarters:
+                if isinstance(source, Text) and row["step"] in quarters:
                     answers.append(_gap(model, source, run, row["step"]))
             answers += final_answers(model, source, run)
         except TrainingDiverged as error:
@@ -209,23 +219,32 @@ def final_answers(model: LanguageModel, source: Text | Task, run: Run) -> list[l
 
     Raises TrainingDiverged if the main question has a NaN at a length at which the model is defined.
     """
-    main, models = main_question(run.task), {AS_TRAINED: model, **evaluation_variants(model, run.length)}
+    task = run.task if isinstance(source, Task) else "text"
+    main, models = main_question(task), {AS_TRAINED: model, **evaluation_variants(model, run.length)}
+    if run.variants is not None:
+        models = {variant: models[variant] for variant in (AS_TRAINED, *run.variants) if variant in models}
     answers = []
     for question in QUESTIONS if run.longest else ():
+        measure: Callable[..., Iterator[tuple[int, Any, int]]] = question.measure
+        if question is main and isinstance(source, Text):
+            measure = partial(length_blocks, targets=run.targets)
         for variant in question.variants:
-            if question.task != run.task or variant not in models:
+            if question.task != task or variant not in models:
                 continue
-            for x, value, count in question.measure(models[variant], source, run.length, run.longest):
+            for x, value, count in measure(models[variant], source, run.length, run.longest):
+                answer = _answer(variant, question, x, value, count)
                 length = source.min_length(x) if isinstance(source, Task) else x
-                if question is main and math.isnan(value) and model.is_defined_at(length):
+                if question is main and answer[3] is None and model.is_defined_at(length):
                     raise TrainingDiverged("the trained model gives no number: its training has diverged")
-                answers.append(_answer(variant, question, x, value, count))
+                answers.append(answer)
     return answers
 
 
-def _answer(variant: str, question: Question, x: int, value: float, count: int) -> list[Any]:
-    """A row of a record; JSON has no NaN, so a value that is not defined is None."""
-    return [variant, question.name, x, None if math.isnan(value) else round(value, 5), question.unit, count]
+def _answer(variant: str, question: Question, x: int, value: float | list[float], count: int) -> list[Any]:
+    """A row of a record. Its value may be a list of block means; JSON has no NaN, so an undefined one is None."""
+    values = [value] if isinstance(value, float) else value
+    rounded = None if any(map(math.isnan, values)) else [round(each, 5) for each in values]
+    return [variant, question.name, x, rounded and rounded[0] if len(values) == 1 else rounded, question.unit, count]
 
 
 def _training_curve(rows: list[Row], run: Run) -> list[list[Any]]:
@@ -248,8 +267,11 @@ def versions() -> dict[str, str]:
     }
 
 
-def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
-    """The table of finished runs. Runs that diverged have their training loss only."""
+def record_table(records: Iterable[Record], origin: str, *, by_block: bool = False) -> pd.DataFrame:
+    """The table of finished runs. Runs that diverged have their training loss only.
+
+    With `by_block`, a value that is a mean over blocks of text has one row for each, with a further column "block".
+    """
     rows: list[Row] = []
     for record in records:
         run = record["run"]
@@ -257,8 +279,14 @@ def record_table(records: Iterable[Record], origin: str) -> pd.DataFrame:
         common |= {"origin": origin, "method": run["position"], "text": record["text"]}
         for values in record["answers"]:
             row = common | dict(zip(ANSWER, values, strict=True))
-            rows.append(row | {"step": row["x"] if row["question"] in (TRAINING_LOSS, "gap") else run["steps"]})
-    return results_table(rows)
+            row["step"] = row["x"] if row["question"] in (TRAINING_LOSS, "gap") else run["steps"]
+            blocks = row["value"] if isinstance(row["value"], list) else [row["value"]]
+            if by_block:
+                rows += [row | {"value": value, "block": block} for block, value in enumerate(blocks)]
+            else:
+                rows.append(row if len(blocks) == 1 else row | {"value": fmean(blocks)})
+    table = results_table(rows)
+    return table.assign(block=[row["block"] for row in rows]) if by_block else table
 
 
 def read_results(path: str | Path) -> pd.DataFrame:

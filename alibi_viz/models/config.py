@@ -25,8 +25,9 @@ class TransformerConfig:
         scheme: slopes of ALiBi, as in `alibi_slopes`; "forget" starts at them.
         slope_scale: multiplies these slopes.
         learned_slopes: make the slopes of ALiBi trainable.
-        max_length: the training length. It is the table size of "learned", and sets the buckets of "t5", the threshold
-            of "fire", the largest position of "cope" and the range of "randomized"; other methods ignore it.
+        max_length: the training length. It is the table size of "learned", and scales the buckets of "t5", the
+            threshold of "fire", the decay of "decay" and "xpos", the largest position of "cope" and the range of
+            "randomized"; other methods ignore it.
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 

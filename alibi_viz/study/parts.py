@@ -1,11 +1,12 @@
-"""The runs of the published comparison, and the search that chose their learning rates, so that it is fair.
+"""The runs of the study, and the search that chose their learning rates, so that the comparison is fair.
 
 Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
 size read the same batches. The number of steps is fixed, not the time; where training lengths differ, the number of
 tokens in a step is equal.
 
-In the search, each run is trained with three or four learning rates and a seed that the comparison doesn't use. The one
-with the lowest mean training loss over the last tenth of the steps is chosen; on a tie, the lowest. No test takes part.
+In the search, each run of the tales and of the tasks is trained with three learning rates and a seed that the study
+doesn't use otherwise. The one with the lowest mean training loss over the last tenth of the steps is chosen; on a tie,
+the lowest. No test takes part. Runs on Python's reference take the rates of the tales.
 """
 
 import math
@@ -17,12 +18,14 @@ from typing import Any
 
 import pandas as pd
 
-from alibi_viz.lab import Run
+from alibi_viz.lab import TASKS, Run
 from alibi_viz.lab.runs import Record
 from alibi_viz.table import TRAINING_LOSS
 
 LENGTH = 64  # L
-TEXT_RATES, TASK_RATES = (4e-3, 8e-3, 1.6e-2, 3.2e-2), (2e-3, 4e-3, 8e-3)
+SEEDS = 8
+TARGETS = 65_536  # held-out bytes that a model predicts at each length
+TEXT_RATES, TASK_RATES = (6e-3, 1.2e-2, 2.4e-2), (2e-3, 4e-3, 8e-3)
 SEARCH_SEED = 100
 LAST = 0.1  # of the steps, over which the training loss is averaged
 
@@ -31,39 +34,32 @@ Rates = Mapping[tuple[str, str], float]  # {(task, label): learning rate}
 
 @dataclass(frozen=True)
 class Part:
-    """Runs of the comparison that belong together."""
+    """Runs of the study that belong together."""
 
     name: str  # for the command line, and of the file with its records
     summary: str  # what its runs show, in one sentence
     templates: tuple[Run, ...]  # one run for each label; `runs` sets the seeds and the learning rates
-    seeds: int = 5
 
     def runs(self, rates: Rates, seeds: int | None = None) -> list[Run]:
         """The runs, ordered by seed, so that the first seed can be compared early; by default with all seeds.
 
-        A label without a learning rate takes that of its position method, and a text with passages that of the passages
-        alone. Raises KeyError if there is none.
+        Raises KeyError for a run without a learning rate.
         """
         return [
-            replace(run, seed=seed, learning_rate=_rate(run, rates))
-            for seed in range(self.seeds if seeds is None else seeds)
+            replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
+            for seed in range(SEEDS if seeds is None else seeds)
             for run in self.templates
         ]
 
 
 def search_runs() -> list[Run]:
-    """The runs of the search. They are trained only, not tested.
-
-    Runs that train for longer, on longer windows, or with another number of heads take the learning rate of their
-    position method, with one exception: runs on windows of 16L, the furthest from the others, have their own search.
-    """
+    """The runs of the search. They are trained only, not tested."""
     return [
         replace(run, seed=SEARCH_SEED, learning_rate=rate, longest=0)
         for part in PARTS.values()
         for run in part.templates
-        if run.task != "text with passages"
-        and (run.label in (run.position, "alibi, learned slopes") or run.length == 16 * LENGTH)
-        for rate in (TEXT_RATES if run.task == "text" else TASK_RATES)
+        if run.task == "text" or run.task in TASKS
+        for rate in (TASK_RATES if run.task in TASKS else TEXT_RATES)
     ]
 
 
@@ -88,16 +84,10 @@ def best_rates(records: Iterable[Record]) -> Rates:
     return {(task, label): float(rate) for (task, label), rate in rate_table(records).idxmin(axis=1).items()}
 
 
-def _rate(run: Run, rates: Rates) -> float:
-    task = "passages" if run.task == "text with passages" else run.task
-    return rates[task, run.label if (task, run.label) in rates else str(run.position)]
-
-
 def _part(part: dict[str, Any]) -> Part:
-    common = {"length": LENGTH, "model": {"num_heads": 4}, **part["settings"]}
-    runs = [*({"position": method} for method in part.get("methods", ())), *part.get("runs", ())]
-    templates = tuple(Run(**common | run) for run in runs)
-    return Part(part["name"], part["summary"], templates, part.get("seeds", Part.seeds))
+    common = {"length": LENGTH, "targets": TARGETS, "variants": (), **part["settings"]}
+    runs = [*part.get("runs", ()), *({"position": method} for method in part.get("methods", ()))]
+    return Part(part["name"], part["summary"], tuple(Run(**common | run) for run in runs))
 
 
 STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))

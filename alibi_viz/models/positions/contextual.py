@@ -46,16 +46,20 @@ class Cope(Position):
 
     Args:
         head_dim: number of channels per head.
-        max_position: the largest position; in a model, the training length.
+        max_position: the largest position. In a model it is a quarter of the training length, so that training reaches
+            it: with gates around a half, the farthest key is half as many positions away as tokens.
     """
 
-    config_fields = ("head_dim", "max_length")
     is_additive = False
     decoder_only = True
 
     def __init__(self, head_dim: int, max_position: int) -> None:
         super().__init__()
         self.vectors = nn.Parameter(torch.zeros(max_position + 1, head_dim))  # of the positions 0, 1, ...
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Cope":
+        return cls(config.head_dim, max(config.max_length // 4, 1))
 
     def for_layer(self, layer: int) -> "Cope":
         count, head_dim = self.vectors.shape

@@ -89,9 +89,8 @@ class T5Buckets(Relative):
     With 32 buckets, each distance below 16 has its own bucket; beyond, the width of a bucket grows with the distance.
     The last one begins below `max_distance` D (at 113 for D = 128) and has no end. Keep D at or below the training
     length: a bucket that training never fills keeps its random initial value. If D is below 32, there are D buckets.
+    In a model, D is a quarter of the training length, which is T5's 128 for its 512 tokens.
     """
-
-    config_fields = ("num_heads", "max_length")
 
     def __init__(self, num_heads: int, max_distance: int, num_buckets: int = 32) -> None:
         super().__init__(num_heads)
@@ -99,6 +98,10 @@ class T5Buckets(Relative):
         self.num_buckets = min(num_buckets, self.max_distance)
         self.values = nn.Embedding(self.num_buckets, num_heads)
         nn.init.normal_(self.values.weight, std=0.02)
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "T5Buckets":
+        return cls(config.num_heads, config.max_length // 4)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
@@ -169,16 +172,19 @@ class Fire(Position):
     """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
     The network's input is between 0 and 1 at any length, so longer texts produce no unseen inputs. c starts at 0.1 and
-    tau at the training length, and both are learned. The network is 1 -> 32 -> heads with a ReLU.
+    tau, in a model, at a quarter of the training length (512 for the paper's 2,048); both are learned. The network is
+    1 -> 32 -> heads with a ReLU.
     """
-
-    config_fields = ("num_heads", "max_length")
 
     def __init__(self, num_heads: int, threshold: float) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
         self.log_threshold = nn.Parameter(torch.tensor(float(threshold)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Fire":
+        return cls(config.num_heads, max(config.max_length / 4, 1))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
@@ -192,16 +198,18 @@ class Fire(Position):
 class Decay(Relative):
     """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
 
-    gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8).
+    gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8), at RetNet's training length of 2,048. For another
+    length L, d is multiplied by 2048 / L, so that each head forgets over the same share of L.
     RetNet itself multiplies by gamma^d and has no softmax. Adding d ln(gamma) to the logits multiplies the weights by
     gamma^d before they are normalized, which is the closest equivalent in a transformer.
     """
 
     slopes: Tensor
+    config_fields = ("num_heads", "max_length")
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
-        slopes = [-math.log1p(-(2.0 ** (-5 - head))) for head in range(num_heads)]
+        slopes = [-math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)]
         self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
 
     def curve(self, distance: Tensor) -> Tensor:

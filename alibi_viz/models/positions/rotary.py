@@ -17,6 +17,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.bias import right_aligned
+from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
@@ -83,13 +84,18 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     fastest pair is always kept, as in the authors' code and in transformers. In the paper (Peng et al. 2023, arXiv
     2309.00071) the ramp is linear in the number of turns, which would slow down every pair at short training lengths.
 
+    Their 32 turns are for training lengths of 2,048 and more. Below 202 tokens no pair turns 32 times; there the ramp
+    begins at the square root of the turns of the fastest pair, halfway to a single turn on the ramp's scale.
+
     >>> from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
     >>> yarn_frequencies(8, trained_length=64, s=4.0) / rotary_frequencies(8)
     tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
     """
     frequencies = rotary_frequencies(head_dim)
+    most = trained_length / math.tau  # turns of the fastest pair
     # The indices, not rounded, of the pairs that turn so often within the training length
-    fast, slow = (head_dim * math.log(trained_length / (turns * math.tau)) / (2 * math.log(BASE)) for turns in (32, 1))
+    turns = (32 if most > 32 else math.sqrt(most), 1)
+    fast, slow = (head_dim * math.log(most / each) / (2 * math.log(BASE)) for each in turns)
     first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
     index = torch.arange(head_dim // 2, dtype=torch.float64)
     slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
@@ -132,18 +138,23 @@ class ScaledRotary(Rotary):
 
 
 class Xpos(Rotary):
-    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / 512), which decays (xPos, Sun et al. 2022).
+    """Rotary positions whose pair k is also multiplied by z_k^((i - j) / s), which decays (xPos, Sun et al. 2022).
 
     z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and the authors' code in
-    torchscale): queries are multiplied by z_k^(i / 512) and keys by z_k^(-j / 512). Fast pairs decay most. Decoders
-    only, because the factor of a key after the query would grow.
+    torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j / s). Fast pairs decay most. Decoders only,
+    because the factor of a key after the query would grow. The authors have s = 512 for a training length of 1,024; in
+    a model, s is half the training length.
 
     The paper evaluates long texts with blockwise causal attention, which is not part of this class. `alibi_viz.lab`
     can limit the attention of a trained model to a window.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    32,768 tokens, the factors and the products of queries and keys of ordinary size, masked ones too, then stay within
+    64 s tokens, the factors and the products of queries and keys of ordinary size, masked ones too, then stay within
     the range of float32 and bfloat16. Raises ValueError beyond, and when `head_dim` is odd.
+
+    Args:
+        head_dim: number of channels per head.
+        scale_base: s.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
@@ -151,7 +162,15 @@ class Xpos(Rotary):
     """
 
     decoder_only = True
-    max_length = 32_768
+    max_length: int
+
+    def __init__(self, head_dim: int, scale_base: float = 512) -> None:
+        super().__init__(head_dim)
+        self.scale_base, self.max_length = scale_base, int(64 * scale_base)
+
+    @classmethod
+    def from_config(cls, config: TransformerConfig) -> "Xpos":
+        return cls(config.head_dim, config.max_length / 2)
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
@@ -163,7 +182,7 @@ class Xpos(Rotary):
         return (rotated[0] * growth[0]).to(query.dtype), (rotated[1] * growth[1]).to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
-        """z_k^(position / 512) for both channels of each pair: float32 [positions, head_dim]."""
+        """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""
         pairs = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float64)
-        rate = ((pairs / self.head_dim + 0.4) / 1.4).log() / 512  # [head_dim / 2]
+        rate = ((pairs / self.head_dim + 0.4) / 1.4).log() / self.scale_base  # [head_dim / 2]
         return (positions[:, None] * rate).exp().float().repeat(1, 2)
