@@ -9,7 +9,6 @@ import pytest
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import attention_stats, needle_margins
 from alibi_viz.lab.evaluation import known_words
-from alibi_viz.lab.passages import passages_text
 from alibi_viz.lab.tasks import evaluation_distances
 from tests.tables import SMALL
 
@@ -32,7 +31,7 @@ NAMES = (
     *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
 )
 PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}
-FURTHER = (attention_stats, evaluation_distances, known_words, needle_margins, passages_text)
+FURTHER = (attention_stats, evaluation_distances, known_words, needle_margins)
 PUBLIC |= {each.__name__: each for each in FURTHER}
 
 

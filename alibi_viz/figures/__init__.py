@@ -19,6 +19,7 @@ _MODULES = {
     "comparison_html": "comparison",  # checked attention weights beside the correct ones
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
+    "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
     "precision_figure": "precision",  # rounded biases, and the errors of the attention weights
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives

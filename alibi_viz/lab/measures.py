@@ -22,7 +22,6 @@ from alibi_viz.lab.evaluation import (
     shared_losses,
     window_losses,
 )
-from alibi_viz.lab.passages import PassagesText, Recurrence, recall_losses
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text
@@ -153,7 +152,7 @@ def slopes(model: LanguageModel, source: Text | Task, length: int, longest: int)
             yield head, slope, 1
 
 
-SAMPLES, MARGIN_SAMPLES = 512, 64  # examples at each distance; copy asks for several symbols in each
+SAMPLES, MARGIN_SAMPLES = 512, 64  # examples at each distance
 
 
 def task(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
@@ -167,38 +166,3 @@ def margin(model: LanguageModel, task: Task, length: int, longest: int) -> Measu
     for distance in evaluation_distances(task, length, longest) if has_slopes(model) else ():
         table = needle_margins(model, [distance], samples=MARGIN_SAMPLES)
         yield distance, float((table["found"] - table["needed"]).max()), MARGIN_SAMPLES
-
-
-RECALL_EDGES = [2**power for power in range(3, 11)]  # of the bins; no bin straddles the training length
-MAX_SCORED = 192  # passages at each context; a third of that in each bin of distances
-
-
-def far_context(model: LanguageModel, text: PassagesText, length: int, longest: int) -> Measured:
-    """The same passages from beyond 64 bytes for every context and every model."""
-    targets = scored_recurrences(text, text.near + 1, text.far)[:MAX_SCORED]
-    for context in evaluation_lengths(text.near, text.far // text.near):
-        losses = recall_losses(model, text, targets, context)
-        yield context, float(losses.double().mean()), losses.numel()
-
-
-def recall(model: LanguageModel, text: PassagesText, length: int, longest: int) -> Measured:
-    """Bits per byte of passages that come back, by distance, from 1,024 bytes of context; x is the middle of a bin."""
-    for first, end in pairwise(RECALL_EDGES):
-        targets = scored_recurrences(text, first, end)[: MAX_SCORED // 3]
-        if targets:  # the validation part of a short text of your own may have none
-            losses = recall_losses(model, text, targets, text.far)
-            yield round((first * end) ** 0.5), float(losses.double().mean()), losses.numel()
-
-
-def scored_recurrences(text: PassagesText, shortest: int, end: int) -> list[Recurrence]:
-    """The passages that come back in the validation part, with enough text before them, and shortest <= distance < end.
-
-    One is left out if its first occurrence does not fit into the longest context as a whole.
-    """
-    return [
-        each
-        for each in text.recurrences[1]
-        if each.position + each.length > text.far
-        and shortest <= each.distance < end
-        and each.distance + each.length <= text.far
-    ]

@@ -17,7 +17,6 @@ from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.lab.evaluation import evaluation_lengths
 from alibi_viz.lab.measures import Measured
 from alibi_viz.lab.modify import VARIANTS
-from alibi_viz.lab.passages import PassagesText
 from alibi_viz.lab.tasks import TASKS, Task, evaluation_distances
 from alibi_viz.models import LanguageModel
 from alibi_viz.table import AS_TRAINED, Axes, share_interval
@@ -153,39 +152,6 @@ def _task_question(name: str, title: str, x_title: str, summary: str) -> Questio
         lowest_is_best=False,
         while_training=True,
     )
-
-
-def _passages_questions(task: str, far_context: str, recall: str) -> list[Question]:
-    common: dict[str, Any] = {"task": task, "in_race": False}
-    settings = {"low": 0.0, "chance": PassagesText.chance}
-    contexts = evaluation_lengths(PassagesText.near, PassagesText.far // PassagesText.near)
-    return [
-        Question(
-            far_context,
-            "The loss on passages that come back from beyond 64 bytes, from more and more context.",
-            "Passages that come back from far, predicted from more and more context",
-            "bytes of context before each passage's last byte",
-            "{x} bytes of context",
-            measures.far_context,
-            say.far_context,
-            ticks=lambda length, xs: multiples(length, contexts),
-            variants=(AS_TRAINED, "window"),
-            axes_settings=settings,
-            **common,
-        ),
-        Question(
-            recall,
-            f"The loss on passages that come back, by distance, in windows of {PassagesText.far:,} bytes.",
-            "Passages that come back, by distance of their first occurrence",
-            "distance of the first occurrence, bytes",
-            "distances around {x}",
-            measures.recall,
-            say.recall,
-            ticks=lambda length, xs: _edge_ticks(measures.RECALL_EDGES, length, ()),
-            axes_settings=settings,
-            **common,
-        ),
-    ]
 
 
 _SHARE: dict[str, Any] = {
@@ -331,19 +297,11 @@ QUESTIONS = [
         in_race=False,
     ),
     _task_question(
-        "copy",
-        "Symbols copied correctly, by length of the sequence",
-        "symbols to copy; below, the tokens this takes",
-        "The model must repeat a sequence of symbols: how long may the sequence be?",
-    ),
-    _task_question(
         "induction",
         "Cues continued correctly, by distance",
         "distance of the cue's first occurrence, tokens",
         "A cue appears for the second time: does the model recall what followed it the first time?",
     ),
-    *_passages_questions("passages", "far context", "recall by distance"),
-    *_passages_questions("text with passages", "far context in text", "recall in text"),
 ]
 
 

@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 
 from alibi_viz.arguments import (
+    as_list,
     check_file_name,
     check_instance,
     check_integer,
@@ -111,7 +112,7 @@ class Run:
         names = ("length", "steps", "batch_size", "targets", "threads")
         check_positive_integers(**{name: getattr(self, name) for name in names})
         if self.variants is not None:
-            check_known("variants", self.variants, VARIANTS)
+            check_known("variants", as_list("variants", self.variants, "names"), VARIANTS)
             object.__setattr__(self, "variants", tuple(self.variants))
         check_learning_rate(self.learning_rate)
         check_integer("longest", self.longest, 0)

@@ -12,7 +12,6 @@ import pandas as pd
 
 from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.lab.measures import QUERIES, STRIDE
-from alibi_viz.lab.passages import PassagesText
 from alibi_viz.lab.tasks import Task
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.table import over_seeds, share_interval
@@ -326,11 +325,7 @@ def slopes(rows: pd.DataFrame, length: int) -> list[str]:
 
 
 def pooled_shares(rows: pd.DataFrame) -> dict[int, tuple[float, int]]:
-    """{x: share of correct answers and number of examples} over all seeds of one label, where it is defined.
-
-    Examples of copy have several answers each; counting each as one makes an interval wider than necessary, never too
-    narrow.
-    """
+    """{x: share of correct answers and number of examples} over all seeds of one label, where it is defined."""
     defined = rows.dropna(subset="value")
     counts = defined.groupby("x")["count"].sum()
     correct = (defined["value"] * defined["count"]).groupby(defined["x"]).sum()
@@ -374,31 +369,3 @@ def margin(rows: pd.DataFrame, length: int) -> list[str]:
 
 
 GAIN = 0.1  # bits per byte: a smaller change does not count as a gain or a loss
-
-
-def far_context(rows: pd.DataFrame, length: int) -> list[str]:
-    """Which methods gain from more context."""
-    if rows.empty:
-        return []
-    first, last = rows["x"].min(), rows["x"].max()
-    gains = every_seed(rows, lambda line: line.get(first, math.nan) - line.get(last, math.nan))
-    better = {label: each for label, each in gains.items() if min(each) >= GAIN}
-    worse = {label: each for label, each in gains.items() if max(each) <= -GAIN}
-    sentences = [f"Without recall, a byte needs {PassagesText.chance:g} bits."]
-    for word, group in (("less", better), ("more", worse)):
-        numbers = [f"{quoted(label)} ({-sum(each) / len(each):+.2f})" for label, each in group.items()]
-        what = f"With {last:,} bytes of context instead of {first:,}, at least {GAIN:g} bits {word}"
-        sentences += [f"{what}{in_every_seed(rows)}: {join(numbers)}."] if numbers else []
-    return [*sentences, *undefined(rows, length), *best_at(rows, last, "With the most context")]
-
-
-RECALLED = PassagesText.chance / 2  # bits per byte: passages of a bin count as recalled up to this loss
-
-
-def recall(rows: pd.DataFrame, length: int) -> list[str]:
-    """From how far back passages are recalled."""
-    if rows.empty:
-        return []
-    limits = up_to(rows, lambda loss: loss <= RECALLED, at="up to around")
-    recalled = f"Recalled, with at most {RECALLED:g} of {PassagesText.chance:g} bits per byte{in_every_seed(rows)}"
-    return [f"{recalled}: {limits}.", *best_at(rows, rows["x"].max(), "At the largest distances")]

@@ -1,7 +1,6 @@
 """Synthetic tasks that require a model to retrieve tokens over a known distance.
 
     needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
-    copy        n symbols and a separator, after which the model must repeat them      tests an exact offset, n + 1
     induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
 
 Markers have token ids of their own, so every question has one answer. Only the answers are trained on and scored.
@@ -21,22 +20,21 @@ from alibi_viz.models.positions.relative import Alibi
 
 SHARED_BATCH_TOKENS = 65_536  # of examples that share one bias, whose cost doesn't grow with their number
 NOT_ASKED = -100  # target where no answer is asked; the default `ignore_index` of torch's cross_entropy
-SYMBOLS = 16  # token ids 0 to 15: values, symbols to copy, and the noise of induction
+SYMBOLS = 16  # token ids 0 to 15: values, and the noise of induction
 NOISE = 16  # the first of token ids 16 to 31: the noise of needle
-MARK = 32  # the token that asks for the needle, the separator of copy, the cue of induction
+MARK = 32  # the token that asks for the needle, and the cue of induction
 
 
 @dataclass(frozen=True)
 class Task:
     """A synthetic task.
 
-    The distance of an example is how many tokens before its last token the answer is; for copy, the number of symbols.
+    The distance of an example is how many tokens before its last token the answer is.
 
     Attributes:
         name: as in `TASKS`.
         make: function of (batch size, distance, length, generator); returns inputs and targets, int64 [batch, length].
         min_length: function of a distance that returns the length of the shortest example with it.
-        fixed_length: every example with that distance has this length; otherwise noise can make it longer.
         vocabulary: the number of token ids, for a model.
         chance: the accuracy of guessing.
     """
@@ -44,7 +42,6 @@ class Task:
     name: str
     make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
     min_length: Callable[[int], int]
-    fixed_length: bool = False
     vocabulary: int = MARK + 1
     chance: float = 1 / SYMBOLS
 
@@ -61,8 +58,7 @@ class Task:
         while True:
             distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator))
             shortest = self.min_length(distance)
-            longest = shortest if self.fixed_length else length
-            size = int(torch.randint(shortest, longest + 1, (1,), generator=generator))
+            size = int(torch.randint(shortest, length + 1, (1,), generator=generator))
             yield self.make(batch_size, distance, size, generator)
 
     def __repr__(self) -> str:
@@ -126,15 +122,6 @@ def _make_needle(batch_size: int, distance: int, length: int, generator: torch.G
     return inputs, _ask_last(inputs, value)
 
 
-def _make_copy(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    if length != 2 * distance:
-        raise ValueError(f"copying {distance} symbols takes {2 * distance} tokens, got length {length}")
-    symbols = torch.randint(SYMBOLS, (batch_size, distance), generator=generator)
-    separator = torch.full((batch_size, 1), MARK)
-    inputs = torch.cat((symbols, separator, symbols[:, :-1]), dim=1)
-    return inputs, torch.cat((torch.full_like(symbols, NOT_ASKED), symbols), dim=1)
-
-
 def _make_induction(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
     inputs[:, -2 - distance] = MARK
@@ -151,6 +138,5 @@ def _ask_last(inputs: Tensor, answer: Tensor) -> Tensor:
 
 TASKS = {
     "needle": Task("needle", _make_needle, min_length=lambda distance: distance + 1),
-    "copy": Task("copy", _make_copy, min_length=lambda distance: 2 * distance, fixed_length=True),
     "induction": Task("induction", _make_induction, min_length=lambda distance: distance + 2),
 }

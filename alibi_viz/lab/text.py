@@ -170,7 +170,7 @@ def python_text() -> Text:
         raise ImportError("this Python comes without pydoc_data, which holds its language reference") from error
     name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
-    return Text(name, *_split(data, 0.15))
+    return Text(name, *_split(data, held_out=15))
 
 
 def check_testable(text: Text, longest: int) -> None:
@@ -197,13 +197,13 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _split(data: bytes, held_out: float = 0.1) -> tuple[Tensor, Tensor]:
-    """The training part and the validation part, which is the end of each stretch of the text: a tenth of it."""
+def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:
+    """The training part and the validation part, which is the last `held_out` percent of each stretch of the text."""
     stretches = max(1, len(data) // STRETCH)
     train, validation, start = [], [], 0
     for number in range(1, stretches + 1):
         end = len(data) if number == stretches else _boundary(data, len(data) * number // stretches)
-        cut = _boundary(data, end - round((end - start) * held_out))
+        cut = _boundary(data, start + (end - start) * (100 - held_out) // 100)
         train.append(data[start:cut])
         validation.append(data[cut:end])
         start = end

@@ -1,4 +1,4 @@
-"""Write one page from the published records: the tables with intervals, the verdicts, and how they were made."""
+"""Write one page from the published records: the verdicts, the tables with intervals, and how they were made."""
 
 import re
 from collections import Counter
@@ -13,12 +13,11 @@ from alibi_viz.lab import QUESTIONS
 from alibi_viz.lab.compare import summary
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.runs import Record, record_table
-from alibi_viz.study.judge import CONTRADICTED, HISTORY, NOT_TESTABLE, PAPERS, REPRODUCED, UNDECIDED, judge
-from alibi_viz.study.parts import LENGTH, PARTS, rate_table
+from alibi_viz.study.judge import KNOWN, PAPERS, SEEN, SETTINGS, verdict_table
+from alibi_viz.study.parts import LENGTH, PARTS, SEEDS, TARGETS, rate_table
 from alibi_viz.study.records import SEARCH, published_records
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
+from alibi_viz.table import LEVEL
 
-KINDS = (REPRODUCED, CONTRADICTED, UNDECIDED, NOT_TESTABLE)
 LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
@@ -35,22 +34,27 @@ def write_report(folder: str | Path) -> None:
     The HTML has no scripts and needs nothing from the network.
     """
     records, search = published_records(), published_records([SEARCH])
-    results = record_table(records, "published")
-    verdicts = judge(results)
-    history = pd.DataFrame([(each.claim.seen, each.verdict) for each in verdicts], columns=["seen", "verdict"])
+    verdicts = verdict_table(record_table(records, "published", by_block=True))
     page = TEMPLATES.get_template("report.md.j2").render(
         length=LENGTH,
+        seeds=SEEDS,
+        targets=TARGETS,
         level=LEVEL,
-        least_seeds=SEEDS,
         records=records,
         search=search,
         versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
-        verdicts={kind: [each for each in verdicts if each.verdict == kind] for kind in KINDS},
-        history=pd.crosstab(history["seen"], history["verdict"]).reindex(index=HISTORY, columns=KINDS, fill_value=0),
-        sections=list(_sections(results)),
+        verdicts=list(verdicts.itertuples()),
+        settings=list(SETTINGS),
+        survive=int(((verdicts["holm"] < 1 - LEVEL) & (verdicts["p"] < 1 - LEVEL)).sum()),
+        decided=int((verdicts["p"] < 1 - LEVEL).sum()),
+        history=[
+            (known, int((rows["verdict"] == SEEN).sum()), len(rows))
+            for known in KNOWN
+            if len(rows := verdicts[verdicts["known"] == known])
+        ],
+        sections=list(_sections(record_table(records, "published"))),
         rates=_learning_rates(search),
         papers=PAPERS.values(),
-        main_runs=len(PARTS["main"].templates),
     )
     titles = re.findall("^## (.*)$", page, flags=re.MULTILINE)
     page = page.replace("[contents]", "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles))
@@ -68,20 +72,14 @@ def _anchor(title: str) -> str:
 
 
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
-    """Each question with a table for every part that answers it, and the numbers of samples that a value is a mean of.
-
-    Changed models are shown for the main methods, and for all methods on longer windows.
-    """
-    main = [run.label for run in PARTS["main"].templates]
+    """Each question, a table for every part that answers it, and the numbers of samples that a value is a mean of."""
     for question in QUESTIONS:
-        rows = results[results["question"] == question.name]
-        shown = (rows["variant"] == AS_TRAINED) | rows["label"].isin(main) | (question.name == "longer windows")
-        rows = rows[shown & (question.name not in LEFT_OUT)]
-        tables = {}
-        for part in PARTS.values():
-            labels = [run.label for run in part.templates if run.task == question.task]
-            if rows["label"].isin(labels).any():
-                tables[part.summary] = summary(rows[rows["label"].isin(labels)], question.name)
+        rows = results[(results["question"] == question.name) & (question.name not in LEFT_OUT)]
+        tables = {
+            part.summary: summary(rows[rows["task"] == part.templates[0].task], question.name)
+            for part in PARTS.values()
+            if part.templates[0].task in set(rows["task"])
+        }
         if tables:
             yield question, tables, int(rows["count"].min()), int(rows["count"].max())
 

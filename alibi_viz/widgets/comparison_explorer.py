@@ -9,6 +9,7 @@ from ipywidgets import Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
+from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
 from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
@@ -16,12 +17,14 @@ from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, row, unfold_button
+from alibi_viz.widgets.core.figure import LiveFigure
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-PUBLISHED, PUBLISHED_HEADS = "published", 4
+PUBLISHED, PUBLISHED_HEADS = "published", 8
+CLAIMS = "twelve claims"
 IN_VIEW = 9  # checkboxes; those of further labels are shown on demand
 
 
@@ -37,7 +40,8 @@ class ComparisonExplorer(App):
             training length of 64 unless the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer.
+        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer. The published
+            results also have "twelve claims": `app.figure` then is the forest plot of `study.verdict_table`.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
@@ -59,12 +63,13 @@ class ComparisonExplorer(App):
         "05_train_short_test_long",
         "Your race and the published seeds",
     )
-    question = Choice("longer windows", "questions")
+    question = Choice("longer windows", "views")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
     variant = Choice(AS_TRAINED, "variants")
     redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
+        self._verdicts = study.verdict_table(study.published_results(by_block=True)) if results is None else None
         table = _published() if results is None else results
         _check_table(table)
         questions = (*QUESTIONS, SLIDING_WINDOWS)
@@ -73,6 +78,7 @@ class ComparisonExplorer(App):
             expected = ", ".join(question.name for question in questions)
             given = ", ".join(map(str, table["question"].unique())) or "none"
             raise ValueError(f"results must answer a question out of {expected}, got {given}")
+        self.views = [*self.questions, *([] if self._verdicts is None else [CLAIMS])]
         self._table = table[table["question"].isin(list(self.questions))]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
@@ -81,6 +87,9 @@ class ComparisonExplorer(App):
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
         state.setdefault("methods", tuple(chosen))
         super().__init__(**state)
+        self._curves = self.figure
+        self._forest = None if self._verdicts is None else LiveFigure(forest_figure(self._verdicts))
+        self._show_figure()
 
     @property
     def results(self) -> pd.DataFrame:
@@ -106,9 +115,13 @@ class ComparisonExplorer(App):
         )
         self._show_boxes(self.methods)
         methods = row(*self._boxes.values(), self._more, self.reset_button())
+        self._of_curves = methods
         return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
 
     def draw(self) -> tuple[str, str]:
+        self._show_figure()
+        if self.question == CLAIMS:
+            return self._claims_in_words()
         question, results = self.questions[self.question], self.results
         visible = [label for label, box in self._boxes.items() if box.layout.display is None]
         self._show_boxes((*visible, *self.methods))  # a box that was just unchecked doesn't vanish
@@ -123,8 +136,39 @@ class ComparisonExplorer(App):
         sentences = say.sentences([*self._left_out(results), *question.say(results, length)])
         return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
 
+    def _show_figure(self) -> None:
+        """Show the forest plot or the curves, and the controls of the latter."""
+        show_claims = self.question == CLAIMS
+        self._of_curves.layout.display = self._variant.layout.display = "none" if show_claims else None
+        if not hasattr(self, "_forest"):
+            return  # not yet: the first drawing is on the way
+        shown, hidden = (self._forest, self._curves) if show_claims else (self._curves, self._forest)
+        if self.figure is hidden:
+            self.figure = shown
+            self.figure.layout.width = hidden.layout.width
+            self.children = [shown if child is hidden else child for child in self.children]
+
+    def _claims_in_words(self) -> tuple[str, str]:
+        assert self._verdicts is not None  # otherwise there is no such view
+        table = self._verdicts
+        counts = table.groupby("setting", sort=False)["verdict"].value_counts().unstack("setting").fillna(0).astype(int)
+        said = join([f"{n['tales']} are {verdict}" for verdict, n in counts.sort_values("tales").iloc[::-1].iterrows()])
+        agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
+        caption = (
+            f"Of twelve claims, tested on models that learned the tales, {said}. "
+            f"On Python's reference, {agree.sum()} of {len(agree)} get the same verdict."
+        )
+        lines = [
+            f"{row.claim} ({row.setting}, {row.source}): {row.verdict}; {row.numbers}." for row in table.itertuples()
+        ]
+        covers = (
+            f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and other "
+            "passages of the same kind of text, not other sizes of models."
+        )
+        return caption, " ".join([covers, *lines])
+
     def _summary(self, question: str) -> str:
-        return self.questions[question].summary
+        return "By how much each claim of the study holds" if question == CLAIMS else self.questions[question].summary
 
     def _show_boxes(self, kept: Iterable[str]) -> None:
         """Show a checkbox for the first labels that answer the question and for the kept ones, or for all."""
@@ -137,7 +181,8 @@ class ComparisonExplorer(App):
 
     def _change(self) -> str:
         """How the models shown were changed, where that applies to the question."""
-        return self.variant if self.variant in self.questions[self.question].variants else AS_TRAINED
+        is_asked = self.question in self.questions and self.variant in self.questions[self.question].variants
+        return self.variant if is_asked else AS_TRAINED
 
     def _shown(self, question: Question, results: pd.DataFrame) -> str:
         """What is shown; empty for nothing."""
@@ -171,7 +216,8 @@ def _check_table(table: Any) -> None:
 
 
 def _published() -> pd.DataFrame:
-    """The published results, in which rotary with a window is also a method of its own."""
+    """The published results on the tales, in which rotary with a window is also a method of its own."""
     table = study.published_results()
+    table = table[table["task"] != "python reference"]  # the same labels, so they would be drawn as further seeds
     windowed = table[(table["label"] == "rotary") & (table["variant"] == "window")]
     return pd.concat([table, windowed.assign(label=WINDOWED, variant=AS_TRAINED)], ignore_index=True)

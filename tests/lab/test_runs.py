@@ -14,7 +14,7 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab import runs, text
-from alibi_viz.lab.passages import passages_text
+from alibi_viz.lab.evaluation import loss_by_length, token_losses
 from alibi_viz.lab.runs import record_table
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.models.positions.custom import Method
@@ -61,9 +61,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
         ("text", {"longer windows", "gap", "by position", "same targets", "facts", "attention beyond L",
                   "softmax denominator", "attention sinks"}),
         ("needle", {"needle", "needle margin"}),
-        ("copy", {"copy"}),
         ("induction", {"induction"}),
-        ("text with passages", {"far context in text", "recall in text"}),
     ],
 )  # fmt: skip
 def test_a_run_answers_the_questions_of_its_task_and_is_read_back_from_its_folder(
@@ -112,11 +110,25 @@ def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_tr
         lab.measure(lab.Run("none", path=path, **{**TINY, "longest": 256}))
 
 
-def test_the_other_tasks_read_the_texts_they_name(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_bytes(TEXT.train.numpy().tobytes()[:200_000])
-    expected = passages_text(lab.load_text(path)).fingerprint
-    assert lab.Run("none", task="text with passages", path=path).source().fingerprint == expected
+def test_the_python_reference_is_a_text_like_others() -> None:
+    run = lab.Run("none", task="python reference", **{**TINY, "steps": 2})
+    assert run.source().fingerprint == lab.python_text().fingerprint
+    assert {answer[1] for answer in lab.measure(run)["answers"]} >= {"longer windows", "gap", "same targets"}
+
+
+def test_a_run_predicts_as_many_bytes_in_blocks_and_tests_as_many_variants_as_asked_for(tmp_path: Path) -> None:
+    run = lab.Run("rotary", targets=2048, variants=["yarn"], **{**TINY, "longest": 4})
+    (record,) = lab.sweep([run], path=tmp_path, progress=False)
+    blocks = record_table([record], "mine", by_block=True).query("question == 'longer windows'")
+    means = lab.read_results(tmp_path).query("question == 'longer windows'")
+    assert set(means["variant"]) == {"as trained", "yarn"} and set(means["count"]) == {2048}
+    assert blocks.groupby(["variant", "x"])["block"].nunique().eq(16).all()
+    model, text = run.new_model(run.source()), run.source()
+    list(run.train(model, text))
+    expected = loss_by_length(model, text, [16, 32, 64], targets=2048)
+    assert means.query("variant == 'as trained'").set_index("x")["value"].to_dict() == pytest.approx(expected, abs=1e-4)
+    pieces = token_losses(model, text, 16, targets=2048).view(16, -1).mean(1).tolist()
+    assert blocks.query("variant == 'as trained' and x == 16")["value"].tolist() == pytest.approx(pieces, abs=1e-4)
 
 
 def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> None:
@@ -130,7 +142,8 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
     ("settings", "error", "message"),
     [
         ({"position": "alibba"}, ValueError, "got 'alibba'"),
-        ({"task": "juggle"}, ValueError, "task must be one of text, passages, .* induction, got 'juggle'"),
+        ({"task": "juggle"}, ValueError, "task must be one of text, python reference, needle, induction, got 'juggle'"),
+        ({"variants": ["linear"]}, ValueError, "variants must be some of window, .*, got 'linear'"),
         ({"device": "foo"}, ValueError, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
         ({"seed": 2**63}, ValueError, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
         ({"learning_rate": -1.0}, ValueError, r"learning_rate must be a positive number, got -1\.0"),

@@ -1,10 +1,8 @@
 """Verdicts follow from the results and their intervals, and every claim has a source and a date."""
 
-import dataclasses
 import datetime
 import math
 import re
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -12,12 +10,18 @@ import pytest
 import scipy.stats
 
 from alibi_viz import study
-from alibi_viz.study.judge import HISTORY
+from alibi_viz.study.judge import KNOWN, SETTINGS, Verdict, holm
 from alibi_viz.table import COLUMNS, results_table
 
 LENGTH = 8
-AT_LEAST = study.Claim("it holds", "a test", [study.Term("alibi", 1)], at_least=0.5)
-AT_MOST = study.Claim("it is small", "a test", [study.Term("alibi", 1)], at_most=0.5)
+
+
+def claim(**settings: object) -> study.Claim:
+    settings = {"plus": [study.Term("alibi", 1)], "name": "It holds", "text": "It does.", "source": "a test", **settings}
+    return study.Claim(**settings)  # type: ignore[arg-type]
+
+
+AT_LEAST, AT_MOST = claim(at_least=0.5), claim(at_most=0.5)
 
 
 def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFrame:
@@ -30,107 +34,120 @@ def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFra
 @pytest.mark.parametrize(
     ("values", "at_least", "at_most"),
     [
-        ((0.6, 0.61, 0.62), "reproduced", "contradicted"),
-        ((0.5, 0.5, 0.5), "reproduced", "reproduced"),
-        ((0.3, 0.31, 0.32), "contradicted", "reproduced"),
-        ((0.49, 0.6, 0.7), "undecided", "undecided"),
-        ((0.9, 0.9), "not testable here", "not testable here"),
-        ((0.9, 0.9, math.nan), "not testable here", "not testable here"),
-        ((), "not testable here", "not testable here"),
+        ((0.6, 0.61, 0.62), "seen here", "not seen here"),
+        ((0.5, 0.5, 0.5), "seen here", "seen here"),
+        ((0.3, 0.31, 0.32), "not seen here", "seen here"),
+        ((0.49, 0.6, 0.7), "can't tell", "can't tell"),
+        ((0.9, 0.9), "can't tell", "can't tell"),
+        ((), "can't tell", "can't tell"),
     ],
 )
-def test_whole_interval_over_the_seeds_decides(values: tuple[float, ...], at_least: str, at_most: str) -> None:
+def test_the_whole_interval_decides(values: tuple[float, ...], at_least: str, at_most: str) -> None:
     judged = study.judge(results(*values), [AT_LEAST, AT_MOST])
     assert [each.verdict for each in judged] == [at_least, at_most]
-    assert judged[0].values == tuple(value for value in values if not math.isnan(value))
+    assert (judged[0].p_value == 1.0) == (at_least == at_most), "equal to the threshold, or too few seeds"
 
 
-def test_interval_is_that_of_student_and_ends_at_the_limits() -> None:
-    values = [0.6, 0.7, 0.99]
-    limited = dataclasses.replace(AT_LEAST, limits=(0, 1))
-    free, share = study.judge(results(*values), [AT_LEAST, limited])
-    expected = scipy.stats.t.interval(0.95, 2, loc=np.mean(values), scale=scipy.stats.sem(values))
-    assert free.interval == pytest.approx(expected)
-    assert share.interval == pytest.approx((expected[0], 1))
+def test_without_blocks_the_interval_is_nearly_that_of_student() -> None:
+    values = np.array([0.6, 0.7, 0.99, 0.8, 0.65, 0.9, 0.72, 0.81])
+    (verdict,) = study.judge(results(*values), [AT_LEAST])
+    expected = scipy.stats.t.interval(0.95, 7, loc=values.mean(), scale=scipy.stats.sem(values))
+    assert verdict.interval == pytest.approx(expected, abs=0.01)
+    assert verdict.p_value == pytest.approx(scipy.stats.ttest_1samp(values, 0.5).pvalue, rel=0.5)
 
 
-def test_number_is_a_sum_of_answers_of_the_same_seed() -> None:
+@pytest.mark.parametrize("axis", [0, 1])
+def test_both_seeds_and_blocks_widen_the_interval(axis: int) -> None:
+    """Whichever of them differ, the interval is about as wide as that of their means."""
+    means = np.random.default_rng(1).normal(size=16)
+    values = np.broadcast_to(means if axis else means[:, None], (16, 16)).copy()
+    error = Verdict(AT_LEAST, values).standard_error
+    assert error == pytest.approx(scipy.stats.sem(means), rel=0.1)
+    assert Verdict(AT_LEAST, np.full((16, 16), 3.0)).standard_error == 0
+
+
+def test_an_interval_contains_the_truth_about_as_often_as_it_says() -> None:
+    """Results of other seeds and other blocks, drawn from known distributions."""
+    random = np.random.default_rng(0)
+    hits = 0
+    for _ in range(120):
+        values = random.normal(size=(8, 1)) + random.normal(size=(1, 16)) + random.normal(size=(8, 16))
+        low, high = Verdict(AT_LEAST, values).interval
+        hits += low <= 0 <= high
+    assert 0.88 <= hits / 120 <= 1
+
+
+def test_the_number_is_a_difference_of_answers_of_the_same_seed_and_block() -> None:
     table = pd.concat(
         [
-            results(2.0, 2.2, 2.4, x=LENGTH),
-            results(2.5, 2.9, 3.3, x=16 * LENGTH),
-            results(1.0, 1.0, 1.0, label="rotary", x=16 * LENGTH, variant="window"),
-            results(2.0, 2.0, math.nan, label="t5", x=LENGTH),
+            results(2.0, 2.2, 2.4, x=16 * LENGTH).assign(block=0),
+            results(3.0, 3.2, 3.4, x=16 * LENGTH).assign(block=1),
+            results(1.0, 1.1, 1.5, math.nan, label="rotary", x=16 * LENGTH, variant="window").assign(block=0),
+            results(1.0, 1.1, 1.5, 2.0, label="rotary", x=16 * LENGTH, variant="window").assign(block=1),
         ]
     )
-    terms = {
-        "plus": [study.Term("alibi", 16, factor=2)],
-        "minus": [study.Term("alibi", 1), study.Term("rotary", 16, "window")],
-    }
-    claim = study.Claim("it rises", "a test", **terms, constant=10, at_least=0)
-    below = study.Claim("it falls", "a test", minus=[study.Term("alibi", 1)], absolute=True, at_least=0)
-    some = study.Claim("two of three", "a test", [study.Term("t5", 1)], at_least=0)
-    values = [verdict.values for verdict in study.judge(table, [claim, below, some])]
-    assert values == [(12.0, 12.6, 13.2), (2.0, 2.2, 2.4), (2.0, 2.0)]
+    terms = {"plus": [study.Term("alibi", 16)], "minus": [study.Term("rotary", 16, "window")]}
+    (verdict,) = study.judge(table, [claim(**terms, at_least=0)])
+    assert verdict.values.tolist() == [[1.0, 2.0], [1.1, 2.1], [0.9, 1.9]]
+    assert verdict.mean == pytest.approx(1.5) and verdict.claim.margin(1.5) == 1.5
 
 
-def test_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> None:
+def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> None:
     table = results(0.6, 0.61, 0.62, task="needle", question="needle", x=2 * LENGTH - 1)
-    claim = dataclasses.replace(AT_LEAST, plus=[study.Term("alibi", 2)], task="needle", question="needle")
-    assert study.judge(table, [claim])[0].verdict == "reproduced"
+    needle = claim(plus=[study.Term("alibi", 2)], task="needle", question="needle", at_least=0.5)
+    assert study.judge(table, [needle])[0].verdict == "seen here"
 
 
-def test_verdict_prints_its_numbers_and_the_history_of_the_claim() -> None:
-    claim = dataclasses.replace(AT_LEAST, written="2026-11-22", seen="before any run", contrary="another test")
-    printed = str(study.judge(results(0.6, 0.61, 0.62), [claim])[0])
-    assert printed.startswith("reproduced: it holds [+0.610, 95%: +0.585 to +0.635, 3 seeds, needs at least +0.50]")
-    assert all(part in printed for part in ("a test", "2026-11-22", "before any run", "another test"))
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (results().head(0), "no results of alibi at 1L"),
+        (results(0.9, 0.9, 0.9, label="rotary"), "no results of alibi at 1L"),
+        (results(0.9, 0.9, 0.9, variant="window"), "no results of alibi at 1L"),
+        (results(0.9, 0.9, math.nan), "only 2 seeds have all results, at least 3 are needed"),
+        (pd.concat([results(0.9, 0.9, 0.9), results(0.9, text="other")]), "the results are about 2 different texts"),
+    ],
+)
+def test_a_claim_without_its_results_says_why_one_cannot_tell(table: pd.DataFrame, reason: str) -> None:
+    (verdict,) = study.judge(table, [AT_LEAST])
+    assert (verdict.verdict, verdict.missing) == ("can't tell", reason)
+    assert str(verdict) == f"can't tell: It holds. It does. [{reason}]"
 
 
-def test_claim_about_results_needs_a_bound() -> None:
-    with pytest.raises(ValueError, match="at_least or at_most"):
-        study.Claim("it holds", "a test", [study.Term("alibi", 1)])
+def test_claims_about_text_are_judged_in_each_setting_that_has_results_and_tasks_in_the_main_one() -> None:
+    table = pd.concat([results(0.9, 0.9, 0.9, task="python reference")])
+    verdicts = study.verdict_table(table)
+    assert set(verdicts["setting"]) == {"Python's reference"} and len(verdicts) == 11
+    assert len(study.verdict_table(study.published_results())) == 23
+    assert study.verdict_table(table.head(0)).empty
 
 
-def test_published_results_decide_as_many_claims_as_before() -> None:
-    """The counts when the verdicts were first published; each changes only with the results or the claims."""
-    counts = Counter(verdict.verdict for verdict in study.judge(study.published_results()))
-    assert counts == {"reproduced": 58, "contradicted": 17, "undecided": 11, "not testable here": 5}
+def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
+    assert holm([0.01, 0.02, 0.9, 0.02]).tolist() == pytest.approx([0.04, 0.06, 0.9, 0.06])
+    assert holm([]).tolist() == []
 
 
-def test_published_results_have_all_answers_of_a_claim_in_at_least_five_seeds() -> None:
-    for verdict in study.judge(study.published_results()):
-        assert len(verdict.values) >= 5 or not verdict.claim.is_testable, f"a wrong name? {verdict.claim.text}"
-
-
-def test_every_claim_is_dated_and_made_once_and_every_paper_is_cited() -> None:
-    for claim in study.CLAIMS:
-        assert datetime.date.fromisoformat(claim.written) >= datetime.date(2026, 11, 21), claim.text
-        assert claim.seen in HISTORY and claim.source, claim.text
-    keys = [(claim.text, claim.source) for claim in study.CLAIMS]
-    assert len(set(keys)) == len(keys)
-    cited = " ".join(f"{claim.source} {claim.contrary}" for claim in study.CLAIMS)
+def test_every_claim_is_dated_named_once_and_has_a_source_and_every_paper_is_cited() -> None:
+    for each in study.CLAIMS:
+        assert datetime.date.fromisoformat(each.written) >= datetime.date(2026, 11, 21), each.name
+        assert each.known in KNOWN and each.source, each.name
+    assert len({each.name for each in study.CLAIMS}) == len({each.text for each in study.CLAIMS}) == 12
+    cited = " ".join(each.source for each in study.CLAIMS)
     for name, paper in study.PAPERS.items():
         assert re.fullmatch(r"\d{4}\.\d{5}", paper["arxiv"]) and paper["arxiv"] in cited, name
 
 
 def test_thresholds_are_those_of_the_sentences() -> None:
-    for claim in study.CLAIMS:
-        if claim.is_testable and (bound := re.search(r"(at least|at most) ([\d.]+)\b(%?)", claim.text)):
-            number = float(bound[2]) / (100 if bound[3] else 1)
-            assert getattr(claim, bound[1].replace(" ", "_")) == number, claim.text
+    for each in study.CLAIMS:
+        (number,) = re.findall(r"at (?:least|most) ([\d.]+\d)", each.text)
+        assert each.threshold == float(number), each.name
 
 
-def test_evidence_lists_claims_that_come_from_a_paper_or_that_it_speaks_against() -> None:
-    made = dataclasses.replace(AT_LEAST, source="arXiv 2309.00071")
-    opposed = dataclasses.replace(AT_LEAST, at_least=0.9, contrary="it does not (arXiv 2309.00071)")
-    table = study.evidence(["pi", "yarn"], study.judge(results(0.6, 0.61, 0.62), [made, opposed, AT_LEAST]))
-    assert table[["paper", "role", "verdict"]].values.tolist() == [
-        ["2309.00071", "source", "reproduced"],
-        ["2309.00071", "against", "contradicted"],
-    ]
-    with pytest.raises(ValueError, match="got 'unheard of'"):
-        study.evidence(["unheard of"], [])
+def test_published_results_can_tell_of_every_claim_in_eight_seeds_and_sixteen_blocks() -> None:
+    table = study.published_results(by_block=True)
+    for setting in SETTINGS:
+        for verdict in study.judge(table, setting=setting):
+            assert verdict.values.shape == ((8, 1) if verdict.claim.task == "needle" else (8, 16)), verdict
 
 
 @pytest.mark.parametrize(
@@ -139,3 +156,12 @@ def test_evidence_lists_claims_that_come_from_a_paper_or_that_it_speaks_against(
 def test_wrong_argument_is_named(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         study.judge(*arguments)  # type: ignore[arg-type]
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ValueError, match="either at_least or at_most"):
+        claim()
+    with pytest.raises(ValueError, match="known must be some of blind, .* got 'guessed'"):
+        claim(at_least=0, known="guessed")
+    with pytest.raises(ValueError, match="setting must be some of tales, .* got 'novels'"):
+        study.judge(results(), setting="novels")

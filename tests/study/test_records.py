@@ -12,7 +12,7 @@ from alibi_viz.lab.runs import read_records
 from alibi_viz.study import records
 from alibi_viz.study.parts import PARTS, SEARCH_SEED, Part, best_rates, rate_table, search_runs
 
-TINY = Part("tiny", "A second of training.", (lab.Run("none", length=16, steps=4, longest=2),), seeds=2)
+TINY = Part("tiny", "A second of training.", (lab.Run("none", length=16, steps=4, longest=2),))
 
 
 def keys(runs) -> list[str]:
@@ -41,13 +41,16 @@ def test_published_records_are_the_runs_of_today(name) -> None:
     assert (SEARCH_SEED in {run.seed for run in runs}) == (name == "search")
 
 
-def test_run_takes_the_learning_rate_of_its_label_or_of_its_method() -> None:
-    rates = {("text", "alibi"): 1.0, ("text", "rotary"): 2.0, ("text", "alibi, special"): 3.0}
-    labels = ("alibi", "alibi, special", "alibi, other")
-    part = Part("p", "", tuple(lab.Run("alibi", label=label) for label in labels), 2)
-    assert [(run.seed, run.learning_rate) for run in part.runs(rates)] == [(s, r) for s in (0, 1) for r in (1, 3, 1)]
+def test_run_takes_the_learning_rate_of_its_label_and_on_other_texts_that_of_the_tales() -> None:
+    rates = {("text", "alibi"): 1.0, ("text", "alibi, special"): 3.0, ("needle", "alibi"): 2.0}
+    runs = [lab.Run("alibi"), lab.Run("alibi", label="alibi, special"), lab.Run("alibi", task="needle")]
+    runs.append(lab.Run("alibi", task="python reference"))
+    part = Part("p", "", tuple(runs))
+    expected = [(seed, rate) for seed in (0, 1) for rate in (1, 3, 2, 1)]
+    assert [(run.seed, run.learning_rate) for run in part.runs(rates, 2)] == expected
+    assert len(part.runs(rates)) == 4 * 8
     with pytest.raises(KeyError):
-        Part("p", "", (lab.Run("none"),), 1).runs(rates)
+        Part("p", "", (lab.Run("none"),)).runs(rates)
 
 
 def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> None:
@@ -61,12 +64,12 @@ def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> N
 
 def test_part_is_trained_published_and_resumed(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(records, "published_rates", lambda: {("text", "none"): 4e-3})
-    results = study.reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new")
+    results = study.reproduce(["tiny"], out=tmp_path / "out", publish=tmp_path / "new", seeds=2)
     assert results.groupby(["label", "seed"]).ngroups == 2
     published = read_records(tmp_path / "new" / "tiny.jsonl.gz")
     assert [(each["run"]["seed"], each["run"]["learning_rate"]) for each in published] == [(0, 4e-3), (1, 4e-3)]
     written = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}
-    assert study.reproduce(["tiny"], out=tmp_path / "out").equals(results)
+    assert study.reproduce(["tiny"], out=tmp_path / "out", seeds=2).equals(results)
     assert written == {file: file.stat().st_mtime_ns for file in (tmp_path / "out").iterdir()}, "it was trained again"
 
 
@@ -83,8 +86,8 @@ def test_rates_of_a_search_in_the_same_call_are_used(tiny, tmp_path, monkeypatch
 def test_unknown_name_is_refused_before_any_training(tmp_path) -> None:
     with pytest.raises(ValueError, match="name must be one of alibi, rotary, sinusoidal, alibi-large, got 'elsewhere'"):
         study.published_model("elsewhere")
-    with pytest.raises(ValueError, match=r"parts must be some of search, main, .* got 'mian'"):
-        study.reproduce(["main", "mian"], out=tmp_path)
+    with pytest.raises(ValueError, match="parts must be some of search, tales, .* got 'tails'"):
+        study.reproduce(["tales", "tails"], out=tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -220,7 +220,7 @@ def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_t
     assert "being measured" not in app.caption and message(app) == ""
 
 
-@pytest.mark.parametrize("name", ["needle", "copy", "induction"])
+@pytest.mark.parametrize("name", ["needle", "induction"])
 def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, name: str) -> None:
     app, task = small(methods=["alibi", "none"], seed=5, question=name), lab.TASKS[name]
     app.train().result(DEADLINE)

@@ -1,0 +1,58 @@
+"""A forest plot: by how much each claim of the study holds, with its interval, in every setting."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from alibi_viz.figures import theme
+
+COLORS = {"seen here": theme.COLORS[0], "not seen here": theme.COLORS[1], "can't tell": theme.COLORS[6]}
+SYMBOLS = ("circle", "diamond-open")  # of the settings
+_TICKS = np.array([-8, -2, -0.5, -0.1, 0, 0.1, 0.5, 2, 8])
+_ROW, _OFFSET = 34, 0.18  # pixels for a claim, and how far apart its settings are, as a share of that
+
+
+def forest_figure(table: pd.DataFrame) -> go.Figure:
+    """Draw the verdicts of `study.verdict_table`: a row for each claim, a point with its interval for each setting.
+
+    To the right of zero a claim holds, to the left it doesn't, and the distance says by how much. If the interval
+    contains zero, one can't tell. The axis shrinks large distances: some are a hundred times as large as others.
+    """
+    claims, settings = list(dict.fromkeys(table["claim"])), list(dict.fromkeys(table["setting"]))
+    figure = theme.blank(110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05})
+    for place, setting in enumerate(settings):
+        for verdict, color in COLORS.items():
+            rows = table[(table["setting"] == setting) & (table["verdict"] == verdict) & table["margin"].notna()]
+            if rows.empty:
+                continue
+            x, low, high = (_shrink(rows[name]) for name in ("margin", "low", "high"))
+            bars = {"type": "data", "symmetric": False, "array": high - x, "arrayminus": x - low}
+            figure.add_scatter(
+                x=x,
+                y=np.array([claims.index(claim) for claim in rows["claim"]])
+                + _OFFSET * (2 * place - len(settings) + 1),
+                mode="markers",
+                name=setting,
+                legendgroup=setting,
+                showlegend=setting not in {trace.name for trace in figure.data},
+                marker={"color": color, "symbol": SYMBOLS[place % 2], "size": 11, "line": {"width": 2, "color": color}},
+                error_x={**bars, "color": color, "thickness": 2, "width": 4},
+                customdata=rows[["text", "numbers"]].to_numpy(),
+                hovertemplate=f"<b>{verdict}</b>, {setting}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
+            )
+    figure.add_vline(x=0, line={"color": theme.COLORS[6], "width": 1.5})
+    for anchor, text, shift in (("right", "◂ doesn't hold", -8), ("left", "holds ▸", 8)):
+        figure.add_annotation(
+            x=0, y=1, yref="paper", yanchor="bottom", xanchor=anchor, xshift=shift, text=text, showarrow=False
+        )
+    ends = _shrink(_TICKS[[0, -1]])
+    figure.update_xaxes(title="by how much, in bits per byte (needles: share of answers)", range=ends)
+    figure.update_xaxes(tickvals=_shrink(_TICKS), ticktext=[f"{abs(tick):g}" for tick in _TICKS])
+    figure.update_yaxes(tickvals=np.arange(len(claims)), ticktext=claims, range=[len(claims) - 0.5, -0.5])
+    return figure
+
+
+def _shrink(margin: ArrayLike) -> NDArray[np.float64]:
+    """Linear up to about 0.1, logarithmic beyond."""
+    return np.arcsinh(np.asarray(margin, dtype=float) / 0.1)

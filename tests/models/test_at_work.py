@@ -1,0 +1,66 @@
+"""At the lab's training length of 64 bytes, the part that defines each method makes a difference."""
+
+import math
+
+import pytest
+import torch
+
+from alibi_viz import lab
+from alibi_viz.lab.training import LENGTH
+from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
+
+
+def position(name: str, **fields):
+    return lab.make_model(name, max_length=LENGTH, **fields).transformer.position
+
+
+def test_most_heads_of_alibi_and_of_decay_forget_within_the_training_length() -> None:
+    """By the factor e or more, from one end of a training window to the other."""
+    assert [(position(name).slopes * LENGTH >= 1).sum().item() for name in ("alibi", "decay")] == [6, 7]
+
+
+def test_kerple_and_sandwich_prefer_near_keys_within_the_training_length() -> None:
+    for name in ("kerple-log", "sandwich"):
+        bias = position(name).bias(1, LENGTH)[:, 0]
+        assert ((bias[:, -1] - bias[:, 0]) > 1).sum() >= 4, name
+
+
+def test_a_forget_gate_starts_as_alibi_and_learns_from_the_text() -> None:
+    model = lab.make_model("forget", max_length=LENGTH)
+    list(lab.train(model, lab.load_text(), steps=3))
+    assert float(model.transformer.position.gate.weight.detach().abs().max()) > 1e-3
+
+
+def test_every_bucket_of_t5_is_trained_and_the_last_one_holds_most_distances() -> None:
+    buckets = position("t5").bucket(torch.arange(LENGTH))
+    assert set(buckets.tolist()) == set(range(16)) and float((buckets == 15).float().mean()) > 0.7
+
+
+def test_fire_squeezes_distances_in_three_quarters_of_a_training_window() -> None:
+    with torch.no_grad():
+        bias = position("fire").bias(LENGTH, LENGTH)
+    to_neighbor = bias.diagonal(-1, 1, 2)[0]  # of queries 1, 2, ...: the same distance of 1
+    assert to_neighbor[:16].unique().numel() == 1 and to_neighbor[16:].unique().numel() == LENGTH - 17
+
+
+def test_xpos_decays_to_less_than_a_tenth_over_a_training_window() -> None:
+    growth = position("xpos").growth(torch.tensor([0, LENGTH]))
+    assert float((growth[1] / growth[0]).min()) < 0.1
+
+
+def test_yarn_keeps_one_pair_slows_others_and_blends_between() -> None:
+    ratios = (yarn_frequencies(8, LENGTH, 4.0) / rotary_frequencies(8)).tolist()
+    assert ratios[0] == 1 and 0.25 < ratios[1] < 1 and ratios[2:] == [0.25, 0.25]
+
+
+def test_cope_counts_up_to_its_last_vector_and_caps_farther_keys() -> None:
+    cope = position("cope")
+    positions = cope.positions(torch.zeros(1, 1, 1, LENGTH), torch.ones(1, LENGTH, dtype=torch.bool))
+    assert float(positions.max()) == len(cope.vectors) - 1 == 16
+    assert (positions == 16).sum() == pytest.approx(LENGTH / 2, abs=1)
+
+
+def test_sinusoids_include_waves_that_turn_often_and_waves_that_never_do_in_training() -> None:
+    turns = LENGTH * 10000.0 ** (-torch.arange(0, 64, 2) / 64) / math.tau
+    table = position("sinusoidal").table(torch.arange(LENGTH))
+    assert turns[0] > 10 and turns[-1] < 0.01 and table[:, 0].std() > 0.5 > table[:, -2].std()
