@@ -178,27 +178,28 @@ def _compare(options: argparse.Namespace) -> None:
 def _show(options: argparse.Namespace) -> None:
     """Print the answers to one question: means over the seeds with intervals, and what holds in every seed."""
     question, results = av.lab.find_question(options.question), _results(options)
-    rows = results[results["question"] == question.name]
-    if rows.empty:
+    results = results[results["question"] == question.name]
+    if results.empty:
         raise ValueError(f"there are no results on {question.name!r}")
     print(f"{question.summary} In {question.unit}, by {question.x_title}:")
-    print(av.lab.summary(rows, question.name).to_string())
-    print(*question.say(rows[rows["variant"] == "as trained"], int(rows["length"].mode()[0])), sep="\n")
+    for task, rows in results.groupby("task", sort=False):
+        print(f"\nTrained on: {task}", av.lab.summary(rows, question.name).to_string(), sep="\n")
+        print(*question.say(rows[rows["variant"] == "as trained"], int(rows["length"].mode()[0])), sep="\n")
 
 
 def _claims(options: argparse.Namespace) -> None:
     """Print a verdict on each of our claims."""
-    print(*(f"- {verdict}" for verdict in av.study.judge(_results(options))), sep="\n")
+    print(*(f"- {verdict}" for verdict in av.study.judge(_results(options, by_block=True))), sep="\n")
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    """Train the published comparison again, or parts of it, and judge the claims about them."""
+    """Train the study again, or parts of it, and judge its claims."""
     from alibi_viz.lab.sweep import executor  # noqa: PLC0415
 
     given = _given(options, "seeds", "publish", "out")
     with executor(options.workers or 1, options.scheduler) as pool:
         results = av.study.reproduce(options.parts, pool, **given)
-    print(*(f"- {verdict}" for verdict in av.study.judge(results) if verdict.values), sep="\n")
+    print(*(f"- {verdict}" for verdict in av.study.judge(results) if not verdict.missing), sep="\n")
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -211,8 +212,9 @@ def _models(options: argparse.Namespace) -> None:
     av.study.train_published_models(options.out or "models")
 
 
-def _results(options: argparse.Namespace) -> Any:
-    return av.lab.read_results(options.results) if options.results else av.study.published_results()
+def _results(options: argparse.Namespace, **how: bool) -> Any:
+    path = options.results
+    return av.lab.read_results(path, **how) if path else av.study.published_results(**how)
 
 
 def _methods(options: argparse.Namespace) -> list[str]:
@@ -252,7 +254,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "methods": {"nargs": "*", "metavar": "method", "help": "a name listed below, or file.py:function"},
     "question": {"help": "what was measured, such as 'longer windows'"},
     "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
-    "parts": {"nargs": "*", "metavar": "part", "help": "search, main, ..., see the report; all by default"},
+    "parts": {"nargs": "*", "metavar": "part", "help": "search, tales, python, needle or induction; all by default"},
     "run": {"help": "the folder of a saved run"},
     "lengths": {"type": int, "nargs": "+", "help": "test lengths"},
     "--text": {"metavar": "FILE", "type": Path, "help": "a UTF-8 file to use instead of the built-in text"},

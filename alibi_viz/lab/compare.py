@@ -315,11 +315,13 @@ def summary(
         xs: of the columns, in their order; all by default.
 
     Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits, such as a share. The
-    last column says how many seeds there are. Raises ValueError for an unknown question, and KeyError for a label or x
-    without results.
+    last column says how many seeds there are. Raises ValueError for an unknown question and for results of models that
+    learned different texts, and KeyError for a label or x without results.
     """
     asked = find_question(question)
     rows = results[results["question"] == asked.name]
+    if len(tasks := rows["task"].unique()) > 1:
+        raise ValueError(f"results must be on one text, got {', '.join(tasks)}: choose one by the column 'task'")
     rows = rows[(rows["variant"] == AS_TRAINED) | (rows["x"] > rows["length"])]
     curves = rows["label"].where(rows["variant"] == AS_TRAINED, rows["label"] + ", " + rows["variant"])
     table = over_seeds(rows.assign(label=curves), limits=asked.limits)

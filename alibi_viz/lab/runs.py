@@ -290,8 +290,11 @@ def record_table(records: Iterable[Record], origin: str, *, by_block: bool = Fal
     return table.assign(block=[row["block"] for row in rows]) if by_block else table
 
 
-def read_results(path: str | Path) -> pd.DataFrame:
+def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
+
+    With `by_block`, losses on longer windows have a row for each of sixteen blocks of the held-out text, and the table
+    a column "block": so one can tell how far other passages could have moved a mean.
 
     Raises FileNotFoundError, and ValueError that names the file that cannot be read, or the file or line that is not a
     result.
@@ -303,7 +306,7 @@ def read_results(path: str | Path) -> pd.DataFrame:
     >>> results["x"][results["question"] == "longer windows"].unique().tolist()
     [16, 32]
     """
-    return record_table(read_records(path), Path(path).name)
+    return record_table(read_records(path), Path(path).name, by_block=by_block)
 
 
 def read_records(path: str | Path) -> list[Record]:

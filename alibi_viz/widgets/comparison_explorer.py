@@ -162,8 +162,8 @@ class ComparisonExplorer(App):
             f"{row.claim} ({row.setting}, {row.source}): {row.verdict}; {row.numbers}." for row in table.itertuples()
         ]
         covers = (
-            f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and other "
-            "passages of the same kind of text, not other sizes of models."
+            f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
+            "other passages of the same kind of text, not other sizes of models."
         )
         return caption, " ".join([covers, *lines])
 

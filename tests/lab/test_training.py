@@ -119,7 +119,10 @@ def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:
     ("call", "message"),
     [
         (lambda: losses(model_of(), lab.load_text("too short!")), r"has 9 bytes, at least 17 are needed"),
-        (lambda: lab.train(model_of(vocabulary=33), lab.TASKS["needle"], length=1), "needle needs a length of at least 2"),
+        (
+            lambda: lab.train(model_of(vocabulary=33), lab.TASKS["needle"], length=1),
+            "needle needs a length of at least 2",
+        ),
         (lambda: lab.train(model_of(), TEXT, learning_rate=math.inf), "learning_rate must be a positive number"),
         (lambda: lab.train(model_of(), TEXT, device="tpu-9"), "device must be auto, cpu, cuda .*, got 'tpu-9'"),
     ],

@@ -43,7 +43,7 @@ def test_every_claim_stands_beside_its_verdict_in_each_setting(page: str) -> Non
     table = study.verdict_table(study.published_results(by_block=True))
     for row in table.itertuples():
         line = f"| **{row.claim}.** {row.text} ({row.source}) | {row.verdict} | {row.numbers} | {row.known} |"
-        assert line in page.split(f"### {row.setting[0].upper()}{row.setting[1:]}\n")[1].split("\n##")[0]
+        assert line in page.split(f"### {row.setting[0].upper()}{row.setting[1:]}\n")[1].split("\n##", maxsplit=1)[0]
 
 
 def test_lowest_training_loss_of_the_search_is_bold(page: str) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from ipywidgets import Dropdown, ToggleButtons, Widget
 
-from alibi_viz import lab
+from alibi_viz import lab, study
 from alibi_viz.figures import theme
 from alibi_viz.lab.runs import record_table
 from alibi_viz.table import over_seeds
@@ -83,6 +83,27 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer windows")
+
+
+def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of_its_own() -> None:
+    app = ComparisonExplorer(question="twelve claims")
+    curves, table = app._curves, study.verdict_table(study.published_results(by_block=True))
+    assert app.figure in app.children and curves not in app.children
+    drawn = {text for trace in app.figure.data for text, _ in trace.customdata}
+    assert drawn == set(table["text"]) and sum(len(trace.x) for trace in app.figure.data) == len(table)
+    on_the_right = {
+        text for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=False) if x > 0
+    }
+    assert on_the_right == set(table.query("margin > 0")["text"])
+    assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
+    assert all(row.numbers in app.details for row in table.itertuples())
+    app.question = "longer windows"
+    assert app.figure is curves and curves in app.children and "64" in app.caption
+    app.fit(640)
+    app.question = "twelve claims"
+    assert app.figure is not curves and app.figure.layout.width == 640
+    with pytest.raises(BadValue, match="question must be one of"):
+        ComparisonExplorer(TABLE, question="twelve claims")
 
 
 def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonExplorer) -> None:
