@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.lab.attention_stats import attention_stats, needle_margins
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import known_words
 from alibi_viz.lab.tasks import evaluation_distances
 from tests.tables import SMALL
@@ -22,7 +22,6 @@ VALUES: dict[str, Any] = {  # valid arguments, by name
 }  # fmt: skip
 OTHERS = {  # of one function
     ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
-    ("needle_margins", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
     ("compare", "text"): None,
 }
 FREE = {"progress", "scheduler", "out", "custom", "label"}  # flags, and what libraries or `Path` check
@@ -31,7 +30,7 @@ NAMES = (
     *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
 )
 PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}
-FURTHER = (attention_stats, evaluation_distances, known_words, needle_margins)
+FURTHER = (attention_stats, evaluation_distances, known_words)
 PUBLIC |= {each.__name__: each for each in FURTHER}
 
 

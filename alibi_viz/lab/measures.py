@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.lab.attention_stats import attention_stats, has_slopes, needle_margins
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import (
     TARGETS,
     evaluation_lengths,
@@ -152,17 +152,10 @@ def slopes(model: LanguageModel, source: Text | Task, length: int, longest: int)
             yield head, slope, 1
 
 
-SAMPLES, MARGIN_SAMPLES = 512, 64  # examples at each distance
+SAMPLES = 512  # examples at each distance
 
 
 def task(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
     """The share of correct answers at the largest distances that fit into L, 2L, 4L, ... tokens."""
     for distance in evaluation_distances(task, length, longest):
         yield distance, accuracy(model, task, distance, samples=SAMPLES), SAMPLES
-
-
-def margin(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
-    """The margin of the needle minus the one it needs, in the best head, for methods with one slope per head."""
-    for distance in evaluation_distances(task, length, longest) if has_slopes(model) else ():
-        table = needle_margins(model, [distance], samples=MARGIN_SAMPLES)
-        yield distance, float((table["found"] - table["needed"]).max()), MARGIN_SAMPLES

@@ -279,23 +279,6 @@ QUESTIONS = [
         "distance of the needle, tokens",
         "The model must recall one value hidden in noise: from how many tokens back?",
     ),
-    Question(
-        "needle margin",
-        "How much higher the needle scores than it must to get half of a head's attention, in the best head of all "
-        "layers.",
-        "Margin of the needle minus the margin needed, best head",
-        "distance of the needle, tokens",
-        "distance {x}",
-        measures.margin,
-        say.margin,
-        task="needle",
-        unit="nats",
-        value="{y:+.1f} nats",
-        ticks=partial(_task_ticks, TASKS["needle"]),
-        axes_settings={"y_title": "margin found - margin needed, nats", "low": -5.0, "high": 5.0, "step": 5.0},
-        lowest_is_best=False,
-        in_race=False,
-    ),
     _task_question(
         "induction",
         "Cues continued correctly, by distance",

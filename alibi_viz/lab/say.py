@@ -355,17 +355,3 @@ def task(task: Task, rows: pd.DataFrame, length: int) -> list[str]:
         f"At that distance {at_furthest['count'].min()} examples were tested{per_seed}. {chance}",
         *([f"Correct there, with 95% intervals over the examples: {join(shares)}."] if shares else []),
     ]
-
-
-def margin(rows: pd.DataFrame, length: int) -> list[str]:
-    """Up to which distance a head could find the needle."""
-    if rows.empty:
-        return []
-    reached = up_to(rows, lambda margin: margin > 0, never="at no distance")
-    return [
-        f"In the best head the mean margin is larger than needed{in_every_seed(rows)}: {reached}.",
-        "For half of its attention, a head with slope m needs about m d + ln(1/m) nats at distance d.",
-    ]
-
-
-GAIN = 0.1  # bits per byte: a smaller change does not count as a gain or a loss

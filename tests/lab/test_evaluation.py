@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.attention_stats import attention_stats, needle_margins
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import diverged, token_losses
 from alibi_viz.models import LanguageModel
 from tests.tables import SMALL
@@ -87,7 +87,6 @@ EVALUATIONS: dict[str, Callable[[LanguageModel], Any]] = {
     "accuracy": lambda model: lab.accuracy(model, lab.TASKS["needle"], 5, samples=4),
     "continuations": lambda model: lab.continuations(model, TEXT, 4),
     "attention_stats": lambda model: attention_stats(model, TEXT, 8, trained=4, windows=1),
-    "needle_margins": lambda model: needle_margins(model, [3], samples=2),
     "make_model with the same weights": lambda model: lab.make_model(model.config.position),
 }
 

@@ -60,7 +60,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
     [
         ("text", {"longer windows", "gap", "by position", "same targets", "facts", "attention beyond L",
                   "softmax denominator", "attention sinks"}),
-        ("needle", {"needle", "needle margin"}),
+        ("needle", {"needle"}),
         ("induction", {"induction"}),
     ],
 )  # fmt: skip

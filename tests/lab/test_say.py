@@ -179,13 +179,6 @@ def test_a_task_is_solved_up_to_a_distance_in_every_seed_with_an_interval_over_a
     assert lab.find_question("gap").notes(table("gap", {"a": [{1: 1.0}]})) == {}
 
 
-def test_a_margin_reaches_as_far_as_in_every_seed() -> None:
-    text = said(
-        "needle margin", {"a": [{7: 1.0, 15: 1.0, 31: -1.0}, {7: 1.0, 15: -1.0, 31: 1.0}], "b": [{7: -1.0}] * 2}
-    )
-    assert "in every seed: a up to 7 and b at no distance." in text
-
-
 def test_facts_are_worth_what_they_save_near_and_far() -> None:
     text = said("facts", {"a": [{23: 3.0, 724: 1.0}, {23: 3.2, 724: 1.0}]})
     assert re.search(r"23 and around 724 bytes before saves a 3\.1 and 1\.0 bits", text)
