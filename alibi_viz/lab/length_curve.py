@@ -5,10 +5,9 @@ divided by the number of those bytes.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from reprlib import repr as short
-from typing import Any, SupportsIndex
+from typing import Any
 
 import pandas as pd
 import torch
@@ -20,7 +19,7 @@ from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.modify import change_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
-from alibi_viz.pretrained import evaluation_mode, longest_context
+from alibi_viz.pretrained import evaluation_mode, longest_context, token_ids
 from alibi_viz.table import AS_TRAINED, results_table
 
 
@@ -137,26 +136,6 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     return torch.tensor(
         token_ids(model, tokenizer, string, add_special_tokens=False) if string else [], dtype=torch.long
     )
-
-
-def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
-    """What a tokenizer returns for one text, at least one token. Raises as `length_curve`."""
-    if not callable(tokenizer):
-        raise TypeError(
-            f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
-        )
-    ids = tokenizer(text, **options)["input_ids"]
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
-        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
-    if not ids:
-        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
-    known = model.get_input_embeddings().num_embeddings
-    if max(ids) >= known:
-        raise ValueError(
-            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
-        )
-    return list(map(int, ids))
 
 
 def _bits(model: nn.Module, windows: Tensor, stride: int, start: int | None, batch_tokens: int) -> Tensor:

@@ -6,8 +6,7 @@ from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans, share_left_out
-from alibi_viz.lab.attention_sources import AttentionSource, Reading
-from alibi_viz.lab.model_sources import ByteModel
+from alibi_viz.lab.attention_sources import AttentionSource, ByteModel, Reading
 from alibi_viz.models import LanguageModel
 
 _TRACED = 2**23  # weights computed at a time, to bound the memory

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.lab.attention_sources import Words, words
-from alibi_viz.lab.model_sources import ByteModel
+from alibi_viz.lab.attention_sources import ByteModel, Words, words
 from alibi_viz.slopes import alibi_slopes
 
 

@@ -1,5 +1,6 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi, without it, or with another bias."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,24 +10,26 @@ from torch import Tensor
 
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.matrices import named_trace, on_tile_click
-from alibi_viz.figures.tokens import label
+from alibi_viz.figures.tokens import label, quoted
 from alibi_viz.lab.attention_sources import (
     AttentionSource,
     Reading,
+    ShuffleChanges,
     compare_orders,
     law_curve,
     shuffle_words,
     trace_queries,
 )
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.caption import describe, describe_part, describe_shuffle
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, labeled
-from alibi_viz.widgets.core.formatting import format_slope
+from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.traits import LINEAR, Count, Flag, HasHead, Law, law_function, law_name
 
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
+NEAR = 3  # tokens at most this far away count as the nearest
+_SAME = 5e-4  # a change below is rounding, and prints as 0.000
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
 
 
@@ -96,7 +99,8 @@ class AttentionExplorer(HasHead, TextApp):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
-        self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
+        # called before App's own observer, which draws
+        self.observe(lambda _: self.set_together({"query": None, "order": None}), names="text")
         text_box, *menus = super().controls()
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
@@ -152,8 +156,8 @@ class AttentionExplorer(HasHead, TextApp):
         sentences = [
             f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
             *(self._describe_order(readings[0], reading, curve, rows) if len(readings) == 2 else []),
-            *describe(reading.tokens, query, visible, weights, switched=switched),
-            *describe_part(rows, length),
+            *_describe(reading.tokens, query, visible, weights, switched=switched),
+            *_describe_part(rows, length),
             reading.note,
         ]
         return " ".join(sentences[:2]), " ".join(sentences[2:]).strip()
@@ -163,7 +167,7 @@ class AttentionExplorer(HasHead, TextApp):
         if shuffled is original:
             return ["There is nothing to shuffle: the text has no two different words before the last one."]
         changes = compare_orders(shuffled, original, curve, self.head - 1, rows, causal=self.causal)
-        return describe_shuffle(changes, causal=self.causal)
+        return _describe_shuffle(changes, causal=self.causal)
 
     def _adjust_controls(self, reading: Reading, query: int) -> None:
         """Fit the sliders to the text, and note below the text box if it is too long."""
@@ -194,13 +198,6 @@ class AttentionExplorer(HasHead, TextApp):
             formula = f"bias, m = {format_slope(slope)}<br>-m {f'({distance})' if self.causal else distance}"
         return formula.replace("-", "\N{MINUS SIGN}")
 
-    def _keep_in_range(self, change: Any) -> None:
-        """Show a new text in its own order, with the last token selected. Select the last head if there are fewer."""
-        if change.name == "text":
-            self.set_together({"query": None, "order": None})
-        elif self.head > self.num_heads:
-            self.head = self.num_heads
-
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: setattr(self, "order", order))
 
@@ -215,3 +212,75 @@ class AttentionExplorer(HasHead, TextApp):
 
     def _from_slider(self, position: int) -> int | None:
         return None if position == self._length - 1 else position
+
+
+def _describe(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, *, switched: str) -> list[str]:
+    """Describe the weights of one query.
+
+    Args:
+        tokens: [key].
+        query: its position.
+        visible: bool [key], the keys that it sees.
+        shares: [2, key], its weights as shown, and in the comparison.
+        switched: names the comparison, such as "without the bias".
+
+    >>> shares = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]])
+    >>> print(*_describe(list("abca"), 3, torch.ones(4).bool(), shares, switched="without the bias"), sep="\\n")
+    Query 3 “a” gives 40% of its weight to itself; without the bias 25%.
+    The farthest other “a”, 3 away, gets 10%; without the bias 25%.
+    """
+    name = f"Query {query:,} {quoted(tokens[query])}"
+    if int(visible.sum()) == 1:
+        return [f"{name} sees only itself and gives itself all its weight."]
+    distance = (torch.arange(len(tokens)) - query).abs()
+    near = visible & (distance <= NEAR)
+    if bool((near == visible).all()):  # then the query itself
+        near = distance == 0
+    neighbors = int(near.sum()) - 1
+    receivers = f"itself and the {neighbors} nearest tokens" if neighbors else "itself"
+    here, there = (format_percent(share[near].sum()) for share in shares)
+    sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
+    equal = [key for key, token in enumerate(tokens) if visible[key] and key != query and token == tokens[query]]
+    if equal:
+        far = max(equal, key=lambda key: abs(key - query))
+        here, there = (format_percent(share[far]) for share in shares)
+        farthest = f"The farthest other {quoted(tokens[far])}, {abs(far - query):,} away"
+        sentences.append(f"{farthest}, gets {here}; {switched} {there}.")
+    return sentences
+
+
+def _describe_part(rows: range, length: int) -> list[str]:
+    """Say which part of a long text the matrices show, and that the right column shows all of it.
+
+    >>> _describe_part(range(10, 58), 4096)[0]
+    'The matrices show tokens 10 to 57 of 4,096, around the query; the right column shows all keys, 64 in each bar.'
+    """
+    if len(rows) == length:
+        return []
+    bars = f", {attention_plot.bin_size(length)} in each bar" * (attention_plot.bin_size(length) > 1)
+    part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
+    return [f"The matrices show {part}; the right column shows all keys{bars}."]
+
+
+def _describe_shuffle(changes: ShuffleChanges | None, *, causal: bool) -> list[str]:
+    """Say whether the weights have only moved with the shuffled words, and by how much they have changed if not.
+
+    >>> _describe_shuffle(ShuffleChanges(content=0.0, weight=0.0, any_weight=0.0), causal=False)  # doctest: +ELLIPSIS
+    ['With the words before the last one shuffled, every query shown gives each token the same weight as in the...']
+    """
+    start = "With the words before the last one shuffled,"
+    if changes is None:
+        return [f"{start} the tokens are others, so the weights cannot be compared with those of the original order."]
+    content, weight, any_weight = changes
+    if max(content, weight) > _SAME:
+        cause = "its content is the same, but the bias depends on the distance"
+        if content > _SAME:
+            cause = f"in this layer, queries and keys depend on the order, and content changes by up to {content:.2f}"
+        moved = "and followed to their new places, weights of the last query change by up to"
+        return [f"{start} {moved} {weight:.2f}; {cause}."]
+    only_last = any_weight > _SAME
+    who, difference = ("the last query", weight) if only_last else ("every query shown", any_weight)
+    same = f"{who} gives each token the same weight as in the original order, only at another place"
+    cause = ", because the mask now hides other words from them" * causal
+    others = f"Those of other queries change by up to {any_weight:.2f}{cause}."
+    return [f"{start} {same}: the largest difference is {difference:.3f}.", *[others] * only_last]

@@ -13,10 +13,9 @@ from traitlets import TraitError
 from alibi_viz import AlibiSelfAttention, alibi_slopes, attention_trace, figures, lab
 from alibi_viz.figures.attention import STEPS
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.attention_sources import Words, shuffle_words
-from alibi_viz.lab.model_sources import ByteModel, ModelRun
+from alibi_viz.lab.attention_sources import ByteModel, ModelRun, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
-from alibi_viz.widgets.attention.caption import NEAR
+from alibi_viz.widgets.attention.explorer import NEAR
 from tests.custom_laws import for_four_heads, root
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
