@@ -231,13 +231,9 @@ def _draw_matrices(
 ) -> None:
     """The four steps of one head, [4, query, key], with a frame around the selected query."""
     masked, custom = np.isneginf(steps[2]), _numbers(steps)
-    names = [f"{at} {full(tokens[at])}" for at in shown]
-    pairs = np.array(
-        [[f"query {i}<br>key {j}<br>distance {abs(m - n)}" for n, j in enumerate(names)] for m, i in enumerate(names)],
-        dtype=object,
-    )
+    hover = {"text": _pairs(tokens, shown, [range(at, at + 1) for at in shown]), "customdata": custom}
+    hover["hovertemplate"] = f"head {head + 1}<br>%{{text}}<br>{_SUM}<extra></extra>"
     for name, values in zip(STEPS, steps, strict=True):
-        hover = {"text": pairs, "customdata": custom, "hovertemplate": _template(f"head {head + 1}")}
         named_trace(figure, name).update(z=with_gaps(values, masked), x0=shown.start, y0=shown.start, **hover)
         update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
 
@@ -246,24 +242,25 @@ def _draw_row(
     figure: go.Figure, tokens: Sequence[str], steps: Floats, others: Floats, *, query: int, head: int, other_name: str
 ) -> None:
     """The right column: the steps [4, heads, key] of the query, and its weights [heads, key] with another bias."""
-    length = len(tokens)
-    size, texts = bin_size(length), _key_texts(tokens, query)
+    length, size = len(tokens), bin_size(len(tokens))
     starts = np.arange(0, length, size)
-    centers = starts + (size - 1) / 2
     weights, others = (np.add.reduceat(each, starts, axis=-1).round(5) for each in (steps[3], others))
     masked = np.logical_and.reduceat(np.isneginf(steps[2]), starts, axis=-1)
-    custom = _numbers(steps) if size == 1 else (100 * weights[..., None]).round(4)
-    total = "" if size == 1 else "weight %{customdata[0]}%"
     z = with_gaps(weights, masked)
-    every = np.tile(np.array(texts, dtype=object), (len(z), 1))
-    hover = {"hovertemplate": _template("head %{y}", total), "text": every, "customdata": custom}
-    named_trace(figure, "heads").update(x=centers, y0=1, z=z, **hover)
+    (texts,) = _pairs(tokens, [query], [range(at, min(at + size, length)) for at in starts.tolist()])
+    custom = _numbers(steps) if size == 1 else (100 * weights[..., None]).round(4)
+    numbers = f"<br>{_SUM if size == 1 else 'weight %{customdata[0]}%'}<extra></extra>"
+    common = {"x": starts + (size - 1) / 2, "hovertext": texts}
+    template = f"head %{{y}}<br>%{{text}}{numbers}"
+    every = np.broadcast_to(texts, z.shape)
+    heads = {"text": every, "customdata": custom, "hovertemplate": template}
+    named_trace(figure, "heads").update(x=common["x"], y0=1, z=z, **heads)
     update_changed(_shape(figure, "heads"), y0=head + 0.5, y1=head + 1.5)
-    hover = {"hovertext": texts, "customdata": custom[head], "hovertemplate": _template("", total, "hovertext")}
-    named_trace(figure, "bars").update(x=centers, y=z[head], **hover)
+    bars = {"customdata": custom[head], "hovertemplate": f"%{{hovertext}}{numbers}"}
+    named_trace(figure, "bars").update(y=z[head], **common, **bars)
     visible = np.where(masked[head] & (others[head] == 0), np.nan, others[head])  # the other bias may mask fewer keys
-    hover = {"hovertext": texts, "hovertemplate": f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"}
-    named_trace(figure, "other").update(x=centers, y=visible, marker_size=8 if size == 1 else 5, **hover)
+    template = f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
+    named_trace(figure, "other").update(y=visible, marker_size=8 if size == 1 else 5, hovertemplate=template, **common)
     top = 1.08 * max(weights.max(), others.max())  # of all heads, for a steady axis
     edges = np.append(starts, length) - 0.5
     named_trace(figure, "masked").update(x=edges, y=np.append(np.where(masked[head], top, 0), 0))
@@ -328,11 +325,6 @@ def _shape(figure: go.Figure, name: str) -> Any:
     return next(figure.select_shapes({"name": name}))
 
 
-def _template(first: str, numbers: str = "", text: str = "text") -> str:
-    """A hover template: a first line, the query and the key, and numbers; by default those of `_numbers`."""
-    return "<br>".join(filter(None, (first, f"%{{{text}}}", numbers or _SUM))) + "<extra></extra>"
-
-
 def _numbers(steps: Floats) -> NDArray[np.object_]:
     """For the hover texts: content, bias, logit and weight in percent, [..., 4]."""
     masked = np.isneginf(steps[2])
@@ -341,19 +333,18 @@ def _numbers(steps: Floats) -> NDArray[np.object_]:
     return table
 
 
-def _key_texts(tokens: Sequence[str], query: int) -> list[str]:
-    """For the hover texts: the query, and the key or the keys of each bar."""
-    length, texts = len(tokens), []
-    size = bin_size(length)
-    for start in range(0, length, size):
-        last = min(start + size, length) - 1
-        near, far = sorted((abs(query - start), abs(query - last)))
-        if start == last:
-            key, distance = f"key {start} {full(tokens[start])}", f"{near}"
-        else:
-            key, distance = f"keys {start} to {last}", f"{0 if start <= query <= last else near} to {far}"
-        texts.append(f"query {query} {full(tokens[query])}<br>{key}<br>distance {distance}")
-    return texts
+def _pairs(tokens: Sequence[str], queries: Sequence[int], keys: Sequence[range]) -> NDArray[np.object_]:
+    """For the hover texts, [query, key]: the query, the key or the range of keys, and how far apart they are."""
+    names = {at: f"{at} {full(tokens[at])}" for at in {*queries, *(each[0] for each in keys if len(each) == 1)}}
+
+    def pair(query: int, key: range) -> str:
+        near, far = sorted((abs(query - key[0]), abs(query - key[-1])))
+        if len(key) == 1:
+            return f"query {names[query]}<br>key {names[key[0]]}<br>distance {near}"
+        near = 0 if query in key else near
+        return f"query {names[query]}<br>keys {key[0]} to {key[-1]}<br>distance {near} to {far}"
+
+    return np.array([[pair(query, key) for key in keys] for query in queries], dtype=object)
 
 
 def _spread(positions: range, limit: int, keep: int | None = None) -> list[int]:

@@ -4,7 +4,6 @@ import importlib
 import math
 import os
 import random
-import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,6 +62,14 @@ class AttentionSource(Protocol):
         """Read at most `longest` tokens. Raises ValueError for unknown content, other heads, or an empty text."""
 
 
+_WORD_NOTES = {  # how each content of `Words` is computed
+    "same word": f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
+    "fixed random number around 0 between different words.",
+    "equal": "Content is 0 for every pair, so the weights show the bias alone.",
+    "random": "Content is random: queries and keys are standard normal numbers, whatever the words.",
+}
+
+
 class Words:
     """Words and punctuation marks, with made-up content.
 
@@ -77,7 +84,7 @@ class Words:
     tensor([False,  True, False, False,  True])
     """
 
-    contents: tuple[str, ...] = ("same word", "equal", "random")
+    contents: tuple[str, ...] = tuple(_WORD_NOTES)
     num_heads: int | None = None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
@@ -86,20 +93,13 @@ class Words:
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         total, tokens = len(tokens), tokens[:longest]
-        note = (
-            f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
-            "fixed random number around 0 between different words."
-        )
         if content == "random":
-            note = "Content is random: queries and keys are standard normal numbers, whatever the words."
             shape = len(tokens), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
             query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
         else:
-            vectors = torch.tensor([_vector(token) for token in tokens])
-            if content == "equal":
-                vectors, note = 0 * vectors, "Content is 0 for every pair, so the weights show the bias alone."
+            vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
             query = key = vectors.expand(1, num_heads, *vectors.shape)
-        return Reading(tokens, query, key, alibi_slopes(num_heads), total, note)
+        return Reading(tokens, query, key, alibi_slopes(num_heads), total, _WORD_NOTES[content])
 
 
 def words(text: str) -> list[str]:
@@ -130,19 +130,16 @@ def check_reading(source: AttentionSource, content: str, num_heads: int) -> None
 
 
 class ModelRun:
-    """A model that reads the first tokens of a text, layer by layer. Threads may share it.
+    """A model that reads the first tokens of a text, layer by layer, on one thread at a time.
 
-    It keeps the input of each layer, tokens x width numbers, so that all layers up to the last one that has run can be
-    read at once: 16 MiB per layer for 4,096 tokens and a width of 1,024.
-
-    `total` is the number of tokens in the whole text, and `note` is `Reading.note` with "{layer}" for the layer.
+    It keeps the input of each layer, so that every layer that has one can be read at once: 16 MiB per layer for 4,096
+    tokens and a width of 1,024. `total` is the number of tokens in the whole text, and `note` is `Reading.note` with "{layer}" for the layer.
     """
 
     def __init__(self, tokens: list[str], total: int, layers: Layers, note: str) -> None:
         self.tokens, self.total, self.num_layers = tokens, total, len(layers.blocks)
         self._layers, self._note = layers, note
         self._inputs = [layers.hidden]  # of each layer that has one already
-        self._lock = threading.Lock()
 
     @property
     def done(self) -> int:
@@ -155,9 +152,8 @@ class ModelRun:
         A layer that fails raises its error, and runs again at the next call.
         """
         while self.done <= layer:
-            with self._lock, torch.inference_mode():
-                if self.done <= layer:  # else another thread has run it
-                    self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
+            with torch.inference_mode():
+                self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
             yield self.done
 
     @torch.inference_mode()
@@ -413,13 +409,13 @@ def compare_orders(
     source = match_tokens(shuffled.tokens, original.tokens)
     if source is None:
         return None
-    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[head : head + 1]
+    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[[head]]
     here, there = (
         trace_queries(reading.query[:, [head]], reading.key[:, [head]], bias, places, causal=causal)
         for reading, places in ((shuffled, positions), (original, [source[at] for at in positions]))
     )
-    content, weight = (  # of each query
-        (a[0, 0] - b[0, 0][:, source]).abs().amax(-1)
-        for a, b in ((here.content, there.content), (here.weights, there.weights))
+    content, weights = (  # the largest change of each query
+        (getattr(here, step) - getattr(there, step)[..., source])[0, 0].abs().amax(-1)
+        for step in ("content", "weights")
     )
-    return ShuffleChanges(content[-1].item(), weight[-1].item(), weight.max().item())
+    return ShuffleChanges(content[-1].item(), weights[-1].item(), weights.max().item())

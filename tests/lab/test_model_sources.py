@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.lab.attention_sources import ByteModel, ModelRun, PretrainedModel
+from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.widgets import AttentionExplorer, WindowExplorer
 
 if os.environ.get("CI") != "true":
@@ -67,23 +66,6 @@ def test_each_layer_runs_once_while_the_model_can_be_trained() -> None:
     assert (run.done, calls) == (2, [1])
     assert all(module.training for module in model.modules())
     model(torch.tensor([[1, 2, 3]])).logits.sum().backward()
-
-
-@pytest.mark.parametrize("kind", ["byte", "pretrained"])
-def test_threads_can_share_a_run(kind: str) -> None:
-    def start() -> ModelRun:
-        if kind == "byte":
-            return ByteModel(lab.make_model("alibi", num_layers=4)).start(TEXT, 4096)
-        return PretrainedModel(small_model("bloom"), ByteTokenizer()).start(TEXT, 4096)
-
-    run = start()
-    threads = [threading.Thread(target=run.read, args=(run.num_layers - 1,)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert run.done == run.num_layers
-    assert torch.equal(run.read(1).query, start().read(1).query)
 
 
 def save(folder: Path, model: Any) -> str:

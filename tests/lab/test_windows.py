@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_attention, attention_trace, lab
-from alibi_viz.lab import windows as lab_windows
+from alibi_viz.lab import attention_stats as module
 from alibi_viz.lab.attention_sources import Reading, Words
 
 TEXT = "the cat saw the dog and the dog saw the cat " * 30
@@ -12,9 +12,9 @@ TEXT = "the cat saw the dog and the dog saw the cat " * 30
 
 @pytest.mark.parametrize("content", Words.contents)
 def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_windows, "_TRACED", 50_000)  # so that the queries are traced in several parts
+    monkeypatch.setattr(module, "_TRACED", 50_000)  # so that the queries are traced in several parts
     reading = Words().read(TEXT, content, num_heads=4, longest=4096)
-    table = lab_windows.head_spans(reading)
+    table = module.head_spans(reading)
     trace = attention_trace(reading.query, reading.key, reading.slopes)
     assert tuple(table["needed"]) == trace.spans()
     length = len(reading.tokens)
@@ -30,7 +30,7 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
 
 def test_steep_heads_of_a_long_text_leave_most_of_it_out_and_the_result_stays() -> None:
     reading = Words().read("word " * 2000, "random", num_heads=8, longest=4096)
-    table = lab_windows.head_spans(reading)
+    table = module.head_spans(reading)
     assert table["left_out"].is_monotonic_decreasing
     assert table["left_out"].iloc[0] > 0.9 and table["left_out"].iloc[-1] == 0
     arguments = reading.query, reading.key, reading.key, reading.slopes
@@ -51,7 +51,7 @@ def test_table_has_a_row_per_layer_and_head_of_a_model() -> None:
 def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:
     query = key = torch.zeros(1, 3, 200, 4)
     reading = Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, "")
-    table = lab_windows.head_spans(reading)
+    table = module.head_spans(reading)
     assert table["bound"].tolist()[1:] == [199, 199] and table["left_out"].tolist()[1:] == [0, 0]
     assert table["left_out"][0] > 0.5
     table = lab.window_table(Words(), "word", num_heads=2)

@@ -1,9 +1,8 @@
 """The base class of the apps about attention on your own text: a text box, and a model that may be slow to read it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
@@ -162,9 +161,16 @@ class TextApp(App):
         def show() -> None:
             self._show("s-progress", progress(min(run.done for run in runs)))
 
-        steps = chain.from_iterable(run.steps(layer) for run in runs)
-        job = Background(steps, lambda _: None, show, lambda _: None)
-        self.works = [work for work in self.works if work is not self._job] + [job]
+        before = self._job
+
+        def steps() -> Iterator[int]:
+            if before:
+                before.join()  # a run is used by one thread at a time
+            for run in runs:
+                yield from run.steps(layer)
+
+        job = Background(steps(), lambda _: None, show, lambda _: None)
+        self.works = [work for work in self.works if work is not before] + [job]
         self._job = job.start()
         return job
 

@@ -8,8 +8,8 @@ from ipywidgets import Widget
 
 from alibi_viz.figures import windows as window_plot
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
+from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
-from alibi_viz.lab.windows import head_spans
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
