@@ -231,10 +231,11 @@ def _draw_matrices(
 ) -> None:
     """The four steps of one head, [4, query, key], with a frame around the selected query."""
     masked, custom = np.isneginf(steps[2]), _numbers(steps)
-    hover = {"text": _pairs(tokens, shown, [range(at, at + 1) for at in shown]), "customdata": custom}
-    hover["hovertemplate"] = f"head {head + 1}<br>%{{text}}<br>{_SUM}<extra></extra>"
+    pairs = _pairs(tokens, shown, [range(at, at + 1) for at in shown])
+    template = f"head {head + 1}<br>%{{text}}<br>{_SUM}<extra></extra>"
     for name, values in zip(STEPS, steps, strict=True):
-        named_trace(figure, name).update(z=with_gaps(values, masked), x0=shown.start, y0=shown.start, **hover)
+        trace = named_trace(figure, name).update(text=pairs, customdata=custom, hovertemplate=template)
+        trace.update(z=with_gaps(values, masked), x0=shown.start, y0=shown.start)
         update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
 
 
@@ -250,17 +251,15 @@ def _draw_row(
     (texts,) = _pairs(tokens, [query], [range(at, min(at + size, length)) for at in starts.tolist()])
     custom = _numbers(steps) if size == 1 else (100 * weights[..., None]).round(4)
     numbers = f"<br>{_SUM if size == 1 else 'weight %{customdata[0]}%'}<extra></extra>"
-    common = {"x": starts + (size - 1) / 2, "hovertext": texts}
+    centers, every = starts + (size - 1) / 2, np.broadcast_to(texts, z.shape)
     template = f"head %{{y}}<br>%{{text}}{numbers}"
-    every = np.broadcast_to(texts, z.shape)
-    heads = {"text": every, "customdata": custom, "hovertemplate": template}
-    named_trace(figure, "heads").update(x=common["x"], y0=1, z=z, **heads)
+    named_trace(figure, "heads").update(x=centers, y0=1, z=z, text=every, customdata=custom, hovertemplate=template)
     update_changed(_shape(figure, "heads"), y0=head + 0.5, y1=head + 1.5)
-    bars = {"customdata": custom[head], "hovertemplate": f"%{{hovertext}}{numbers}"}
-    named_trace(figure, "bars").update(y=z[head], **common, **bars)
+    bars, other = (named_trace(figure, name).update(x=centers, hovertext=texts) for name in ("bars", "other"))
+    bars.update(y=z[head], customdata=custom[head], hovertemplate=f"%{{hovertext}}{numbers}")
     visible = np.where(masked[head] & (others[head] == 0), np.nan, others[head])  # the other bias may mask fewer keys
     template = f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
-    named_trace(figure, "other").update(y=visible, marker_size=8 if size == 1 else 5, hovertemplate=template, **common)
+    other.update(y=visible, marker_size=8 if size == 1 else 5, hovertemplate=template)
     top = 1.08 * max(weights.max(), others.max())  # of all heads, for a steady axis
     edges = np.append(starts, length) - 0.5
     named_trace(figure, "masked").update(x=edges, y=np.append(np.where(masked[head], top, 0), 0))

@@ -133,7 +133,7 @@ class ModelRun:
     """A model that reads the first tokens of a text, layer by layer, on one thread at a time.
 
     It keeps the input of each layer, so that every layer that has one can be read at once: 16 MiB per layer for 4,096
-    tokens and a width of 1,024. `total` is the number of tokens in the whole text, and `note` is `Reading.note` with "{layer}" for the layer.
+    tokens and a width of 1,024. `total` is the number of tokens in the whole text; "{layer}" in `note` is filled in.
     """
 
     def __init__(self, tokens: list[str], total: int, layers: Layers, note: str) -> None:
@@ -414,8 +414,6 @@ def compare_orders(
         trace_queries(reading.query[:, [head]], reading.key[:, [head]], bias, places, causal=causal)
         for reading, places in ((shuffled, positions), (original, [source[at] for at in positions]))
     )
-    content, weights = (  # the largest change of each query
-        (getattr(here, step) - getattr(there, step)[..., source])[0, 0].abs().amax(-1)
-        for step in ("content", "weights")
-    )
+    content = (here.content - there.content[..., source]).abs().amax(-1).flatten()  # the largest change of each query
+    weights = (here.weights - there.weights[..., source]).abs().amax(-1).flatten()
     return ShuffleChanges(content[-1].item(), weights[-1].item(), weights.max().item())

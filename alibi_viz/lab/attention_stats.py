@@ -257,7 +257,7 @@ def window_table(
     place of float32, so `alibi_attention` can leave them out.
 
     Args:
-        source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another `lab.attention_sources` source.
+        source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of `AttentionExplorer`.
         text: at most `longest` of its tokens are read.
         num_heads: for a source that can have any number of heads.
         longest: the time and memory grow with its square; 4,096 tokens take about a second per layer of 8 heads.
@@ -271,7 +271,8 @@ def window_table(
         needed: the smallest span, read from the weights
         left_out: the share of the pairs of query and key beyond the bound, 0 to 1
 
-    Raises ValueError for an empty text, a model without ALiBi, and a number that is not an integer of at least 1.
+    Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and a number that is
+    not an integer of at least 1.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)

@@ -124,8 +124,10 @@ class AttentionExplorer(HasHead, TextApp):
         ]
 
     def draw(self) -> tuple[str, str]:
-        readings = self.read(self.text, *([] if self.order is None else [shuffle_words(self.text, self.order)]))
-        reading = readings[-1]
+        original, *shuffled = self.read(
+            self.text, *([] if self.order is None else [shuffle_words(self.text, self.order)])
+        )
+        reading = shuffled[0] if shuffled else original
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -133,9 +135,10 @@ class AttentionExplorer(HasHead, TextApp):
         start = max(0, min(query - MAX_ROWS // 2, length - MAX_ROWS))
         rows = range(start, min(start + MAX_ROWS, length))
         (name, curve), (other_name, other_curve) = self._curves(reading)
-        vectors = reading.query, reading.key
-        trace = trace_queries(*vectors, curve, rows, causal=self.causal)
-        other = trace_queries(*vectors, other_curve, range(query, query + 1), causal=self.causal)
+        trace, other = (
+            trace_queries(reading.query, reading.key, bias, queries, causal=self.causal)
+            for bias, queries in ((curve, rows), (other_curve, [query]))
+        )
         attention_plot.draw(
             self.figure,
             reading.tokens,
@@ -148,34 +151,27 @@ class AttentionExplorer(HasHead, TextApp):
             bias_name=self._formula(float(reading.slopes[head])),
             page_width=self.page_width,
         )
-        self._adjust_controls(reading, query)
+        self.note_length(reading)
+        self._length = length
+        self._query_slider.max, self._head_slider.max = length - 1, self.num_heads
+        self._query_slider.value = query
+        self._restore.disabled = self.order is None
+
+        law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
+        sentences = [f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."]
+        if shuffled:
+            changes = compare_orders(reading, original, curve, head, rows, causal=self.causal)
+            sentences += _describe_shuffle(changes, causal=self.causal, same=reading is original)
         weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
         visible = trace.logits[0, head, query - start].isfinite()
         switched = _SWITCHED.get(other_name, f"with {other_name}")
-        law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
-        sentences = [
-            f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
-            *(self._describe_order(readings[0], reading, curve, rows) if len(readings) == 2 else []),
-            *_describe(reading.tokens, query, visible, weights, switched=switched),
-            *_describe_part(rows, length),
-            reading.note,
-        ]
-        return " ".join(sentences[:2]), " ".join(sentences[2:]).strip()
-
-    def _describe_order(self, original: Reading, shuffled: Reading, curve: Tensor | None, rows: range) -> list[str]:
-        """What the shuffle has changed, or that there is nothing to shuffle."""
-        if shuffled is original:
-            return ["There is nothing to shuffle: the text has no two different words before the last one."]
-        changes = compare_orders(shuffled, original, curve, self.head - 1, rows, causal=self.causal)
-        return _describe_shuffle(changes, causal=self.causal)
-
-    def _adjust_controls(self, reading: Reading, query: int) -> None:
-        """Fit the sliders to the text, and note below the text box if it is too long."""
-        self.note_length(reading)
-        self._length = len(reading.tokens)
-        self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
-        self._query_slider.value = query
-        self._restore.disabled = self.order is None
+        sentences += _describe_query(reading.tokens, query, visible, weights, switched)
+        if len(rows) < length:
+            size = attention_plot.bin_size(length)
+            part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
+            bars = f", {size} in each bar" * (size > 1)
+            sentences += [f"The matrices show {part}; the right column shows all keys{bars}."]
+        return " ".join(sentences[:2]), " ".join([*sentences[2:], reading.note]).strip()
 
     def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
         """The bias shown and the one it is compared with, each with its name; None for no bias."""
@@ -214,20 +210,10 @@ class AttentionExplorer(HasHead, TextApp):
         return None if position == self._length - 1 else position
 
 
-def _describe(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, *, switched: str) -> list[str]:
-    """Describe the weights of one query.
+def _describe_query(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> list[str]:
+    """Which tokens a query attends to: those near it, and the farthest equal one.
 
-    Args:
-        tokens: [key].
-        query: its position.
-        visible: bool [key], the keys that it sees.
-        shares: [2, key], its weights as shown, and in the comparison.
-        switched: names the comparison, such as "without the bias".
-
-    >>> shares = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]])
-    >>> print(*_describe(list("abca"), 3, torch.ones(4).bool(), shares, switched="without the bias"), sep="\\n")
-    Query 3 “a” gives 40% of its weight to itself; without the bias 25%.
-    The farthest other “a”, 3 away, gets 10%; without the bias 25%.
+    `visible` is bool [key]. `shares`, [2, key], are its weights as shown, and in the comparison named by `switched`.
     """
     name = f"Query {query:,} {quoted(tokens[query])}"
     if int(visible.sum()) == 1:
@@ -249,26 +235,11 @@ def _describe(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor
     return sentences
 
 
-def _describe_part(rows: range, length: int) -> list[str]:
-    """Say which part of a long text the matrices show, and that the right column shows all of it.
-
-    >>> _describe_part(range(10, 58), 4096)[0]
-    'The matrices show tokens 10 to 57 of 4,096, around the query; the right column shows all keys, 64 in each bar.'
-    """
-    if len(rows) == length:
-        return []
-    bars = f", {attention_plot.bin_size(length)} in each bar" * (attention_plot.bin_size(length) > 1)
-    part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
-    return [f"The matrices show {part}; the right column shows all keys{bars}."]
-
-
-def _describe_shuffle(changes: ShuffleChanges | None, *, causal: bool) -> list[str]:
-    """Say whether the weights have only moved with the shuffled words, and by how much they have changed if not.
-
-    >>> _describe_shuffle(ShuffleChanges(content=0.0, weight=0.0, any_weight=0.0), causal=False)  # doctest: +ELLIPSIS
-    ['With the words before the last one shuffled, every query shown gives each token the same weight as in the...']
-    """
+def _describe_shuffle(changes: ShuffleChanges | None, *, causal: bool, same: bool) -> list[str]:
+    """Whether the weights have only moved with the shuffled words, and by how much they have changed if not."""
     start = "With the words before the last one shuffled,"
+    if same:
+        return ["There is nothing to shuffle: the text has no two different words before the last one."]
     if changes is None:
         return [f"{start} the tokens are others, so the weights cannot be compared with those of the original order."]
     content, weight, any_weight = changes
@@ -278,9 +249,12 @@ def _describe_shuffle(changes: ShuffleChanges | None, *, causal: bool) -> list[s
             cause = f"in this layer, queries and keys depend on the order, and content changes by up to {content:.2f}"
         moved = "and followed to their new places, weights of the last query change by up to"
         return [f"{start} {moved} {weight:.2f}; {cause}."]
-    only_last = any_weight > _SAME
-    who, difference = ("the last query", weight) if only_last else ("every query shown", any_weight)
-    same = f"{who} gives each token the same weight as in the original order, only at another place"
+    if any_weight <= _SAME:
+        same_weight = "every query shown gives each token the same weight as in the original order, only at another"
+        return [f"{start} {same_weight} place: the largest difference is {any_weight:.3f}."]
+    same_weight = "the last query gives each token the same weight as in the original order, only at another place"
     cause = ", because the mask now hides other words from them" * causal
-    others = f"Those of other queries change by up to {any_weight:.2f}{cause}."
-    return [f"{start} {same}: the largest difference is {difference:.3f}.", *[others] * only_last]
+    return [
+        f"{start} {same_weight}: the largest difference is {weight:.3f}.",
+        f"Those of other queries change by up to {any_weight:.2f}{cause}.",
+    ]
