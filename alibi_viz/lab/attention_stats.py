@@ -37,7 +37,6 @@ class AttentionStats:
     We average its logarithm, because a few rows with a large denominator would dominate the mean of the denominators.
     """
 
-    entropy: Tensor  # in bits; 2^entropy is the effective number of keys attended to
     distance: Tensor  # mean distance of the attended keys, in tokens back, weighted by attention
     beyond: Tensor  # share of the weight on keys at least the training length back
     denominator_bits: Tensor  # log2 of the softmax's denominator, with the row's largest logit subtracted
@@ -149,13 +148,13 @@ def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: b
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
-    """[5, heads]: the statistics of `AttentionStats` in their order, for weights [batch, heads, query, key]."""
+    """[4, heads]: the statistics of `AttentionStats` in their order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
-    entropy = torch.special.entr(weights) / math.log(2)
-    shares = (weights * distance, weights * (distance >= trained), weights * (keys < SINKS))
-    entropy, mean_distance, beyond, sinks = torch.stack((entropy, *shares)).sum(-1).mean((1, 3))
-    return torch.stack((entropy, mean_distance, beyond, -weights.amax(-1).log2().mean((0, 2)), sinks))
+    mean_distance, beyond, sinks = (
+        (weights * each).sum(-1).mean((0, 2)) for each in (distance, distance >= trained, keys < SINKS)
+    )
+    return torch.stack((mean_distance, beyond, -weights.amax(-1).log2().mean((0, 2)), sinks))
 
 
 NEEDLE = TASKS["needle"]

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
-from alibi_viz.models import LanguageModel, Position, SelfAttention, TransformerConfig
+from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 
@@ -83,7 +84,6 @@ def modify(
     elif sinks:
         raise ValueError(f"sinks must be 0 without a window, because every token is visible, got {sinks}")
     interpolate = isinstance(slopes, str) and slopes == "interpolate"
-    factors = None if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
     if family is None:
         _check_method(model, slopes is not None, interpolate, sinks, rotary)
     elif rotary is not None:
@@ -92,19 +92,18 @@ def modify(
         trained_length = config.max_length if family is None else training_length(model)
     if interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
-    rule = None if rotary is None else (rotary, trained_length or 0)
-    change = Change(factors, trained_length if interpolate else None, window, sinks, rule)
-    return _apply(model, change_of(model).then(change), family)
-
-
-def _apply(model: Any, change: "Change", family: Family | None) -> Any:
-    """A copy with this change instead of an earlier one."""
-    if family is None:
-        attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-        positions = {model.transformer.position, *(attention.position for attention in attentions)}
-        return shared_copy(
-            model, {each: ChangedPosition(original_of(each), change, model.config) for each in positions}
+    change = change_of(model).then(
+        Change(
+            factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),
+            interpolated=trained_length or 0 if interpolate else math.inf,
+            window=math.inf if window is None else window,
+            sinks=math.inf if window is None else sinks,
+            rotary=None if rotary is None else (rotary, trained_length or 0),
         )
+    )
+    if family is None:
+        positions = {module for module in model.modules() if isinstance(module, Position)}
+        return shared_copy(model, {each: ChangedPosition(original_of(each), change, config) for each in positions})
     changed = shared_copy(model)
     for attention in family.layers(changed):
         hooks = attention._forward_pre_hooks
@@ -149,39 +148,38 @@ def has_sinks(model: Any) -> bool:
 class Change:
     """What `modify` changes; by default nothing."""
 
-    factors: tuple[float, ...] | None = None  # of the bias, one per head
-    interpolated: int | None = None  # the training length beyond which slopes are interpolated
-    window: int | None = None
-    sinks: int = 0
+    factors: tuple[float, ...] = (1.0,)  # of the bias, one per head or one for all
+    interpolated: float = math.inf  # the number of keys beyond which slopes are interpolated
+    window: float = math.inf
+    sinks: float = math.inf  # without a window, all tokens are kept
     rotary: tuple[str, int] | None = None  # the rule and the training length
 
     def then(self, other: "Change") -> "Change":
         """Both changes in one. Raises ValueError if two windows leave something else visible than a window."""
-        factors, rotary = other.factors or self.factors, other.rotary or self.rotary
-        if self.factors and other.factors:
-            factors = tuple(first * second for first, second in zip(self.factors, other.factors, strict=True))
-        lengths = [change.interpolated for change in (self, other) if change.interpolated]
-        both = replace(other, factors=factors, interpolated=min(lengths, default=None), rotary=rotary)
-        if self.window is None or other.window is None:
-            kept = self if other.window is None else other
-            return replace(both, window=kept.window, sinks=kept.sinks)
         if (self.window - other.window) * (self.sinks - other.sinks) < 0:
             raise ValueError(
                 f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
                 f"with one of {other.window} with {other.sinks}: change the original model instead"
             )
-        return replace(both, window=min(self.window, other.window), sinks=min(self.sinks, other.sinks))
+        return Change(
+            factors=tuple(np.multiply(self.factors, other.factors).tolist()),
+            interpolated=min(self.interpolated, other.interpolated),
+            window=min(self.window, other.window),
+            sinks=min(self.sinks, other.sinks),
+            rotary=other.rotary or self.rotary,
+        )
 
     def apply(self, bias: Tensor | None, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [..., key].
 
         Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
-        if bias is not None and (self.factors or self.interpolated):
-            scale = min(1.0, self.interpolated / bias.shape[-1]) if self.interpolated else 1.0
-            factors = torch.tensor(self.factors or (1.0,), dtype=bias.dtype, device=bias.device)[:, None, None]
-            bias = torch.where(bias.isinf(), bias, bias * (factors * scale) + 0.0)  # 0 times -inf would be NaN
-        if self.window is None:
+        if bias is not None:
+            scale = min(1.0, self.interpolated / bias.shape[-1])
+            if {factor * scale for factor in self.factors} != {1.0}:
+                factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None] * scale
+                bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
+        if self.window == math.inf:
             return bias, None
         near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
         kept = (near | (keys < self.sinks)[..., None, :]).unsqueeze(-3)
@@ -191,8 +189,8 @@ class Change:
 
     def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Place the sinks right before the window: each gets the bias of the token that stands there."""
-        sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
-        skipped = (queries - (self.window or 0) - self.sinks + 1).clamp(min=0)  # tokens between sinks and window
+        sinks = torch.arange(min(int(self.sinks), keys.shape[-1]), device=keys.device)
+        skipped = (queries - int(self.window + self.sinks) + 1).clamp(min=0)  # tokens between sinks and window
         places = sinks + skipped[..., None]  # [..., query, sink]
 
         def columns(positions: Tensor) -> Tensor:
@@ -205,13 +203,14 @@ class Change:
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""
         words = []
-        if self.factors and len(set(self.factors)) > 1:
-            words.append(f"slopes times {', '.join(f'{factor:g}' for factor in self.factors)}")
-        elif self.factors and self.factors[0] != 1:
-            words.append(f"slopes times {self.factors[0]:g}" if self.factors[0] else "bias dropped")
-        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated else []
-        words += [f"window of {self.window}"] if self.window else []
-        words += [f"sinks of {self.sinks}"] if self.sinks else []
+        if {*self.factors} != {1.0}:
+            factors = self.factors if len({*self.factors}) > 1 else self.factors[:1]
+            words.append(
+                f"slopes times {', '.join(f'{each:g}' for each in factors)}" if any(factors) else "bias dropped"
+            )
+        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated < math.inf else []
+        words += [f"window of {self.window}"] if self.window < math.inf else []
+        words += [f"sinks of {self.sinks}"] if 0 < self.sinks < math.inf else []
         words += [f"rotary rule {self.rotary[0]}"] if self.rotary else []
         return ", ".join(words)
 

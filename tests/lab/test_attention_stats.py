@@ -23,11 +23,9 @@ def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
     model = equal_content("none")
     stats = attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
-    assert stats.entropy.shape == (2, 8)
-    torch.testing.assert_close(stats.entropy, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
     torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
-    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
 
 
@@ -44,11 +42,10 @@ def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series(
 
 def test_weight_statistics_equal_a_loop():
     weights = torch.randn(2, 3, 5, 12).tril(7).masked_fill(torch.ones(5, 12).triu(8).bool(), -math.inf).softmax(-1)
-    entropy, distance, beyond, bits, sinks = weight_stats(weights, trained=6).tolist()
+    distance, beyond, bits, sinks = weight_stats(weights, trained=6).tolist()
     for head in range(3):
         rows = [(i, weights[batch, head, i - 7].tolist()) for batch in range(2) for i in range(7, 12)]
         loops = [
-            (entropy, lambda i, row: -sum(w * math.log2(w) for w in row if w)),
             (distance, lambda i, row: sum(w * (i - j) for j, w in enumerate(row))),
             (beyond, lambda i, row: sum(w for j, w in enumerate(row) if i - j >= 6)),
             (bits, lambda i, row: math.log2(1 / max(row))),
@@ -63,7 +60,7 @@ def test_windows_with_a_spacing_end_where_longer_windows_do():
     spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
     expected = attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
-    torch.testing.assert_close(spaced.entropy, expected.entropy)
+    torch.testing.assert_close(spaced.distance, expected.distance)
     torch.testing.assert_close(spaced.sinks, expected.sinks)
 
 
@@ -72,7 +69,7 @@ def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
     monkeypatch.setattr(import_module("alibi_viz.lab.attention_stats"), "MAX_BATCH_TOKENS", 64)
     in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
-    for name in ("entropy", "distance", "beyond", "denominator_bits", "sinks"):
+    for name in ("distance", "beyond", "denominator_bits", "sinks"):
         torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
 
