@@ -57,10 +57,9 @@ def attention_stats(
 
     Args:
         model, text: a byte-level model, and a text whose validation part it reads.
-        length: of the windows, in bytes.
-        trained: the training length, in bytes.
+        length, trained: of the windows and in training, in bytes.
         windows, queries: how many windows, and how many positions at the end of each.
-        spacing: a window ends every `spacing` bytes; every `length` bytes by default. With the same spacing, windows of
+        spacing: a window ends every `spacing` bytes, by default every `length`. With the same spacing, windows of
             several lengths have the same queries.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
@@ -89,16 +88,15 @@ def attention_stats(
         query, key, _ = attention.heads(x)
         return len(x) * weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
 
-    totals = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
-    return AttentionStats(*torch.stack([torch.stack(layer).sum(0) for layer in totals], dim=1) / windows)
+    layers = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
+    return AttentionStats(*torch.stack([sum(batches, torch.zeros(())) for batches in layers], dim=1) / windows)
 
 
 @torch.inference_mode()
 def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32) -> AttentionStats:
-    """Measure the attention of the last `queries` positions in every layer of a BLOOM, MPT or Falcon model.
+    """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the windows `input_ids`, [batch, length].
 
-    The counterpart of `attention_stats` for pretrained models, changed or not. `input_ids` is int64 [batch, length]
-    without padding, and `trained` the training length in tokens. Raises ValueError for a model of another family.
+    `trained` is the training length in tokens. Raises ValueError for a model of another family.
     """
     family = family_of(model)
     stats: list[Tensor] = []
@@ -183,15 +181,10 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     the content. S is about 1/m, so it is about m d + log(1/m). Found minus needed is the log odds of the needle's
     weight w, log(w / (1 - w)).
 
-    Args:
-        model: a model with slopes, see `has_slopes`, trained on `TASKS["needle"]`.
-        distances: of the needle, in tokens.
-        samples: how many examples of each distance to average over.
-        seed: of the examples, as in `accuracy`.
-
-    Returns one row per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in
-    nats, and the weight of the needle, means over the examples. Raises ValueError for a model without slopes or changed
-    by `lab.modify`, for no distances, and for a number below 1.
+    `model` has slopes, see `has_slopes`, and is trained on `TASKS["needle"]`; `distances` are in tokens. Returns a row
+    per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in nats, and the
+    weight of the needle, means over `samples` examples of each distance. Raises ValueError for a model without slopes
+    or changed by `lab.modify`, for no distances, and for a number below 1.
 
     >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
     >>> from alibi_viz.lab.attention_stats import needle_margins
@@ -214,20 +207,12 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     check_seed(seed)
     distances = positive_integers("distances", distances)
     slopes = position.slopes.detach().float().cpu()
-    columns = ["layer", "head", "distance", "slope", "found", "needed", "weight"]
-    rows = []
-    for distance in distances:
-        found, needed, weight = _measure(model, slopes, distance, samples, seed)
-        for layer, head in product(range(len(found)), range(len(slopes))):
-            numbers = slopes[head], found[layer, head], needed[head], weight[layer, head]
-            rows.append((layer + 1, head + 1, distance, *map(float, numbers)))
-    return pd.DataFrame(rows, columns=columns)
+    tables = [_needle_table(model, slopes, distance, samples, seed) for distance in distances]
+    return pd.concat(tables, ignore_index=True)
 
 
-def _measure(
-    model: LanguageModel, slopes: Tensor, distance: int, samples: int, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Margins found [layers, heads], margins needed [heads] and weights [layers, heads] at one distance."""
+def _needle_table(model: LanguageModel, slopes: Tensor, distance: int, samples: int, seed: int) -> pd.DataFrame:
+    """The rows of `needle_margins` for one distance."""
     length = NEEDLE.min_length(distance)
     inputs, _ = NEEDLE.make(samples, distance, length, torch.Generator().manual_seed(seed))
     bias = -slopes[:, None] * torch.arange(length - 1, -1, -1)  # [heads, key]
@@ -244,7 +229,12 @@ def _measure(
     mean_of_others = (logits[..., others] + bias[:, others]).logsumexp(-1) - log_sum
     found = logits[..., needle] - mean_of_others
     needed = log_sum - bias[:, needle]
-    return found.mean(1), needed, (found - needed).sigmoid().mean(1)
+    columns = {"slope": slopes, "found": found.mean(1), "needed": needed, "weight": (found - needed).sigmoid().mean(1)}
+    rows = list(product(range(1, len(layers) + 1), range(1, len(slopes) + 1), [distance]))
+    table = pd.DataFrame(rows, columns=["layer", "head", "distance"])
+    return table.assign(
+        **{name: each.expand(len(layers), -1).flatten().double().numpy() for name, each in columns.items()}
+    )
 
 
 def window_table(
@@ -257,15 +247,11 @@ def window_table(
 
     Args:
         source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of `AttentionExplorer`.
-        text: at most `longest` of its tokens are read.
+        text: at most `longest` of its tokens are read; 4,096 take about a second per layer of 8 heads.
         num_heads: for a source that can have any number of heads.
-        longest: the time and memory grow with its square; 4,096 tokens take about a second per layer of 8 heads.
 
-    Returns one row per layer and head:
+    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope":
 
-        content: the layer, such as "layer 1", or another of the source's `contents`
-        head: counted from 1
-        slope: the slope of the head
         bound: the span that `alibi_attention` finds without computing the weights; at most to the first token
         needed: the smallest span, read from the weights
         left_out: the share of the pairs of query and key beyond the bound, 0 to 1

@@ -161,13 +161,9 @@ class Change:
                 f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
                 f"with one of {other.window} with {other.sinks}: change the original model instead"
             )
-        return Change(
-            factors=tuple(np.multiply(self.factors, other.factors).tolist()),
-            interpolated=min(self.interpolated, other.interpolated),
-            window=min(self.window, other.window),
-            sinks=min(self.sinks, other.sinks),
-            rotary=other.rotary or self.rotary,
-        )
+        factors = tuple(np.multiply(self.factors, other.factors).tolist())
+        smaller = {name: min(getattr(self, name), getattr(other, name)) for name in ("interpolated", "window", "sinks")}
+        return Change(factors, **smaller, rotary=other.rotary or self.rotary)
 
     def apply(self, bias: Tensor | None, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [..., key].
@@ -302,12 +298,11 @@ def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int,
 def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
     """The factors, one per head, from a number or a sequence."""
     try:
-        given = torch.as_tensor(slopes, dtype=torch.float64)
-    except (TypeError, ValueError):  # not numbers, which no head count accepts
-        given = torch.empty(0)
-    factors = (given.expand(heads) if given.ndim == 0 else given).tolist()
-    if given.ndim > 1 or len(factors) != heads or not all(math.isfinite(each) and each >= 0 for each in factors):
+        factors = torch.as_tensor(slopes, dtype=torch.float64)
+    except (TypeError, ValueError):  # not numbers
+        factors = torch.tensor(math.nan)
+    if factors.shape not in ((), (heads,)) or not bool((factors.isfinite() & (factors >= 0)).all()):
         raise ValueError(
             f'slopes must be "interpolate", a number of at least 0, or one for each of {heads} heads, got {slopes!r}'
         )
-    return tuple(factors)
+    return tuple(factors.expand(heads).tolist())
