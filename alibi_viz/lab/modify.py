@@ -44,8 +44,8 @@ def modify(
         lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
         lab.modify(model, rotary="yarn")
 
-    A changed model can be changed again: factors multiply, of two windows the smaller one holds, and a rotary rule
-    replaces the one before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
+    A changed model can be changed again: factors multiply, the smaller window holds, and a rotary rule replaces the one
+    before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -62,9 +62,8 @@ def modify(
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of range, a change
-    that doesn't apply to the position method, sinks without a window or where distances are not all in a bias, and a
-    second window that is smaller but keeps more sinks. A changed MPT model refuses sinks with sequences of different
-    lengths in one batch.
+    that doesn't apply to the position method, and a second window that is smaller but keeps more sinks. A changed MPT
+    model refuses sinks with sequences of different lengths in one batch.
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
@@ -211,32 +210,25 @@ class Change:
         return ", ".join(words)
 
 
-_TRAITS = ("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random")
-
-
 class ChangedPosition(Position):
-    """A position method with a change."""
+    """A position method with a change. Where the change says nothing, it is the method itself."""
+
+    _KEPT = (
+        *("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random"),
+        *("embed", "transform", "weigh"),
+    )
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
         self.original, self.change = original, change
         head_dim = config.d_model // config.num_heads
         self.method = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
-        for trait in _TRAITS:
-            setattr(self, trait, getattr(original, trait))
+        for name in self._KEPT:
+            setattr(self, name, getattr(self.method, name))
 
     @property
     def has_bias(self) -> bool:
         return self.original.has_bias
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        return self.method.embed(tokens, start)
-
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return self.method.transform(query, key)
-
-    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
-        return self.method.weigh(query, key, bias, causal=causal)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         bias = self.method.bias(query_length, key_length, x)
@@ -271,11 +263,8 @@ def original_of(position: Position) -> Position:
 
 def change_of(model: nn.Module) -> Change:
     """How `modify` changed a model; no change if it didn't."""
-    if _is_ours(model):
-        position: Any = model.transformer.position  # type: ignore[union-attr]
-        return position.change if isinstance(position, ChangedPosition) else Change()
-    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
-    return next((hook.change for hook in hooks if isinstance(hook, _Hook)), Change())
+    places = (place for module in model.modules() for place in (module, *module._forward_pre_hooks.values()))
+    return next((each.change for each in places if isinstance(each, ChangedPosition | _Hook)), Change())
 
 
 def _is_ours(model: nn.Module) -> bool:
