@@ -267,14 +267,7 @@ def _draw_row(
 
 
 def _draw_grid(
-    figure: go.Figure,
-    tokens: Sequence[str],
-    steps: Floats,
-    shown: range,
-    *,
-    head: int,
-    query: int,
-    page_width: int,
+    figure: go.Figure, tokens: Sequence[str], steps: Floats, shown: range, *, head: int, query: int, page_width: int
 ) -> None:
     """The weights of every head, from steps [4, heads, query, key], with the query and the selected head framed."""
     _, heads, length, _ = steps.shape

@@ -17,13 +17,7 @@ from alibi_viz.table import results_table
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
-from transformers import (
-    BloomModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
+from transformers import BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 
@@ -158,11 +152,7 @@ def test_the_table_is_one_of_the_lab() -> None:
     [
         ("", {}, "your text is empty"),
         ("grün".encode() + "grün".encode("latin-1"), {}, "your text is not UTF-8 text: byte 0xfc at position 7"),
-        (
-            "short",
-            {},
-            "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict",
-        ),
+        ("short", {}, "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict"),
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
@@ -174,11 +164,7 @@ def test_the_table_is_one_of_the_lab() -> None:
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [[1, 2]]}}, r"token numbers .*, got \[\[1, 2\]\]"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"token numbers .*, got \[3, -1, "),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
-        (
-            TEXT,
-            {"model": BloomModel(small_model("bloom").config)},
-            "have a language-modeling head, got BloomModel",
-        ),
+        (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
     ],
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:

@@ -8,14 +8,7 @@ from typing import Any
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
-from alibi_viz.lab.attention_sources import (
-    AttentionSource,
-    ModelRun,
-    ModelSource,
-    Reading,
-    as_source,
-    check_reading,
-)
+from alibi_viz.lab.attention_sources import AttentionSource, ModelRun, ModelSource, Reading, as_source, check_reading
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, Debounce
