@@ -73,10 +73,9 @@ _WORD_NOTES = {  # how each content of `Words` is computed
 class Words:
     """Words and punctuation marks, with made-up content.
 
-    With "same word", each word has a fixed random vector, used as its query and its key, and q . k / sqrt(d) is 2
-    between equal words at any distance, and random with standard deviation 0.5 for other pairs. Case is ignored. With
-    "equal", it is 0 for every pair, so that the weights show the bias alone. With "random", queries and keys are
-    standard normal numbers, different in each head, whatever the words.
+    With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
+    between equal words and random with standard deviation 0.5 for other pairs. Case is ignored. With "equal", it is 0
+    for every pair. With "random", queries and keys are standard normal numbers, different in each head.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)

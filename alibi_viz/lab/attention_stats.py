@@ -83,13 +83,12 @@ def attention_stats(
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
 
-    def total(attention: SelfAttention, x: Tensor) -> Tensor:
-        """The sum of the statistics of each window in a batch, [statistic, head]."""
+    def measure(attention: SelfAttention, x: Tensor) -> Tensor:
         query, key, _ = attention.heads(x)
-        return len(x) * weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
+        return weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
 
-    layers = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
-    return AttentionStats(*torch.stack([sum(batches, torch.zeros(())) for batches in layers], dim=1) / windows)
+    stats = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), measure, last=queries)
+    return AttentionStats(*stats.mean(1).unbind(1))
 
 
 @torch.inference_mode()
@@ -110,28 +109,23 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
 
     with hooked(family.layers(model), measure, with_kwargs=True), evaluation_mode(model):
         base_model(model)(input_ids, use_cache=False)
-    return AttentionStats(*torch.stack(stats, dim=1).cpu())
+    return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
 def measure_layers(
-    model: LanguageModel,
-    tokens: Tensor,
-    batch_size: int,
-    measure: Callable[[SelfAttention, Tensor], Tensor],
-    *,
-    last: int,
-) -> list[list[Tensor]]:
-    """Run a model in batches and call `measure(attention, x)` in each attention layer: one list of results per layer.
+    model: LanguageModel, tokens: Tensor, batch_size: int, measure: Callable[[SelfAttention, Tensor], Tensor], last: int
+) -> Tensor:
+    """Run a model on `tokens`, [windows, length], in batches, and measure each layer: [layers, windows, ...].
 
-    `tokens` is int64 [windows, length], and x is the input of the layer, [batch, length, d_model]. Predictions are
-    computed for the `last` positions only.
+    `measure(attention, x)` gets the input of the layer, [batch, length, d_model], and returns [batch, ...]. Predictions
+    are computed for the `last` positions only.
     """
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     results: list[Tensor] = []
     with hooked(layers, lambda layer, args: results.append(measure(layer, args[0]))), evaluating(model) as device:
         for batch in tokens.to(device).split(batch_size):
             model(batch, last=last)
-    return [results[layer :: len(layers)] for layer in range(len(layers))]
+    return torch.stack([torch.cat(results[layer :: len(layers)]) for layer in range(len(layers))])
 
 
 @contextmanager
@@ -146,13 +140,13 @@ def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: b
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
-    """[4, heads]: the statistics of `AttentionStats` in their order, for weights [batch, heads, query, key]."""
+    """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
     mean_distance, beyond, sinks = (
-        (weights * each).sum(-1).mean((0, 2)) for each in (distance, distance >= trained, keys < SINKS)
+        (weights * each).sum(-1).mean(2) for each in (distance, distance >= trained, keys < SINKS)
     )
-    return torch.stack((mean_distance, beyond, -weights.amax(-1).log2().mean((0, 2)), sinks))
+    return torch.stack((mean_distance, beyond, -weights.amax(-1).log2().mean(2), sinks), dim=1)
 
 
 NEEDLE = TASKS["needle"]
@@ -224,16 +218,17 @@ def _needle_table(model: LanguageModel, slopes: Tensor, distance: int, samples: 
         query, key, _ = attention.heads(x)
         return attention_trace(query[:, :, -1:], key, None).content[:, :, 0].float().cpu()  # [batch, head, key]
 
-    layers = measure_layers(model, inputs, examples_at_once(model, length), content, last=1)
-    logits = torch.stack([torch.cat(batches) for batches in layers])  # [layer, sample, head, key]
+    logits = measure_layers(
+        model, inputs, examples_at_once(model, length), content, last=1
+    )  # [layer, sample, head, key]
     mean_of_others = (logits[..., others] + bias[:, others]).logsumexp(-1) - log_sum
     found = logits[..., needle] - mean_of_others
     needed = log_sum - bias[:, needle]
     columns = {"slope": slopes, "found": found.mean(1), "needed": needed, "weight": (found - needed).sigmoid().mean(1)}
-    rows = list(product(range(1, len(layers) + 1), range(1, len(slopes) + 1), [distance]))
+    rows = list(product(range(1, len(logits) + 1), range(1, len(slopes) + 1), [distance]))
     table = pd.DataFrame(rows, columns=["layer", "head", "distance"])
     return table.assign(
-        **{name: each.expand(len(layers), -1).flatten().double().numpy() for name, each in columns.items()}
+        **{name: each.expand(len(logits), -1).flatten().double().numpy() for name, each in columns.items()}
     )
 
 
