@@ -142,5 +142,5 @@ def test_what_a_window_table_does_not_take_is_named() -> None:
         lab.window_table(Words(), TEXT, longest=0)
     with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
         lab.window_table(lab.make_model("rotary"), TEXT)
-    with pytest.raises(TypeError, match="source must be a LanguageModel, .*, got 1"):
+    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 1"):
         lab.window_table(1, TEXT)  # type: ignore[arg-type]
