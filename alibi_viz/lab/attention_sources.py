@@ -286,9 +286,7 @@ def _load(kind: Any, name: str) -> Any:
     try:
         return kind.from_pretrained(name, local_files_only=True)
     except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        if os.path.isdir(name):  # pathlib raises for a long name
-            raise ValueError(f"cannot load a model from the folder {name!r}: {error}") from error
-        if isinstance(error, ImportError):  # a library that the model's tokenizer needs, for example
+        if os.path.isdir(name) or isinstance(error, ImportError):  # of a library that the tokenizer needs, for example
             raise ValueError(f"cannot load the model {name!r}: {error}") from error
         raise ValueError(
             f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "

@@ -205,7 +205,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
     expected = "neither a folder nor among the downloaded models .*, download it once: hf download someone/no-model"
     with pytest.raises(ValueError, match=f"the model 'someone/no-model' is {expected}"):
         AttentionExplorer(source="someone/no-model")
-    with pytest.raises(ValueError, match=f"cannot load a model from the folder '{re.escape(str(tmp_path))}': "):
+    with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
         AttentionExplorer(source=str(tmp_path))
 
     def fail(*_: object, **__: object) -> None:
