@@ -12,9 +12,11 @@ and with eager attention adds the bias twice.
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from reprlib import repr as short
+from typing import Any, NamedTuple, SupportsIndex, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +38,7 @@ class Family:
 
     blocks = "h"  # the attribute of the model that holds its layers
     attention = "self_attention"  # the attribute of a layer
+    norms: tuple[str, ...] = ("input_layernorm",)  # of a layer; attention receives the output of the first there is
     projection = "query_key_value"  # of an attention module: computes queries, keys and values at once
     output = "dense"  # of an attention module
     heads = "num_heads"
@@ -43,11 +46,6 @@ class Family:
     def layers(self, model: nn.Module) -> list[Any]:
         """The attention modules, first layer first."""
         return [getattr(block, self.attention) for block in getattr(base_model(model), self.blocks)]
-
-    def norm(self, block: Any) -> nn.Module:
-        """The layer norm whose output the attention of a layer receives."""
-        norm: nn.Module = block.input_layernorm
-        return norm
 
     def slopes(self, attention: Any) -> Tensor:
         """The slopes for the usual scale of q . k: float32 [heads]."""
@@ -77,11 +75,8 @@ class Family:
 class Mpt(Family):
     """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True for hidden keys."""
 
-    blocks, attention, projection, output, heads = "blocks", "attn", "Wqkv", "out_proj", "n_heads"
-
-    def norm(self, block: Any) -> nn.Module:
-        norm: nn.Module = block.norm_1
-        return norm
+    blocks, attention, norms, heads = "blocks", "attn", ("norm_1",), "n_heads"
+    projection, output = "Wqkv", "out_proj"
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
         if attention.clip_qkv:
@@ -105,9 +100,7 @@ class Mpt(Family):
 class Falcon(Family):
     """Falcon receives a mask that includes the bias, and the bias once more for eager attention."""
 
-    def norm(self, block: Any) -> nn.Module:
-        norm: nn.Module = block.ln_attn if hasattr(block, "ln_attn") else block.input_layernorm
-        return norm
+    norms = ("ln_attn", "input_layernorm")
 
     def slopes(self, attention: Any) -> Tensor:
         return super().slopes(attention).to(torch.bfloat16).float() / math.sqrt(attention.head_dim)
@@ -197,11 +190,19 @@ def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = N
     return copy.deepcopy(model, memo)  # deepcopy reuses the objects in its memo
 
 
-def layer_inputs(model: nn.Module, input_ids: Tensor) -> Iterator[Tensor]:
-    """Yield what the attention of each layer receives, [batch, length, hidden], running one layer at a time.
+class Layers(NamedTuple):
+    """The layers of a model that reads some tokens, to be run one at a time."""
 
-    This runs a copy that shares the weights and has dropout disabled, so that the model itself can be used, and
-    trained, in between. Its attention is replaced with the fused one of torch, which computes the same: with 4,096
+    hidden: Tensor  # the input of the first layer, [1, length, width]
+    blocks: list[Callable[[Tensor], Tensor]]  # the input of each layer -> that of the next one
+    heads: list[Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]]  # the input of each layer -> its q, k and slopes
+
+
+def separate_layers(model: nn.Module, input_ids: Tensor) -> Layers:
+    """The layers of a pretrained model that reads some tokens.
+
+    They belong to a copy that shares the weights and has dropout disabled, so that the model itself can be used, and
+    trained, in between. Their attention is replaced with the fused one of torch, which computes the same: with 4,096
     tokens it needs far less memory and time than eager attention.
 
     Args:
@@ -209,42 +210,66 @@ def layer_inputs(model: nn.Module, input_ids: Tensor) -> Iterator[Tensor]:
         input_ids: int64 [batch, length], without padding.
     """
     family, model = family_of(model), shared_copy(model).eval()
-    for attention in family.layers(model):
-        _fuse_attention(family, attention)
     base, entrance = base_model(model), _Entrance()
-    blocks = getattr(base, family.blocks)
+    attentions, blocks = family.layers(model), getattr(base, family.blocks)
     setattr(base, family.blocks, nn.ModuleList([entrance]))
-    base(input_ids, use_cache=False)  # prepares the masks and biases, which are the same for all layers
-    hidden = entrance.hidden
-    for block in blocks:
-        yield family.norm(block)(hidden)
-        hidden = block(hidden, **entrance.inputs)[0]
+    with torch.no_grad():
+        base(input_ids, use_cache=False)  # prepares the masks and biases, which are the same for all layers
+
+    def heads(attention: nn.Module, block: nn.Module, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        norm = next(getattr(block, name) for name in family.norms if hasattr(block, name))
+        query, key, _ = family.project(attention, norm(hidden))
+        return query, key, family.slopes(attention)
+
+    def run(block: nn.Module, hidden: Tensor) -> Tensor:
+        following: Tensor = block(hidden, **entrance.inputs)[0]
+        return following
+
+    for attention in attentions:
+        attention.forward = partial(_fused_attention, family, attention)  # hooks still apply
+    pairs = zip(attentions, blocks, strict=True)
+    return Layers(entrance.hidden, [partial(run, block) for block in blocks], [partial(heads, *pair) for pair in pairs])
 
 
 class _Entrance(nn.Module):
     """Stands in for the layers of a model, and keeps what the first of them receives."""
-
-    hidden: Tensor
-    inputs: Inputs
 
     def forward(self, hidden: Tensor, **inputs: Any) -> tuple[Tensor]:
         self.hidden, self.inputs = hidden, inputs
         return (hidden,)
 
 
-def _fuse_attention(family: Family, attention: Any) -> None:
-    """Replace the computation of an attention module. Hooks, such as those of `lab.modify`, still apply."""
+def _fused_attention(
+    family: Family, attention: Any, hidden: Tensor, residual: Tensor | None = None, **inputs: Any
+) -> tuple[Tensor, None]:
+    """What the attention module of a family computes, without storing all weights."""
+    query, key, value = family.project(attention, hidden)
+    bias, visible = family.read(attention, inputs)
+    outputs = []
+    for rows in torch.arange(query.shape[2]).split(_BLOCK):
+        seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
+        logits = (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]
+        logits = torch.where(visible[:, :, rows, seen], logits, -math.inf).to(query.dtype)
+        outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
+    mixed = getattr(attention, family.output)(torch.cat(outputs, dim=2).transpose(1, 2).flatten(2))
+    return mixed if residual is None else mixed + residual, None
 
-    def forward(hidden: Tensor, residual: Tensor | None = None, **inputs: Any) -> tuple[Tensor, None]:
-        query, key, value = family.project(attention, hidden)
-        bias, visible = family.read(attention, inputs)
-        outputs = []
-        for rows in torch.arange(query.shape[2]).split(_BLOCK):
-            seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
-            logits = (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]
-            logits = torch.where(visible[:, :, rows, seen], logits, -math.inf).to(query.dtype)
-            outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
-        mixed = getattr(attention, family.output)(torch.cat(outputs, dim=2).transpose(1, 2).flatten(2))
-        return mixed if residual is None else mixed + residual, None
 
-    attention.forward = forward
+def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
+    """What a tokenizer returns for one text, at least one token. Raises as `lab.length_curve`."""
+    if not callable(tokenizer):
+        raise TypeError(
+            f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
+        )
+    ids = tokenizer(text, **options)["input_ids"]
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
+        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
+    if not ids:
+        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
+    known = model.get_input_embeddings().num_embeddings
+    if max(ids) >= known:
+        raise ValueError(
+            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
+        )
+    return list(map(int, ids))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import pretrained_stats
-from alibi_viz.pretrained import family_of, layer_inputs
+from alibi_viz.pretrained import family_of, separate_layers
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -105,9 +105,12 @@ def test_running_one_layer_at_a_time_equals_the_whole_model(
     monkeypatch.setattr("alibi_viz.pretrained._BLOCK", 7)
     model = lab.modify(small_model(name), **change)
     with torch.no_grad():
-        one_by_one = list(layer_inputs(model, IDS))
-        expected = [received for _, received, _ in received_and_mixed(model, MASKS["full"])]
-    torch.testing.assert_close(one_by_one, expected, atol=2e-5, rtol=1e-4)
+        hidden, blocks, heads = separate_layers(model, IDS)
+        expected = received_and_mixed(model, MASKS["full"])
+        for block, of_layer, (attention, received, _) in zip(blocks, heads, expected, strict=True):
+            query_and_key = family_of(model).project(attention, received)[:2]
+            torch.testing.assert_close(of_layer(hidden)[:2], query_and_key, atol=2e-5, rtol=1e-4)
+            hidden = block(hidden)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -140,7 +143,8 @@ def test_looking_into_a_model_keeps_the_training_mode_of_every_module() -> None:
     model.transformer.h[0].eval()
     modes = [module.training for module in model.modules()]
     pretrained_stats(model, IDS, trained=8)
-    list(layer_inputs(model, IDS))
+    hidden, blocks, _ = separate_layers(model, IDS)
+    blocks[0](hidden)
     assert [module.training for module in model.modules()] == modes
     assert not any(module._forward_pre_hooks for module in model.modules())
 

@@ -142,15 +142,17 @@ def draw(
     square = np.stack([as_array(step[..., start : start + queries]) for step in steps]).round(5)
     row = np.stack([as_array(step[:, query - start]) for step in steps]).round(5)  # [4, heads, key]
     others = as_array(other.weights[0, :, query - start if other.weights.shape[2] == queries else 0])  # [heads, key]
-    size, narrow = bin_size(length), _panel_width(page_width) < 140
-    masked = np.isneginf(square[2])
+    size, masked = bin_size(length), np.isneginf(square[2])
+    plot_width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
+    width = _COLUMN * plot_width  # of a panel, which is as high where `_SIDES` allow
+    side, narrow = min(max(width, _SIDES[0]), _SIDES[1]), width < _SIDES[0]
     with figure.batch_update():
-        _place(figure, page_width)
-        _label(figure, tokens, shown, heads=heads, query=query, page_width=page_width)
+        _place(figure, side)
+        _label(figure, tokens, shown, heads=heads, query=query, sizes=(width, side))
         _draw_scale(figure, square[0][~masked])
         _draw_matrices(figure, tokens, square[:, head], shown, head=head, query=query)
         _draw_row(figure, tokens, row, others, query=query, head=head, other_name=names[1])
-        _draw_grid(figure, tokens, square, shown, head=head, query=query, page_width=page_width)
+        _draw_grid(figure, tokens, square, shown, head=head, query=query, plot_width=plot_width)
         word = literal(f"query {query:,} {quoted(tokens[query], 16)}")
         every = "every head" if heads > 1 else "the only head"
         every = f"in {every}" if size == 1 or narrow else f"{every}, {size} keys per cell"
@@ -168,37 +170,26 @@ def bin_size(length: int) -> int:
     return math.ceil(length / _MAX_BARS)
 
 
-def _panel_width(page_width: int) -> float:
-    return _COLUMN * max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
-
-
-def _side(page_width: int) -> float:
-    """The height of a matrix, as near to its width as `_SIDES` allow."""
-    return min(max(_panel_width(page_width), _SIDES[0]), _SIDES[1])
-
-
-def _place(figure: go.Figure, page_width: int) -> None:
-    """Set the height of the figure and of each row of panels."""
-    side = _side(page_width)
+def _place(figure: go.Figure, side: float) -> None:
+    """Set the height of the figure and of each row of panels; `side` is that of a matrix."""
     total = 2 * side + _ROW_GAP + _GRID_GAP + _GRID_HEIGHT
     update_changed(figure.layout, height=round(total) + _MARGIN["t"] + _MARGIN["b"])
-    tops = (0, side + _ROW_GAP, 2 * side + _ROW_GAP + _GRID_GAP)
-    domains = [
-        (1 - (top + size) / total, 1 - top / total) for top, size in zip(tops, (side, side, _GRID_HEIGHT), strict=True)
-    ]
-    domains[2] = (0, domains[2][1])  # exactly
+    tops = 0, side + _ROW_GAP, 2 * side + _ROW_GAP + _GRID_GAP
+    domains = [(1 - (top + side) / total, 1 - top / total) for top in tops[:2]] + [(0, _GRID_HEIGHT / total)]
     for row, column in (*_PANELS.values(), _GRID):
         update_changed(figure.get_subplot(row, column).yaxis, domain=domains[row - 1])
     for scale, (low, high) in zip((figure.layout.coloraxis, figure.layout.coloraxis2), domains, strict=False):
         update_changed(scale.colorbar, y=(low + high) / 2, len=high - low)
 
 
-def _label(figure: go.Figure, tokens: Sequence[str], shown: range, *, heads: int, query: int, page_width: int) -> None:
-    """Tokens on the axes, the selected query in bold; only every n-th token if there is no room for all.
+def _label(
+    figure: go.Figure, tokens: Sequence[str], shown: range, *, heads: int, query: int, sizes: tuple[float, float]
+) -> None:
+    """Tokens on the axes, the selected query in bold; only every n-th token if a panel of these sizes has no more room.
 
     Below bars of several keys are positions instead of tokens.
     """
-    room_across, room_down = max(1, int(_panel_width(page_width) / _LABEL)), int(_side(page_width) / _LABEL)
+    room_across, room_down = (max(1, int(size / _LABEL)) for size in sizes)
     across, down = _spread(shown, room_across), _spread(shown, room_down, query)
     ends = [shown.start - 0.5, shown.stop - 0.5]
     bold = [f"<b>{label(tokens[at])}</b>" if at == query else label(tokens[at]) for at in down]
@@ -231,14 +222,11 @@ def _draw_matrices(
 ) -> None:
     """The four steps of one head, [4, query, key], with a frame around the selected query."""
     masked, custom = np.isneginf(steps[2]), _numbers(steps)
-    names = [f"{at} {full(tokens[at])}" for at in shown]
-    pairs = np.array(
-        [[f"query {i}<br>key {j}<br>distance {abs(m - n)}" for n, j in enumerate(names)] for m, i in enumerate(names)],
-        dtype=object,
-    )
+    pairs = _pairs(tokens, shown, [range(at, at + 1) for at in shown])
+    template = f"head {head + 1}<br>%{{text}}<br>{_SUM}<extra></extra>"
     for name, values in zip(STEPS, steps, strict=True):
-        hover = {"text": pairs, "customdata": custom, "hovertemplate": _template(f"head {head + 1}")}
-        named_trace(figure, name).update(z=with_gaps(values, masked), x0=shown.start, y0=shown.start, **hover)
+        trace = named_trace(figure, name).update(text=pairs, customdata=custom, hovertemplate=template)
+        trace.update(z=with_gaps(values, masked), x0=shown.start, y0=shown.start)
         update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
 
 
@@ -246,24 +234,23 @@ def _draw_row(
     figure: go.Figure, tokens: Sequence[str], steps: Floats, others: Floats, *, query: int, head: int, other_name: str
 ) -> None:
     """The right column: the steps [4, heads, key] of the query, and its weights [heads, key] with another bias."""
-    length = len(tokens)
-    size, texts = bin_size(length), _key_texts(tokens, query)
+    length, size = len(tokens), bin_size(len(tokens))
     starts = np.arange(0, length, size)
-    centers = starts + (size - 1) / 2
     weights, others = (np.add.reduceat(each, starts, axis=-1).round(5) for each in (steps[3], others))
     masked = np.logical_and.reduceat(np.isneginf(steps[2]), starts, axis=-1)
-    custom = _numbers(steps) if size == 1 else (100 * weights[..., None]).round(4)
-    total = "" if size == 1 else "weight %{customdata[0]}%"
     z = with_gaps(weights, masked)
-    every = np.tile(np.array(texts, dtype=object), (len(z), 1))
-    hover = {"hovertemplate": _template("head %{y}", total), "text": every, "customdata": custom}
-    named_trace(figure, "heads").update(x=centers, y0=1, z=z, **hover)
+    (texts,) = _pairs(tokens, [query], [range(at, min(at + size, length)) for at in starts.tolist()])
+    custom = _numbers(steps) if size == 1 else (100 * weights[..., None]).round(4)
+    numbers = f"<br>{_SUM if size == 1 else 'weight %{customdata[0]}%'}<extra></extra>"
+    centers, every = starts + (size - 1) / 2, np.broadcast_to(texts, z.shape)
+    template = f"head %{{y}}<br>%{{text}}{numbers}"
+    named_trace(figure, "heads").update(x=centers, y0=1, z=z, text=every, customdata=custom, hovertemplate=template)
     update_changed(_shape(figure, "heads"), y0=head + 0.5, y1=head + 1.5)
-    hover = {"hovertext": texts, "customdata": custom[head], "hovertemplate": _template("", total, "hovertext")}
-    named_trace(figure, "bars").update(x=centers, y=z[head], **hover)
+    bars, other = (named_trace(figure, name).update(x=centers, hovertext=texts) for name in ("bars", "other"))
+    bars.update(y=z[head], customdata=custom[head], hovertemplate=f"%{{hovertext}}{numbers}")
     visible = np.where(masked[head] & (others[head] == 0), np.nan, others[head])  # the other bias may mask fewer keys
-    hover = {"hovertext": texts, "hovertemplate": f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"}
-    named_trace(figure, "other").update(x=centers, y=visible, marker_size=8 if size == 1 else 5, **hover)
+    template = f"%{{hovertext}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
+    other.update(y=visible, marker_size=8 if size == 1 else 5, hovertemplate=template)
     top = 1.08 * max(weights.max(), others.max())  # of all heads, for a steady axis
     edges = np.append(starts, length) - 0.5
     named_trace(figure, "masked").update(x=edges, y=np.append(np.where(masked[head], top, 0), 0))
@@ -271,18 +258,10 @@ def _draw_row(
 
 
 def _draw_grid(
-    figure: go.Figure,
-    tokens: Sequence[str],
-    steps: Floats,
-    shown: range,
-    *,
-    head: int,
-    query: int,
-    page_width: int,
+    figure: go.Figure, tokens: Sequence[str], steps: Floats, shown: range, *, head: int, query: int, plot_width: int
 ) -> None:
     """The weights of every head, from steps [4, heads, query, key], with the query and the selected head framed."""
     _, heads, length, _ = steps.shape
-    plot_width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
     grid = Grid(heads, plot_width - 10, _GRID_HEIGHT - 10)
     visible = np.ix_(np.arange(heads), *2 * [grid.visible_cells(length)])
     colors = np.rint(np.minimum(steps[3][visible] / _MAX_WEIGHT, 1) * (NUM_COLORS - 1)).astype(np.uint8)
@@ -295,13 +274,14 @@ def _draw_grid(
     ranges = matrices.grid_ranges(grid, plot_width)
     update_changed(x, range=ranges[0])
     update_changed(y, range=[ranges[1][1] + _GRID_HEIGHT, ranges[1][1]])
-    cell = grid.side / length
+    side, cell = grid.side, grid.side / length
     height = max(cell, 3)  # at least 3 pixels
     top = (query - shown.start + 0.5) * cell - height / 2
-    rows = [(x, x + grid.side, y + top, y + top + height) for x, y in grid.corners.tolist()]
-    frames = [f"M{x0},{y0:.2f}H{x1}V{y1:.2f}H{x0}Z" for x0, x1, y0, y1 in rows]  # plotly has no relative commands
+    frames = [  # plotly has no relative commands
+        f"M{x},{y + top:.2f}H{x + side}V{y + top + height:.2f}H{x}Z" for x, y in grid.corners.tolist()
+    ]
     update_changed(_shape(figure, "query in the grid"), path="".join(frames))
-    (x0, y0), side = grid.corners[head].tolist(), grid.side
+    x0, y0 = grid.corners[head].tolist()
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)
     positions = grid.hover_cells(length, _MAX_HOVER)
     custom = np.empty((heads, len(positions), len(positions), 6), dtype=object)
@@ -328,11 +308,6 @@ def _shape(figure: go.Figure, name: str) -> Any:
     return next(figure.select_shapes({"name": name}))
 
 
-def _template(first: str, numbers: str = "", text: str = "text") -> str:
-    """A hover template: a first line, the query and the key, and numbers; by default those of `_numbers`."""
-    return "<br>".join(filter(None, (first, f"%{{{text}}}", numbers or _SUM))) + "<extra></extra>"
-
-
 def _numbers(steps: Floats) -> NDArray[np.object_]:
     """For the hover texts: content, bias, logit and weight in percent, [..., 4]."""
     masked = np.isneginf(steps[2])
@@ -341,19 +316,18 @@ def _numbers(steps: Floats) -> NDArray[np.object_]:
     return table
 
 
-def _key_texts(tokens: Sequence[str], query: int) -> list[str]:
-    """For the hover texts: the query, and the key or the keys of each bar."""
-    length, texts = len(tokens), []
-    size = bin_size(length)
-    for start in range(0, length, size):
-        last = min(start + size, length) - 1
-        near, far = sorted((abs(query - start), abs(query - last)))
-        if start == last:
-            key, distance = f"key {start} {full(tokens[start])}", f"{near}"
-        else:
-            key, distance = f"keys {start} to {last}", f"{0 if start <= query <= last else near} to {far}"
-        texts.append(f"query {query} {full(tokens[query])}<br>{key}<br>distance {distance}")
-    return texts
+def _pairs(tokens: Sequence[str], queries: Sequence[int], keys: Sequence[range]) -> NDArray[np.object_]:
+    """For the hover texts, [query, key]: the query, the key or the range of keys, and how far apart they are."""
+    names = {at: f"{at} {full(tokens[at])}" for at in {*queries, *(each[0] for each in keys if len(each) == 1)}}
+
+    def pair(query: int, key: range) -> str:
+        near, far = sorted((abs(query - key[0]), abs(query - key[-1])))
+        if len(key) == 1:
+            return f"query {names[query]}<br>key {names[key[0]]}<br>distance {near}"
+        near = 0 if query in key else near
+        return f"query {names[query]}<br>keys {key[0]} to {key[-1]}<br>distance {near} to {far}"
+
+    return np.array([[pair(query, key) for key in keys] for query in queries], dtype=object)
 
 
 def _spread(positions: range, limit: int, keep: int | None = None) -> list[int]:

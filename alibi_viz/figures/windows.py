@@ -17,7 +17,7 @@ _HOVER = (
 
 
 def window_figure(spans: pd.DataFrame, length: int) -> go.Figure:
-    """Spans as a plain plotly figure. The arguments are those of `draw`.
+    """The figure of a table of spans. The arguments are those of `draw`.
 
     >>> from alibi_viz import figures, lab
     >>> table = lab.window_table(lab.make_model("alibi"), "to be or not to be", longest=8)
@@ -61,12 +61,9 @@ def draw(figure: go.Figure, spans: pd.DataFrame, length: int) -> None:
         length: the number of tokens of the text; heads with a bound that reaches its first token look at everything.
     """
     spans = spans[spans["slope"] > 0]
-    slope = spans["slope"].to_numpy()
-    low, high = min([2**-8, *slope]) / 1.4, max([2**-1, *slope]) * 1.4  # always includes the usual range
-    ends = np.array([low, high])
-    first = max(1, length - 1)  # steps back to the first token
+    slope, first = spans["slope"].to_numpy(), max(1, length - 1)  # steps back to the first token
+    ends = np.array([min([2**-8, *slope]) / 1.4, max([2**-1, *slope]) * 1.4])  # always includes the usual range
     steps = spans[["bound", "needed"]].clip(lower=1)  # a logarithmic axis has no 0
-    lowest, highest = 0.6 * min([first, 30, *steps["needed"]]), 2 * max(first, 60)
     hover = {"x": slope, "customdata": spans[["head", "needed", "bound", "left_out"]].to_numpy()}
     line, bound, needed, left_out = figure.data
     with figure.batch_update():
@@ -77,6 +74,6 @@ def draw(figure: go.Figure, spans: pd.DataFrame, length: int) -> None:
         left_out.update(y=share, error_y={"array": 0 * share, "arrayminus": share}, **hover)
         figure.layout.shapes[0].update(y0=first, y1=first)
         figure.layout.annotations[0].update(y=math.log10(first), text=f"the whole text, {length:,} tokens")
-        powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-        figure.layout.xaxis.update(range=np.log10(ends), **power_ticks(powers))
-        figure.layout.yaxis.range = [math.log10(lowest), math.log10(highest)]
+        low, high = np.log2(ends)
+        figure.layout.xaxis.update(range=np.log10(ends), **power_ticks(range(math.ceil(low), math.floor(high) + 1)))
+        figure.layout.yaxis.range = np.log10([0.6 * min([first, 30, *steps["needed"]]), 2 * max(first, 60)])

@@ -3,6 +3,8 @@
 rows = pd.DataFrame(lab.race(["alibi", my_law], lab.load_text(), steps=300))
 """
 
+from alibi_viz.lab.attention_sources import PretrainedModel
+from alibi_viz.lab.attention_stats import window_table
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.compare import compare, summary
 from alibi_viz.lab.evaluation import (
@@ -13,7 +15,6 @@ from alibi_viz.lab.evaluation import (
     loss_by_position,
 )
 from alibi_viz.lab.length_curve import length_curve
-from alibi_viz.lab.model_sources import PretrainedModel
 from alibi_viz.lab.modify import modify
 from alibi_viz.lab.questions import QUESTIONS, find_question
 from alibi_viz.lab.race import race
@@ -22,7 +23,6 @@ from alibi_viz.lab.sweep import sweep
 from alibi_viz.lab.tasks import TASKS, accuracy
 from alibi_viz.lab.text import Text, load_text, python_text, tales_text
 from alibi_viz.lab.training import TrainingDiverged, make_model, train
-from alibi_viz.lab.windows import window_table
 from alibi_viz.table import COLUMNS
 
 __all__ = [

@@ -1,19 +1,33 @@
-"""Sources of queries and keys for `AttentionExplorer`, and one that makes them up from words; see `model_sources`."""
+"""Sources of queries and keys for `AttentionExplorer`: made up from words, or computed by a model from a text."""
 
+import importlib
 import math
+import os
 import random
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple, Protocol
+from functools import lru_cache, partial
+from reprlib import repr as short
+from typing import Any, NamedTuple, Protocol
 
 import regex
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from alibi_viz.attention import AttentionTrace
+from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.custom import LawFunction, law_class
+from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.pretrained import (
+    Layers,
+    family_name,
+    family_of,
+    longest_context,
+    separate_layers,
+    shared_copy,
+    token_ids,
+)
 from alibi_viz.slopes import alibi_slopes
 
 HEAD_DIM = 16
@@ -22,6 +36,8 @@ SAME_WORD = 2  # q . k / sqrt(d) of a word with itself; a head with slope 1/8 su
 # the joiners of emoji stay with the character before them. \x1c-\x1f are white space for str.split, not for regex.
 MARK = r"[\p{P}--['\N{RIGHT SINGLE QUOTATION MARK}\-_]]"
 TOKEN = regex.compile(rf"(?V1){MARK}[\p{{M}}\p{{Cf}}]*|[^\s\x1c-\x1f{MARK}]+")
+WORD = regex.compile(r"[^\s\x1c-\x1f]+")
+VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 
 @dataclass(frozen=True)
@@ -46,13 +62,20 @@ class AttentionSource(Protocol):
         """Read at most `longest` tokens. Raises ValueError for unknown content, other heads, or an empty text."""
 
 
+_WORD_NOTES = {  # how each content of `Words` is computed
+    "same word": f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
+    "fixed random number around 0 between different words.",
+    "equal": "Content is 0 for every pair, so the weights show the bias alone.",
+    "random": "Content is random: queries and keys are standard normal numbers, whatever the words.",
+}
+
+
 class Words:
     """Words and punctuation marks, with made-up content.
 
-    With "same word", each word has a fixed random vector, used as its query and its key, and q . k / sqrt(d) is 2
-    between equal words at any distance, and random with standard deviation 0.5 for other pairs. Case is ignored. With
-    "equal", it is 0 for every pair, so that the weights show the bias alone. With "random", queries and keys are
-    standard normal numbers, different in each head, whatever the words.
+    With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
+    between equal words and random with standard deviation 0.5 for other pairs. Case is ignored. With "equal", it is 0
+    for every pair. With "random", queries and keys are standard normal numbers, different in each head.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -60,7 +83,7 @@ class Words:
     tensor([False,  True, False, False,  True])
     """
 
-    contents: tuple[str, ...] = ("same word", "equal", "random")
+    contents: tuple[str, ...] = tuple(_WORD_NOTES)
     num_heads: int | None = None
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
@@ -69,20 +92,13 @@ class Words:
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         total, tokens = len(tokens), tokens[:longest]
-        note = (
-            f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
-            "fixed random number around 0 between different words."
-        )
         if content == "random":
-            note = "Content is random: queries and keys are standard normal numbers, whatever the words."
             shape = len(tokens), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
             query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
         else:
-            vectors = torch.tensor([_vector(token) for token in tokens])
-            if content == "equal":
-                vectors, note = 0 * vectors, "Content is 0 for every pair, so the weights show the bias alone."
+            vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
             query = key = vectors.expand(1, num_heads, *vectors.shape)
-        return Reading(tokens, query, key, alibi_slopes(num_heads), total, note)
+        return Reading(tokens, query, key, alibi_slopes(num_heads), total, _WORD_NOTES[content])
 
 
 def words(text: str) -> list[str]:
@@ -110,6 +126,183 @@ def check_reading(source: AttentionSource, content: str, num_heads: int) -> None
         raise ValueError(f"content must be one of {', '.join(source.contents)}, got {content!r}")
     if source.num_heads is not None and num_heads != source.num_heads:
         raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
+
+
+class ModelRun:
+    """A model that reads the first tokens of a text, layer by layer, on one thread at a time.
+
+    It keeps the input of each layer, so that every layer that has one can be read at once: 16 MiB per layer for 4,096
+    tokens and a width of 1,024. `total` is the number of tokens in the whole text; "{layer}" in `note` is filled in.
+    """
+
+    def __init__(self, tokens: list[str], total: int, layers: Layers, note: str) -> None:
+        self.tokens, self.total, self.num_layers = tokens, total, len(layers.blocks)
+        self._layers, self._note = layers, note
+        self._inputs = [layers.hidden]  # of each layer that has one already
+
+    @property
+    def done(self) -> int:
+        """The number of layers that can be read."""
+        return len(self._inputs)
+
+    def steps(self, layer: int) -> Iterator[int]:
+        """Run the model until `layer`, counted from 0, can be read; yield how many can be. Nothing is computed twice.
+
+        A layer that fails raises its error, and runs again at the next call.
+        """
+        while self.done <= layer:
+            with torch.inference_mode():
+                self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
+            yield self.done
+
+    @torch.inference_mode()
+    def read(self, layer: int) -> Reading:
+        """The tokens, queries and keys of a layer. Runs the model up to it. Raises ValueError if they aren't finite."""
+        for _ in self.steps(layer):
+            pass
+        query, key, slopes = (part.float().cpu() for part in self._layers.heads[layer](self._inputs[layer]))
+        if not bool((query.isfinite() & key.isfinite()).all()):
+            raise ValueError("the model's queries and keys must be finite: its training has diverged")
+        return Reading(self.tokens, query, key, slopes, self.total, self._note.format(layer=layer + 1))
+
+
+class ModelSource:
+    """Base class of sources that run a model. `start` lets one run serve all layers, and be spread over time."""
+
+    def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
+        self.model, self.num_heads = model, num_heads
+        self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(num_layers))
+
+    def start(self, text: str, longest: int) -> ModelRun:
+        """Prepare to read at most `longest` tokens; no layer runs yet. Raises ValueError for an empty text."""
+        raise NotImplementedError
+
+    def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
+        check_reading(self, content, num_heads)
+        return self.start(text, longest).read(self.contents.index(content))
+
+
+class ByteModel(ModelSource):
+    """The bytes of a text, and the queries and keys of a layer of a `LanguageModel`. Raises ValueError without ALiBi.
+
+    >>> from alibi_viz.lab.attention_sources import ByteModel
+    >>> source = ByteModel(lab.make_model("alibi"))
+    >>> source.contents, source.num_heads
+    (('layer 1', 'layer 2'), 8)
+    >>> source.read("to be", "layer 2", num_heads=8, longest=48).tokens
+    ['t', 'o', '␣', 'b', 'e']
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        if not isinstance(model.transformer.position, Alibi):
+            raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
+        super().__init__(model, model.config.num_layers, model.config.num_heads)
+
+    @torch.inference_mode()
+    def start(self, text: str, longest: int) -> ModelRun:
+        data = list(text.encode("utf-8", "replace"))
+        if not data:
+            raise ValueError("text must have at least one byte, got ''")
+        model = shared_copy(self.model).eval()  # the model itself can be trained meanwhile
+        blocks: list[Any] = list(model.transformer.blocks)
+
+        def heads(block: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            query, key, _ = block.attention.heads(block.norm_attention(hidden))
+            return query, key, block.attention.position.slopes
+
+        hidden = model.embedding(torch.tensor([data[:longest]], device=model.head.weight.device))  # no positions yet
+        note = (
+            f"Content comes from layer {{layer}} of {len(blocks)} of the model; the layers below it run as they were "
+            "trained. Tokens are bytes."
+        )
+        tokens = [_byte(value) for value in data[:longest]]
+        layers = Layers(hidden, blocks, [partial(heads, block) for block in blocks])
+        return ModelRun(tokens, len(data), layers, note)
+
+
+class PretrainedModel(ModelSource):
+    """The tokens of a text, and the queries and keys of one layer of a BLOOM, MPT or Falcon model.
+
+    For `widgets.AttentionExplorer`, give the name of a model, or a model and a tokenizer that you have loaded:
+
+        widgets.AttentionExplorer(source="bigscience/bloom-560m")
+        widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
+
+    The result equals what the model computes, with two exceptions for Falcon: it rounds biases to bfloat16, and eager
+    attention adds them twice. Raises ValueError for another family of models, or one without ALiBi.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any) -> None:
+        family = family_of(model)
+        layers = family.layers(model)
+        super().__init__(model, len(layers), len(family.slopes(layers[0])))
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def from_pretrained(cls, name: str) -> "PretrainedModel":
+        """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
+
+        Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
+        machine, cannot be loaded, belongs to another family or has no ALiBi. The family and ALiBi are checked in its
+        configuration, before the weights are loaded.
+        """
+        try:
+            transformers: Any = importlib.import_module("transformers")
+        except ImportError as error:
+            raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
+        family_name(_load(transformers.AutoConfig, name))
+        tokenizer = _load(transformers.AutoTokenizer, name)
+        return cls(_load(transformers.AutoModel, name), tokenizer)
+
+    def start(self, text: str, longest: int) -> ModelRun:
+        ids = token_ids(self.model, self.tokenizer, text)
+        read = ids[: min(longest, longest_context(self.model) or longest)]
+        raw = self.tokenizer.convert_ids_to_tokens(read)
+        tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
+        layers = separate_layers(self.model, torch.tensor([read], device=next(self.model.parameters()).device))
+        note = f"Content comes from layer {{layer}} of {len(self.contents)} of a pretrained model."
+        return ModelRun(tokens, len(ids), layers, note)
+
+
+def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
+    """The source that the argument `source` of an app stands for. Raises as `AttentionExplorer`."""
+    if source is None:
+        return Words()
+    if isinstance(source, LanguageModel):
+        return ByteModel(source)
+    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
+    if isinstance(source, str):
+        if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
+            raise TypeError(f"source must be {expected}, got {short(source)}; pass a text as text=")
+        return PretrainedModel.from_pretrained(source)
+    if not hasattr(source, "read"):
+        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
+        raise TypeError(f"source must be {expected}, got {short(source)}{hint * hasattr(source, 'config')}")
+    return source
+
+
+def _load(kind: Any, name: str) -> Any:
+    """What a class of transformers loads by this name, without a network. Raises ValueError if it can't."""
+    try:
+        return kind.from_pretrained(name, local_files_only=True)
+    except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+        if os.path.isdir(name) or isinstance(error, ImportError):  # of a library that the tokenizer needs, for example
+            raise ValueError(f"cannot load the model {name!r}: {error}") from error
+        raise ValueError(
+            f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "
+            f"network, download it once: hf download {name}"
+        ) from error
+
+
+def _byte(value: int) -> str:
+    """A byte as its ASCII character, or in hexadecimal."""
+    return VISIBLE_BYTES.get(value) or (chr(value) if 0x20 < value < 0x7F else f"{value:02x}")
+
+
+def _decoded(tokenizer: Any, token: int) -> str:
+    """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
+    text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
+    return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
 
 
 def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
@@ -156,9 +349,6 @@ def trace_queries(
     return AttentionTrace(content, bias, logits, logits.softmax(-1))
 
 
-_WORD = regex.compile(r"[^\s\x1c-\x1f]+")  # the words of str.split: \x1c-\x1f are not white space for regex
-
-
 class ShuffleChanges(NamedTuple):
     """The largest absolute changes that a shuffle causes in one head, once every token is followed to its new place."""
 
@@ -177,12 +367,12 @@ def shuffle_words(text: str, seed: int) -> str:
     >>> shuffle_words("the cat sat on the mat", seed=1)
     'sat on the the cat mat'
     """
-    *words, _ = [match.group() for match in _WORD.finditer(text)] or [""]
+    words = WORD.findall(text)[:-1]
     shuffled, generator = list(words), random.Random(seed)
     while shuffled == words and len(set(words)) > 1:
         generator.shuffle(shuffled)
     order = iter(shuffled)
-    return _WORD.sub(lambda match: next(order, match.group()), text)
+    return WORD.sub(lambda match: next(order, match.group()), text)
 
 
 def match_tokens(tokens: Sequence[str], others: Sequence[str]) -> list[int] | None:
@@ -196,13 +386,9 @@ def match_tokens(tokens: Sequence[str], others: Sequence[str]) -> list[int] | No
     """
     if sorted(tokens) != sorted(others):
         return None
-    # Stable sorts of two permutations list equal tokens in the same order.
-    places = dict(zip(_sorted_places(tokens), _sorted_places(others), strict=True))
-    return [places[place] for place in range(len(tokens))]
-
-
-def _sorted_places(tokens: Sequence[str]) -> list[int]:
-    return sorted(range(len(tokens)), key=tokens.__getitem__)
+    # A stable sort lists equal tokens in the order of their positions
+    here, there = (sorted(range(len(each)), key=each.__getitem__) for each in (tokens, others))
+    return [place for _, place in sorted(zip(here, there, strict=True))]
 
 
 def compare_orders(
@@ -220,13 +406,11 @@ def compare_orders(
     source = match_tokens(shuffled.tokens, original.tokens)
     if source is None:
         return None
-    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[head : head + 1]
+    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[[head]]
     here, there = (
         trace_queries(reading.query[:, [head]], reading.key[:, [head]], bias, places, causal=causal)
         for reading, places in ((shuffled, positions), (original, [source[at] for at in positions]))
     )
-    content, weight = (  # of each query
-        (a[0, 0] - b[0, 0][:, source]).abs().amax(-1)
-        for a, b in ((here.content, there.content), (here.weights, there.weights))
-    )
-    return ShuffleChanges(content[-1].item(), weight[-1].item(), weight.max().item())
+    content = (here.content - there.content[..., source]).abs().amax(-1).flatten()  # the largest change of each query
+    weights = (here.weights - there.weights[..., source]).abs().amax(-1).flatten()
+    return ShuffleChanges(content[-1].item(), weights[-1].item(), weights.max().item())

@@ -13,7 +13,10 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed, positive_integers
 from alibi_viz.attention import attention_trace
+from alibi_viz.attention.inputs import AttentionInputs
+from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
+from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.tasks import TASKS, examples_at_once
 from alibi_viz.lab.text import Text
@@ -21,6 +24,7 @@ from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.models.positions.relative import Alibi, Decay
 from alibi_viz.pretrained import base_model, evaluation_mode, family_of
 
+_TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 
 
@@ -33,7 +37,6 @@ class AttentionStats:
     We average its logarithm, because a few rows with a large denominator would dominate the mean of the denominators.
     """
 
-    entropy: Tensor  # in bits; 2^entropy is the effective number of keys attended to
     distance: Tensor  # mean distance of the attended keys, in tokens back, weighted by attention
     beyond: Tensor  # share of the weight on keys at least the training length back
     denominator_bits: Tensor  # log2 of the softmax's denominator, with the row's largest logit subtracted
@@ -54,10 +57,9 @@ def attention_stats(
 
     Args:
         model, text: a byte-level model, and a text whose validation part it reads.
-        length: of the windows, in bytes.
-        trained: the training length, in bytes.
+        length, trained: of the windows and in training, in bytes.
         windows, queries: how many windows, and how many positions at the end of each.
-        spacing: a window ends every `spacing` bytes; every `length` bytes by default. With the same spacing, windows of
+        spacing: a window ends every `spacing` bytes, by default every `length`. With the same spacing, windows of
             several lengths have the same queries.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
@@ -81,21 +83,19 @@ def attention_stats(
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
 
-    def total(attention: SelfAttention, x: Tensor) -> Tensor:
-        """The sum of the statistics of each window in a batch, [statistic, head]."""
+    def measure(attention: SelfAttention, x: Tensor) -> Tensor:
         query, key, _ = attention.heads(x)
-        return len(x) * weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
+        return weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
 
-    totals = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), total, last=queries)
-    return AttentionStats(*torch.stack([torch.stack(layer).sum(0) for layer in totals], dim=1) / windows)
+    stats = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), measure, last=queries)
+    return AttentionStats(*stats.mean(1).unbind(1))
 
 
 @torch.inference_mode()
 def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32) -> AttentionStats:
-    """Measure the attention of the last `queries` positions in every layer of a BLOOM, MPT or Falcon model.
+    """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the windows `input_ids`, [batch, length].
 
-    The counterpart of `attention_stats` for pretrained models, changed or not. `input_ids` is int64 [batch, length]
-    without padding, and `trained` the training length in tokens. Raises ValueError for a model of another family.
+    `trained` is the training length in tokens. Raises ValueError for a model of another family.
     """
     family = family_of(model)
     stats: list[Tensor] = []
@@ -109,28 +109,23 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
 
     with hooked(family.layers(model), measure, with_kwargs=True), evaluation_mode(model):
         base_model(model)(input_ids, use_cache=False)
-    return AttentionStats(*torch.stack(stats, dim=1).cpu())
+    return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
 def measure_layers(
-    model: LanguageModel,
-    tokens: Tensor,
-    batch_size: int,
-    measure: Callable[[SelfAttention, Tensor], Tensor],
-    *,
-    last: int,
-) -> list[list[Tensor]]:
-    """Run a model in batches and call `measure(attention, x)` in each attention layer: one list of results per layer.
+    model: LanguageModel, tokens: Tensor, batch_size: int, measure: Callable[[SelfAttention, Tensor], Tensor], last: int
+) -> Tensor:
+    """Run a model on `tokens`, [windows, length], in batches, and measure each layer: [layers, windows, ...].
 
-    `tokens` is int64 [windows, length], and x is the input of the layer, [batch, length, d_model]. Predictions are
-    computed for the `last` positions only.
+    `measure(attention, x)` gets the input of the layer, [batch, length, d_model], and returns [batch, ...]. Predictions
+    are computed for the `last` positions only.
     """
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     results: list[Tensor] = []
     with hooked(layers, lambda layer, args: results.append(measure(layer, args[0]))), evaluating(model) as device:
         for batch in tokens.to(device).split(batch_size):
             model(batch, last=last)
-    return [results[layer :: len(layers)] for layer in range(len(layers))]
+    return torch.stack([torch.cat(results[layer :: len(layers)]) for layer in range(len(layers))])
 
 
 @contextmanager
@@ -145,13 +140,13 @@ def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: b
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
-    """[5, heads]: the statistics of `AttentionStats` in their order, for weights [batch, heads, query, key]."""
+    """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
-    entropy = torch.special.entr(weights) / math.log(2)
-    shares = (weights * distance, weights * (distance >= trained), weights * (keys < SINKS))
-    entropy, mean_distance, beyond, sinks = torch.stack((entropy, *shares)).sum(-1).mean((1, 3))
-    return torch.stack((entropy, mean_distance, beyond, -weights.amax(-1).log2().mean((0, 2)), sinks))
+    mean_distance, beyond, sinks = (
+        (weights * each).sum(-1).mean(2) for each in (distance, distance >= trained, keys < SINKS)
+    )
+    return torch.stack((mean_distance, beyond, -weights.amax(-1).log2().mean(2), sinks), dim=1)
 
 
 NEEDLE = TASKS["needle"]
@@ -180,15 +175,10 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     the content. S is about 1/m, so it is about m d + log(1/m). Found minus needed is the log odds of the needle's
     weight w, log(w / (1 - w)).
 
-    Args:
-        model: a model with slopes, see `has_slopes`, trained on `TASKS["needle"]`.
-        distances: of the needle, in tokens.
-        samples: how many examples of each distance to average over.
-        seed: of the examples, as in `accuracy`.
-
-    Returns one row per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in
-    nats, and the weight of the needle, means over the examples. Raises ValueError for a model without slopes or changed
-    by `lab.modify`, for no distances, and for a number below 1.
+    `model` has slopes, see `has_slopes`, and is trained on `TASKS["needle"]`; `distances` are in tokens. Returns a row
+    per layer and head (counted from 1) and distance: the head's slope, the margins found and needed in nats, and the
+    weight of the needle, means over `samples` examples of each distance. Raises ValueError for a model without slopes
+    or changed by `lab.modify`, for no distances, and for a number below 1.
 
     >>> model = lab.make_model("alibi", num_heads=4, vocabulary=lab.TASKS["needle"].vocabulary)
     >>> from alibi_viz.lab.attention_stats import needle_margins
@@ -211,20 +201,12 @@ def needle_margins(model: LanguageModel, distances: Iterable[int], *, samples: i
     check_seed(seed)
     distances = positive_integers("distances", distances)
     slopes = position.slopes.detach().float().cpu()
-    columns = ["layer", "head", "distance", "slope", "found", "needed", "weight"]
-    rows = []
-    for distance in distances:
-        found, needed, weight = _measure(model, slopes, distance, samples, seed)
-        for layer, head in product(range(len(found)), range(len(slopes))):
-            numbers = slopes[head], found[layer, head], needed[head], weight[layer, head]
-            rows.append((layer + 1, head + 1, distance, *map(float, numbers)))
-    return pd.DataFrame(rows, columns=columns)
+    tables = [_needle_table(model, slopes, distance, samples, seed) for distance in distances]
+    return pd.concat(tables, ignore_index=True)
 
 
-def _measure(
-    model: LanguageModel, slopes: Tensor, distance: int, samples: int, seed: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Margins found [layers, heads], margins needed [heads] and weights [layers, heads] at one distance."""
+def _needle_table(model: LanguageModel, slopes: Tensor, distance: int, samples: int, seed: int) -> pd.DataFrame:
+    """The rows of `needle_margins` for one distance."""
     length = NEEDLE.min_length(distance)
     inputs, _ = NEEDLE.make(samples, distance, length, torch.Generator().manual_seed(seed))
     bias = -slopes[:, None] * torch.arange(length - 1, -1, -1)  # [heads, key]
@@ -236,9 +218,71 @@ def _measure(
         query, key, _ = attention.heads(x)
         return attention_trace(query[:, :, -1:], key, None).content[:, :, 0].float().cpu()  # [batch, head, key]
 
-    layers = measure_layers(model, inputs, examples_at_once(model, length), content, last=1)
-    logits = torch.stack([torch.cat(batches) for batches in layers])  # [layer, sample, head, key]
+    logits = measure_layers(
+        model, inputs, examples_at_once(model, length), content, last=1
+    )  # [layer, sample, head, key]
     mean_of_others = (logits[..., others] + bias[:, others]).logsumexp(-1) - log_sum
     found = logits[..., needle] - mean_of_others
     needed = log_sum - bias[:, needle]
-    return found.mean(1), needed, (found - needed).sigmoid().mean(1)
+    columns = {"slope": slopes, "found": found.mean(1), "needed": needed, "weight": (found - needed).sigmoid().mean(1)}
+    rows = list(product(range(1, len(logits) + 1), range(1, len(slopes) + 1), [distance]))
+    table = pd.DataFrame(rows, columns=["layer", "head", "distance"])
+    return table.assign(
+        **{name: each.expand(len(logits), -1).flatten().double().numpy() for name, each in columns.items()}
+    )
+
+
+def window_table(
+    source: AttentionSource | LanguageModel, text: str, *, num_heads: int = 8, longest: int = 4096
+) -> pd.DataFrame:
+    """The span of each head, which is how many steps back it looks in a text, with causal attention in float32.
+
+    Beyond a head's span, all keys together have at most 2^-24 of the weight of every query: half a unit in the last
+    place of float32, so `alibi_attention` can leave them out.
+
+    Args:
+        source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of `AttentionExplorer`.
+        text: at most `longest` of its tokens are read; 4,096 take about a second per layer of 8 heads.
+        num_heads: for a source that can have any number of heads.
+
+    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope":
+
+        bound: the span that `alibi_attention` finds without computing the weights; at most to the first token
+        needed: the smallest span, read from the weights
+        left_out: the share of the pairs of query and key beyond the bound, 0 to 1
+
+    Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and a number that is
+    not an integer of at least 1.
+
+    >>> from alibi_viz.lab.attention_sources import Words
+    >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)
+    >>> table[table.content == "equal"].round(3)
+      content  head  slope  bound  needed  left_out
+    2   equal     1  0.062    291     266     0.501
+    3   equal     2  0.004    999     999     0.000
+    """
+    check_positive_integers(num_heads=num_heads, longest=longest)
+    source = as_source(source)
+    heads = source.num_heads or num_heads
+    tables = {content: head_spans(source.read(text, content, heads, longest)) for content in source.contents}
+    return pd.concat(tables, names=["content"]).reset_index("content").reset_index(drop=True)
+
+
+def head_spans(reading: Reading) -> pd.DataFrame:
+    """The columns of `window_table` except "content", for what one layer has read."""
+    query, key = reading.query.float(), reading.key.float()
+    heads, length = query.shape[1:3]
+    inputs = AttentionInputs.checked(query, key, key, reading.slopes)
+    bound = attention_spans(inputs).clamp(max=length - 1).tolist()
+    step = max(1, _TRACED // (heads * length))  # queries traced at a time
+    parts = (slice(start, start + step) for start in range(0, length, step))
+    spans = [attention_trace(query[:, :, part], key[:, :, : part.stop], inputs.slopes).spans() for part in parts]
+    return pd.DataFrame(
+        {
+            "head": range(1, heads + 1),
+            "slope": reading.slopes.tolist(),
+            "bound": bound,
+            "needed": [max(of_head) for of_head in zip(*spans, strict=True)],
+            "left_out": [share_left_out(inputs, (span,)) for span in bound],
+        }
+    )

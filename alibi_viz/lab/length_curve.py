@@ -5,10 +5,9 @@ divided by the number of those bytes.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from reprlib import repr as short
-from typing import Any, SupportsIndex
+from typing import Any
 
 import pandas as pd
 import torch
@@ -20,7 +19,7 @@ from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
 from alibi_viz.lab.modify import change_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
-from alibi_viz.pretrained import evaluation_mode, longest_context
+from alibi_viz.pretrained import evaluation_mode, longest_context, token_ids
 from alibi_viz.table import AS_TRAINED, results_table
 
 
@@ -78,19 +77,19 @@ def length_curve(
     if bos and start is None:
         raise ValueError("bos must be False: the tokenizer has no bos_token_id")
     source, data = evaluated_bytes(text)
-    cut = len(data) - targets
-    while cut > 0 and data[cut] & 0xC0 == 0x80:  # inside a character
+    cut = max(0, len(data) - targets)
+    while cut and data[cut] & 0xC0 == 0x80:  # inside a character
         cut -= 1
-    context, predicted = (encode(model, tokenizer, part) for part in (data[: max(0, cut)], data[max(0, cut) :]))
-    limit = longest_context(model)
-    defined = [each for each in lengths if limit is None or each <= limit]
-    if cut <= 0 or len(context) < max(defined, default=0):
+    context, predicted = (encode(model, tokenizer, part) for part in (data[:cut], data[cut:]))
+    limit = longest_context(model) or math.inf
+    longest = max((each for each in lengths if each <= limit), default=0)
+    if not cut or len(context) < longest:
         advice = "choose shorter lengths or fewer targets"
         if isinstance(text, str):
             advice += "; a string is the text itself, for a file give a pathlib.Path"
         raise ValueError(
-            f"the text is too short: windows of {max(defined, default=0):,} tokens are needed before the {targets:,} "
-            f"bytes to predict, and {source.name} has {len(context):,} there; {advice}"
+            f"the text is too short: windows of {longest:,} tokens are needed before the {targets:,} bytes to predict, "
+            f"and {source.name} has {len(context):,} there; {advice}"
         )
     config: Any = model.config
     name = getattr(config, "_name_or_path", "") or str(config.model_type)
@@ -113,7 +112,7 @@ def length_curve(
     rows = []
     for each in lengths:
         value = math.nan
-        if each in defined:
+        if each <= limit:
             windows = tokens[-(count * stride + each - stride + 1) :].unfold(0, each + 1, stride)  # [count, each + 1]
             bits = _bits(model, windows, stride, start, batch_tokens)
             value = float(bits[-len(predicted) :].sum()) / (len(data) - cut)  # the first window may predict more
@@ -134,29 +133,8 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     if not callable(getattr(model, "get_input_embeddings", None)):
         raise TypeError(f"model must be a causal language model of transformers, got {type(model).__name__}")
     string = data.decode("utf-8", "ignore")  # the validation part may start inside a character
-    return torch.tensor(
-        token_ids(model, tokenizer, string, add_special_tokens=False) if string else [], dtype=torch.long
-    )
-
-
-def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
-    """What a tokenizer returns for one text, at least one token. Raises as `length_curve`."""
-    if not callable(tokenizer):
-        raise TypeError(
-            f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
-        )
-    ids = tokenizer(text, **options)["input_ids"]
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
-        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
-    if not ids:
-        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
-    known = model.get_input_embeddings().num_embeddings
-    if max(ids) >= known:
-        raise ValueError(
-            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
-        )
-    return list(map(int, ids))
+    ids = token_ids(model, tokenizer, string, add_special_tokens=False) if string else []
+    return torch.tensor(ids, dtype=torch.long)
 
 
 def _bits(model: nn.Module, windows: Tensor, stride: int, start: int | None, batch_tokens: int) -> Tensor:

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.lab.attention_stats import SINKS
-from alibi_viz.models import LanguageModel, Position, SelfAttention, TransformerConfig
+from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 
@@ -43,8 +44,8 @@ def modify(
         lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
         lab.modify(model, rotary="yarn")
 
-    A changed model can be changed again: factors multiply, of two windows the smaller one holds, and a rotary rule
-    replaces the one before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
+    A changed model can be changed again: factors multiply, the smaller window holds, and a rotary rule replaces the one
+    before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -61,9 +62,8 @@ def modify(
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of range, a change
-    that doesn't apply to the position method, sinks without a window or where distances are not all in a bias, and a
-    second window that is smaller but keeps more sinks. A changed MPT model refuses sinks with sequences of different
-    lengths in one batch.
+    that doesn't apply to the position method, and a second window that is smaller but keeps more sinks. A changed MPT
+    model refuses sinks with sequences of different lengths in one batch.
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
@@ -83,7 +83,6 @@ def modify(
     elif sinks:
         raise ValueError(f"sinks must be 0 without a window, because every token is visible, got {sinks}")
     interpolate = isinstance(slopes, str) and slopes == "interpolate"
-    factors = None if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
     if family is None:
         _check_method(model, slopes is not None, interpolate, sinks, rotary)
     elif rotary is not None:
@@ -92,19 +91,18 @@ def modify(
         trained_length = config.max_length if family is None else training_length(model)
     if interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
-    rule = None if rotary is None else (rotary, trained_length or 0)
-    change = Change(factors, trained_length if interpolate else None, window, sinks, rule)
-    return _apply(model, change_of(model).then(change), family)
-
-
-def _apply(model: Any, change: "Change", family: Family | None) -> Any:
-    """A copy with this change instead of an earlier one."""
-    if family is None:
-        attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-        positions = {model.transformer.position, *(attention.position for attention in attentions)}
-        return shared_copy(
-            model, {each: ChangedPosition(original_of(each), change, model.config) for each in positions}
+    change = change_of(model).then(
+        Change(
+            factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),
+            interpolated=trained_length or 0 if interpolate else math.inf,
+            window=math.inf if window is None else window,
+            sinks=math.inf if window is None else sinks,
+            rotary=None if rotary is None else (rotary, trained_length or 0),
         )
+    )
+    if family is None:
+        positions = {module for module in model.modules() if isinstance(module, Position)}
+        return shared_copy(model, {each: ChangedPosition(original_of(each), change, config) for each in positions})
     changed = shared_copy(model)
     for attention in family.layers(changed):
         hooks = attention._forward_pre_hooks
@@ -149,39 +147,34 @@ def has_sinks(model: Any) -> bool:
 class Change:
     """What `modify` changes; by default nothing."""
 
-    factors: tuple[float, ...] | None = None  # of the bias, one per head
-    interpolated: int | None = None  # the training length beyond which slopes are interpolated
-    window: int | None = None
-    sinks: int = 0
+    factors: tuple[float, ...] = (1.0,)  # of the bias, one per head or one for all
+    interpolated: float = math.inf  # the number of keys beyond which slopes are interpolated
+    window: float = math.inf
+    sinks: float = math.inf  # without a window, all tokens are kept
     rotary: tuple[str, int] | None = None  # the rule and the training length
 
     def then(self, other: "Change") -> "Change":
         """Both changes in one. Raises ValueError if two windows leave something else visible than a window."""
-        factors, rotary = other.factors or self.factors, other.rotary or self.rotary
-        if self.factors and other.factors:
-            factors = tuple(first * second for first, second in zip(self.factors, other.factors, strict=True))
-        lengths = [change.interpolated for change in (self, other) if change.interpolated]
-        both = replace(other, factors=factors, interpolated=min(lengths, default=None), rotary=rotary)
-        if self.window is None or other.window is None:
-            kept = self if other.window is None else other
-            return replace(both, window=kept.window, sinks=kept.sinks)
         if (self.window - other.window) * (self.sinks - other.sinks) < 0:
             raise ValueError(
                 f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
                 f"with one of {other.window} with {other.sinks}: change the original model instead"
             )
-        return replace(both, window=min(self.window, other.window), sinks=min(self.sinks, other.sinks))
+        factors = tuple(np.multiply(self.factors, other.factors).tolist())
+        smaller = {name: min(getattr(self, name), getattr(other, name)) for name in ("interpolated", "window", "sinks")}
+        return Change(factors, **smaller, rotary=other.rotary or self.rotary)
 
     def apply(self, bias: Tensor | None, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [..., key].
 
         Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
-        if bias is not None and (self.factors or self.interpolated):
-            scale = min(1.0, self.interpolated / bias.shape[-1]) if self.interpolated else 1.0
-            factors = torch.tensor(self.factors or (1.0,), dtype=bias.dtype, device=bias.device)[:, None, None]
-            bias = torch.where(bias.isinf(), bias, bias * (factors * scale) + 0.0)  # 0 times -inf would be NaN
-        if self.window is None:
+        if bias is not None:
+            scale = min(1.0, self.interpolated / bias.shape[-1])
+            if {factor * scale for factor in self.factors} != {1.0}:
+                factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None] * scale
+                bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
+        if self.window == math.inf:
             return bias, None
         near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window
         kept = (near | (keys < self.sinks)[..., None, :]).unsqueeze(-3)
@@ -191,8 +184,8 @@ class Change:
 
     def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Place the sinks right before the window: each gets the bias of the token that stands there."""
-        sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
-        skipped = (queries - (self.window or 0) - self.sinks + 1).clamp(min=0)  # tokens between sinks and window
+        sinks = torch.arange(min(int(self.sinks), keys.shape[-1]), device=keys.device)
+        skipped = (queries - int(self.window + self.sinks) + 1).clamp(min=0)  # tokens between sinks and window
         places = sinks + skipped[..., None]  # [..., query, sink]
 
         def columns(positions: Tensor) -> Tensor:
@@ -205,43 +198,37 @@ class Change:
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""
         words = []
-        if self.factors and len(set(self.factors)) > 1:
-            words.append(f"slopes times {', '.join(f'{factor:g}' for factor in self.factors)}")
-        elif self.factors and self.factors[0] != 1:
-            words.append(f"slopes times {self.factors[0]:g}" if self.factors[0] else "bias dropped")
-        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated else []
-        words += [f"window of {self.window}"] if self.window else []
-        words += [f"sinks of {self.sinks}"] if self.sinks else []
+        if {*self.factors} != {1.0}:
+            factors = self.factors if len({*self.factors}) > 1 else self.factors[:1]
+            words.append(
+                f"slopes times {', '.join(f'{each:g}' for each in factors)}" if any(factors) else "bias dropped"
+            )
+        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated < math.inf else []
+        words += [f"window of {self.window}"] if self.window < math.inf else []
+        words += [f"sinks of {self.sinks}"] if 0 < self.sinks < math.inf else []
         words += [f"rotary rule {self.rotary[0]}"] if self.rotary else []
         return ", ".join(words)
 
 
-_TRAITS = ("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random")
-
-
 class ChangedPosition(Position):
-    """A position method with a change."""
+    """A position method with a change. Where the change says nothing, it is the method itself."""
+
+    _KEPT = (
+        *("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random"),
+        *("embed", "transform", "weigh"),
+    )
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
         self.original, self.change = original, change
         head_dim = config.d_model // config.num_heads
         self.method = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
-        for trait in _TRAITS:
-            setattr(self, trait, getattr(original, trait))
+        for name in self._KEPT:
+            setattr(self, name, getattr(self.method, name))
 
     @property
     def has_bias(self) -> bool:
         return self.original.has_bias
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        return self.method.embed(tokens, start)
-
-    def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        return self.method.transform(query, key)
-
-    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
-        return self.method.weigh(query, key, bias, causal=causal)
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         bias = self.method.bias(query_length, key_length, x)
@@ -276,11 +263,8 @@ def original_of(position: Position) -> Position:
 
 def change_of(model: nn.Module) -> Change:
     """How `modify` changed a model; no change if it didn't."""
-    if _is_ours(model):
-        position: Any = model.transformer.position  # type: ignore[union-attr]
-        return position.change if isinstance(position, ChangedPosition) else Change()
-    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
-    return next((hook.change for hook in hooks if isinstance(hook, _Hook)), Change())
+    places = (place for module in model.modules() for place in (module, *module._forward_pre_hooks.values()))
+    return next((each.change for each in places if isinstance(each, ChangedPosition | _Hook)), Change())
 
 
 def _is_ours(model: nn.Module) -> bool:
@@ -303,12 +287,11 @@ def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int,
 def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
     """The factors, one per head, from a number or a sequence."""
     try:
-        given = torch.as_tensor(slopes, dtype=torch.float64)
-    except (TypeError, ValueError):  # not numbers, which no head count accepts
-        given = torch.empty(0)
-    factors = (given.expand(heads) if given.ndim == 0 else given).tolist()
-    if given.ndim > 1 or len(factors) != heads or not all(math.isfinite(each) and each >= 0 for each in factors):
+        factors = torch.as_tensor(slopes, dtype=torch.float64)
+    except (TypeError, ValueError):  # not numbers
+        factors = torch.tensor(math.nan)
+    if factors.shape not in ((), (heads,)) or not bool((factors.isfinite() & (factors >= 0)).all()):
         raise ValueError(
             f'slopes must be "interpolate", a number of at least 0, or one for each of {heads} heads, got {slopes!r}'
         )
-    return tuple(factors)
+    return tuple(factors.expand(heads).tolist())

@@ -1,14 +1,28 @@
-"""Sources of attention: how texts are split, the content made up from words, and the queries and keys of a model."""
+"""Sources of attention: how texts are split, the content made up from words, and the queries and keys of models."""
 
-import math
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from alibi_viz import attention_trace, lab
-from alibi_viz.lab.attention_sources import Words, words
-from alibi_viz.lab.model_sources import ByteModel
+from alibi_viz.lab.attention_sources import ByteModel, PretrainedModel, Words, words
 from alibi_viz.slopes import alibi_slopes
+from alibi_viz.widgets import AttentionExplorer, WindowExplorer
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("transformers")
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import ByT5Tokenizer, FalconConfig, GPT2Config, PreTrainedTokenizerFast
+
+from tests.pretrained_models import ByteTokenizer, small_model
+
+TEXT = "to be or not to be, that is the question"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +75,6 @@ def test_content_is_the_same_in_every_head_and_every_run() -> None:
     assert values[0, 2].tolist() == pytest.approx([-0.9998, 0.6452, 2, 0.0971], abs=1e-4), "the same on every machine"
 
 
-def test_a_long_text_is_truncated_and_its_length_reported() -> None:
-    reading = Words().read("word " * 100, "same word", num_heads=1, longest=48)
-    assert (len(reading.tokens), reading.total, reading.query.shape[2]) == (48, 100, 48)
-
-
 @pytest.mark.parametrize("source", [Words(), ByteModel(lab.make_model())])
 def test_unknown_content_or_empty_text_raises(source: Words | ByteModel) -> None:
     with pytest.raises(ValueError, match=r"content must be one of .*, got 'layer 9'"):
@@ -90,21 +99,6 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
     torch.testing.assert_close(attention.output((weights @ value).transpose(1, 2).flatten(2)), output)
 
 
-def test_reading_disables_dropout_and_restores_training_mode() -> None:
-    model = lab.make_model("alibi", dropout=0.5).train()
-    first, second = (ByteModel(model).read("abc", "layer 2", num_heads=8, longest=48).query for _ in range(2))
-    assert torch.equal(first, second), "dropout was on"
-    assert model.training
-    assert model.transformer.blocks[0].training
-
-
-def test_a_diverged_model_raises() -> None:
-    model = lab.make_model()
-    torch.nn.init.constant_(model.transformer.blocks[0].attention.qkv.weight, math.nan)
-    with pytest.raises(ValueError, match="must be finite"):
-        ByteModel(model).read("a", "layer 1", num_heads=8, longest=48)
-
-
 def test_random_content_is_standard_normal_and_stays_when_the_text_grows() -> None:
     short, long = (Words().read("word " * length, "random", num_heads=3, longest=4096) for length in (50, 1000))
     assert torch.equal(short.query, long.query[:, :, :50]) and torch.equal(short.key, long.key[:, :, :50])
@@ -113,3 +107,146 @@ def test_random_content_is_standard_normal_and_stays_when_the_text_grows() -> No
         assert abs(float(vectors.mean())) < 0.02 and float(vectors.std()) == pytest.approx(1, abs=0.02)
     assert not torch.equal(long.query[:, 0], long.query[:, 1])
     assert not torch.equal(long.query, long.key)
+
+
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
+def test_weights_equal_those_of_the_model(family: str) -> None:
+    model = small_model(family)
+    source = PretrainedModel(model, ByteTokenizer())
+    assert (source.contents, source.num_heads) == (("layer 1", "layer 2"), 4)
+    if family == "falcon sdpa":
+        model.set_attn_implementation("eager")  # which returns weights, but adds the bias twice
+        model = lab.modify(model, 0.5)
+    with torch.no_grad():
+        attentions = model(torch.tensor([list(TEXT.encode())]), output_attentions=True).attentions
+    for layer, expected in enumerate(attentions):
+        reading = source.read(TEXT, source.contents[layer], num_heads=4, longest=48)
+        weights = attention_trace(reading.query, reading.key, reading.slopes).weights
+        torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_apps_show_a_model_of_transformers() -> None:
+    source = PretrainedModel(small_model("bloom", vocabulary=400), ByT5Tokenizer())
+    app = AttentionExplorer(source=source, text=TEXT, law="square_root", head=2)
+    assert app.num_heads == 4 and "; with ALiBi " in app.caption
+    windows = WindowExplorer(source=source, text=TEXT, content="layer 2")
+    assert len(windows.figure.data[1].x) == 4
+
+
+def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model() -> None:
+    text, bloom, mpt = "a " * 50, *(PretrainedModel(small_model(name), ByteTokenizer()) for name in ("bloom", "mpt"))
+    for source, longest, expected in ((bloom, 48, (48, 100)), (mpt, 4096, (64, 100)), (Words(), 48, (48, 50))):
+        reading = source.read(text, source.contents[0], 4, longest)
+        assert (len(reading.tokens), reading.total) == expected
+        assert reading.query.shape[2] == reading.key.shape[2] == expected[0]
+
+
+def test_each_layer_runs_once_without_dropout_while_the_model_can_be_trained() -> None:
+    bloom, ours = small_model("bloom").train(), lab.make_model("alibi", dropout=0.5).train()
+    for model, part, source in (
+        (bloom, bloom.transformer.h[0].mlp, PretrainedModel(bloom, ByteTokenizer())),
+        (ours, ours.transformer.blocks[0].feed_forward, ByteModel(ours)),
+    ):
+        calls: list[int] = []
+        handle = part.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        run, again = (source.start(TEXT, 4096) for _ in range(2))
+        assert (run.done, calls) == (1, []), "the first layer's attention needs no finished layer"
+        assert list(run.steps(1)) == [2]
+        for layer in (1, 0, 1):
+            run.read(layer)
+        assert (run.done, calls) == (2, [1])
+        assert torch.equal(again.read(1).query, run.read(1).query), "dropout was on"
+        assert all(module.training for module in model.modules())
+        handle.remove()
+        output = model(torch.tensor([[1, 2, 3]]))
+        getattr(output, "logits", output).sum().backward()
+
+
+def test_a_layer_that_failed_runs_again() -> None:
+    run = ByteModel(lab.make_model("alibi")).start(TEXT, 48)
+    block, failing = run._layers.blocks[0], [True]
+
+    def fail_once(hidden: torch.Tensor) -> torch.Tensor:
+        if failing.pop() if failing else False:
+            raise RuntimeError("out of memory")
+        return block(hidden)
+
+    run._layers.blocks[0] = fail_once
+    with pytest.raises(RuntimeError, match="out of memory"):
+        run.read(1)
+    assert run.read(1).query.isfinite().all()
+
+
+def save(folder: Path, model: Any) -> str:
+    """Save a model with a tokenizer of its own, of byte pairs as BLOOM's."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator([TEXT] * 3, trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet))
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
+def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path) -> None:
+    model = small_model(family, vocabulary=400)
+    app = AttentionExplorer(source=save(tmp_path / "my model", model), text=TEXT, content="layer 2")
+    assert (app.num_heads, app.contents) == (4, ("layer 1", "layer 2"))
+    source: Any = app.source
+    reading = source.read(f"{TEXT} é", "layer 2", 4, 48)
+    assert reading.tokens[:3] == ["to", "␣be", "␣or"]
+    assert "\ufffd" not in "".join(reading.tokens), "parts of a character are shown as bytes"
+    original = PretrainedModel(model, source.tokenizer).read(f"{TEXT} é", "layer 2", 4, 48)
+    torch.testing.assert_close(reading.query, original.query)
+
+
+def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = "neither a folder nor among the downloaded models .*, download it once: hf download someone/no-model"
+    with pytest.raises(ValueError, match=f"the model 'someone/no-model' is {expected}"):
+        AttentionExplorer(source="someone/no-model")
+    with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
+        AttentionExplorer(source=str(tmp_path))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ImportError("BloomTokenizer requires the SentencePiece library")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", fail)
+    with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
+        AttentionExplorer(source="someone/a-model")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match="to load the model 'a/b', install transformers: pip"):
+        AttentionExplorer(source="a/b")
+
+
+def test_the_family_is_checked_before_anything_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("the weights or the tokenizer were loaded")
+
+    for name in ("AutoModel", "AutoTokenizer"):
+        monkeypatch.setattr(getattr(sys.modules["transformers"], name), "from_pretrained", fail)
+    for config, message in [
+        (GPT2Config(), "model must be one of bloom, falcon, mpt, got 'gpt2'"),
+        (FalconConfig(alibi=False), "this falcon model was configured without ALiBi"),
+    ]:
+        config.save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match=message):
+            PretrainedModel.from_pretrained(str(tmp_path))
+
+
+def test_unusable_tokens_and_numbers_are_named() -> None:
+    model = small_model("bloom")
+    source = PretrainedModel(model, ByteTokenizer())
+    with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
+        source.read("a", "layer 1", num_heads=8, longest=48)
+    with pytest.raises(ValueError, match="the tokenizer returned no tokens for the text 'to be'"):
+        AttentionExplorer(source=PretrainedModel(model, lambda text: {"input_ids": []}), text="to be")
+    with pytest.raises(ValueError, match="the tokenizer returned token 122, but the model has 100 tokens"):
+        PretrainedModel(small_model("bloom", vocabulary=100), ByteTokenizer()).start("z", 48)
+    with pytest.raises(TypeError, match=r"for a model of transformers, give lab.PretrainedModel\(model, tokenizer\)"):
+        AttentionExplorer(source=model)
+    torch.nn.init.constant_(model.transformer.h[0].mlp.dense_4h_to_h.weight, torch.nan)
+    run = source.start(TEXT, 48)
+    run.read(0)
+    with pytest.raises(ValueError, match="the model's queries and keys must be finite"):
+        run.read(1)

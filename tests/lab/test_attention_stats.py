@@ -1,14 +1,17 @@
-"""Attention statistics, where they can be computed by hand and where ALiBi's slopes decide them."""
+"""Attention statistics and spans, where they can be computed by hand and where ALiBi's slopes decide them."""
 
 import math
-from importlib import import_module
 
 import pytest
 import torch
 
-from alibi_viz import alibi_slopes, lab
-from alibi_viz.lab.attention_stats import attention_stats, weight_stats
+from alibi_viz import alibi_attention, alibi_slopes, attention_trace, lab
+from alibi_viz.lab import attention_stats as module
+from alibi_viz.lab.attention_sources import Reading, Words
+from alibi_viz.lab.attention_stats import attention_stats, head_spans, weight_stats
 from alibi_viz.models import LanguageModel
+
+TEXT = "the cat saw the dog and the dog saw the cat " * 30
 
 
 def equal_content(position: str, **sizes: int) -> LanguageModel:
@@ -23,11 +26,9 @@ def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
     model = equal_content("none")
     stats = attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
-    assert stats.entropy.shape == (2, 8)
-    torch.testing.assert_close(stats.entropy, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
     torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
-    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))
+    torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
 
 
@@ -44,11 +45,10 @@ def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series(
 
 def test_weight_statistics_equal_a_loop():
     weights = torch.randn(2, 3, 5, 12).tril(7).masked_fill(torch.ones(5, 12).triu(8).bool(), -math.inf).softmax(-1)
-    entropy, distance, beyond, bits, sinks = weight_stats(weights, trained=6).tolist()
+    distance, beyond, bits, sinks = weight_stats(weights, trained=6).mean(0).tolist()
     for head in range(3):
         rows = [(i, weights[batch, head, i - 7].tolist()) for batch in range(2) for i in range(7, 12)]
         loops = [
-            (entropy, lambda i, row: -sum(w * math.log2(w) for w in row if w)),
             (distance, lambda i, row: sum(w * (i - j) for j, w in enumerate(row))),
             (beyond, lambda i, row: sum(w for j, w in enumerate(row) if i - j >= 6)),
             (bits, lambda i, row: math.log2(1 / max(row))),
@@ -63,16 +63,16 @@ def test_windows_with_a_spacing_end_where_longer_windows_do():
     spaced = attention_stats(model, text, 16, trained=8, windows=3, queries=4, spacing=64)
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
     expected = attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
-    torch.testing.assert_close(spaced.entropy, expected.entropy)
+    torch.testing.assert_close(spaced.distance, expected.distance)
     torch.testing.assert_close(spaced.sinks, expected.sinks)
 
 
 def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
     model, text = lab.make_model("forget"), lab.load_text()
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
-    monkeypatch.setattr(import_module("alibi_viz.lab.attention_stats"), "MAX_BATCH_TOKENS", 64)
+    monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 64)
     in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
-    for name in ("entropy", "distance", "beyond", "denominator_bits", "sinks"):
+    for name in ("distance", "beyond", "denominator_bits", "sinks"):
         torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
 
@@ -85,3 +85,62 @@ def test_numbers_out_of_range_and_a_short_text_are_named():
         attention_stats(model, text, 65, trained=8, spacing=64)
     with pytest.raises(ValueError, match="8 windows of 100000 bytes need 800,000"):
         attention_stats(model, text, 100_000, trained=32)
+
+
+@pytest.mark.parametrize("content", Words.contents)
+def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TRACED", 50_000)  # so that the queries are traced in several parts
+    reading = Words().read(TEXT, content, num_heads=4, longest=4096)
+    table = head_spans(reading)
+    trace = attention_trace(reading.query, reading.key, reading.slopes)
+    assert tuple(table["needed"]) == trace.spans()
+    length = len(reading.tokens)
+    assert (table["needed"] <= table["bound"]).all() and table["bound"].max() == length - 1
+    distance = torch.arange(length)[:, None] - torch.arange(length)
+    for head, bound, needed, left_out in table[["head", "bound", "needed", "left_out"]].itertuples(index=False):
+        weights = trace.weights[0, head - 1].double()
+        assert float((weights * (distance > bound)).sum(-1).max()) <= 2**-24
+        assert float((weights * (distance >= needed)).sum(-1).max()) > 2**-24, "one step less would not be enough"
+        pairs = float((distance > bound).sum()) / float((distance >= 0).sum())
+        assert left_out == pytest.approx(pairs, abs=1e-9)
+
+
+def test_steep_heads_of_a_long_text_leave_most_of_it_out_and_the_result_stays() -> None:
+    reading = Words().read("word " * 2000, "random", num_heads=8, longest=4096)
+    table = head_spans(reading)
+    assert table["left_out"].is_monotonic_decreasing
+    assert table["left_out"].iloc[0] > 0.9 and table["left_out"].iloc[-1] == 0
+    arguments = reading.query, reading.key, reading.key, reading.slopes
+    difference = alibi_attention(*arguments, backend="windowed") - alibi_attention(*arguments, backend="eager")
+    assert float(difference.abs().max()) < 5e-6
+
+
+def test_table_has_a_row_per_layer_and_head_of_a_model() -> None:
+    model = lab.make_model("alibi")
+    table = lab.window_table(model, TEXT, longest=300)
+    assert list(table.columns) == ["content", "head", "slope", "bound", "needed", "left_out"]
+    assert table["content"].tolist() == ["layer 1"] * 8 + ["layer 2"] * 8
+    assert table["head"].tolist() == [*range(1, 9)] * 2
+    assert table["slope"].tolist() == [2**-head for head in range(1, 9)] * 2
+    assert table["bound"].max() == 299
+
+
+def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:
+    query = key = torch.zeros(1, 3, 200, 4)
+    reading = Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, "")
+    table = head_spans(reading)
+    assert table["bound"].tolist()[1:] == [199, 199] and table["left_out"].tolist()[1:] == [0, 0]
+    assert table["left_out"][0] > 0.5
+    table = lab.window_table(Words(), "word", num_heads=2)
+    assert (table[["bound", "needed", "left_out"]] == 0).all(axis=None)
+
+
+def test_what_a_window_table_does_not_take_is_named() -> None:
+    with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
+        lab.window_table(lab.make_model("alibi"), "")
+    with pytest.raises(ValueError, match="longest must be an integer of at least 1, got 0"):
+        lab.window_table(Words(), TEXT, longest=0)
+    with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
+        lab.window_table(lab.make_model("rotary"), TEXT)
+    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 1"):
+        lab.window_table(1, TEXT)  # type: ignore[arg-type]

@@ -17,13 +17,7 @@ from alibi_viz.table import results_table
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
-from transformers import (
-    BloomModel,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
+from transformers import BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 
@@ -49,6 +43,12 @@ def llama() -> LlamaForCausalLM:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     return LlamaForCausalLM(LlamaConfig(vocab_size=256, **sizes, max_position_embeddings=8)).eval()
+
+
+def diverged() -> Any:
+    model = small_model("bloom")
+    model.lm_head.weight.data[0, 0] = math.nan
+    return model
 
 
 def curve(*arguments: Any, **options: Any) -> dict[int, float]:
@@ -158,11 +158,7 @@ def test_the_table_is_one_of_the_lab() -> None:
     [
         ("", {}, "your text is empty"),
         ("grün".encode() + "grün".encode("latin-1"), {}, "your text is not UTF-8 text: byte 0xfc at position 7"),
-        (
-            "short",
-            {},
-            "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict",
-        ),
+        ("short", {}, "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict"),
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
@@ -174,28 +170,16 @@ def test_the_table_is_one_of_the_lab() -> None:
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [[1, 2]]}}, r"token numbers .*, got \[\[1, 2\]\]"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"token numbers .*, got \[3, -1, "),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
-        (
-            TEXT,
-            {"model": BloomModel(small_model("bloom").config)},
-            "have a language-modeling head, got BloomModel",
-        ),
+        (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
+        (TEXT, {"model": lab.make_model()}, "model must be a causal language model of transformers, got LanguageModel"),
+        (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in windows of 8 tokens"),
+        (3, {}, r"a text must be a str, bytes or a pathlib\.Path, got int"),
     ],
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:
     given = {"model": small_model("bloom"), "tokenizer": ByteTokenizer(), "lengths": [8, 16], "targets": 20} | options
     with pytest.raises((TypeError, ValueError), match=message):
         lab.length_curve(text=text, **given)
-
-
-def test_other_objects_raise_type_errors_and_nan_is_named() -> None:
-    with pytest.raises(TypeError, match="model must be a causal language model of transformers, got LanguageModel"):
-        lab.length_curve(lab.make_model(), ByteTokenizer(), TEXT, [8], targets=20)
-    with pytest.raises(TypeError, match=r"a text must be a str, bytes or a pathlib\.Path, got int"):
-        lab.length_curve(small_model("bloom"), ByteTokenizer(), 3, [8], targets=20)
-    broken = small_model("bloom")
-    broken.lm_head.weight.data[0, 0] = math.nan
-    with pytest.raises(ValueError, match="the model returns NaN or infinite losses in windows of 8 tokens"):
-        lab.length_curve(broken, ByteTokenizer(), TEXT, [8], targets=20)
 
 
 def test_transformers_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:

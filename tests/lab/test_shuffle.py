@@ -4,8 +4,15 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes, attention_trace, lab
-from alibi_viz.lab.attention_sources import Words, compare_orders, law_curve, match_tokens, shuffle_words, trace_queries
-from alibi_viz.lab.model_sources import ByteModel
+from alibi_viz.lab.attention_sources import (
+    ByteModel,
+    Words,
+    compare_orders,
+    law_curve,
+    match_tokens,
+    shuffle_words,
+    trace_queries,
+)
 
 TEXT = "the cat saw the dog,  and\nthe dog saw the cat"
 

@@ -1,5 +1,6 @@
 """AttentionExplorer: attention on your own text, step by step, with ALiBi, without it, or with another bias."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,24 +10,26 @@ from torch import Tensor
 
 from alibi_viz.figures import attention as attention_plot
 from alibi_viz.figures.matrices import named_trace, on_tile_click
-from alibi_viz.figures.tokens import label
+from alibi_viz.figures.tokens import label, quoted
 from alibi_viz.lab.attention_sources import (
     AttentionSource,
     Reading,
+    ShuffleChanges,
     compare_orders,
     law_curve,
     shuffle_words,
     trace_queries,
 )
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.caption import describe, describe_part, describe_shuffle
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.controls import button, labeled
-from alibi_viz.widgets.core.formatting import format_slope
+from alibi_viz.widgets.core.formatting import format_percent, format_slope
 from alibi_viz.widgets.core.traits import LINEAR, Count, Flag, HasHead, Law, law_function, law_name
 
 MAX_ROWS = 48  # tokens in the matrices: more would be too small to read, and slow to send
+NEAR = 3  # tokens at most this far away count as the nearest
+_SAME = 5e-4  # a change below is rounding, and prints as 0.000
 _SWITCHED = {"bias on": "with the bias", "bias off": "without the bias"}  # in the caption
 
 
@@ -96,7 +99,8 @@ class AttentionExplorer(HasHead, TextApp):
 
     def controls(self) -> list[Widget]:
         self._length = MAX_TOKENS
-        self.observe(self._keep_in_range, names=["text", "num_heads"])  # called before App's own observer, which draws
+        # called before App's own observer, which draws
+        self.observe(lambda _: self.set_together({"query": None, "order": None}), names="text")
         text_box, *menus = super().controls()
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
         query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
@@ -120,8 +124,10 @@ class AttentionExplorer(HasHead, TextApp):
         ]
 
     def draw(self) -> tuple[str, str]:
-        readings = self.read(self.text, *([] if self.order is None else [shuffle_words(self.text, self.order)]))
-        reading = readings[-1]
+        original, *shuffled = self.read(
+            self.text, *([] if self.order is None else [shuffle_words(self.text, self.order)])
+        )
+        reading = shuffled[0] if shuffled else original
         length, head = len(reading.tokens), self.head - 1
         if self.query is not None and self.query >= length:
             raise ValueError(f"query must be a position from 0 to {length - 1} in this text, got {self.query}")
@@ -129,9 +135,10 @@ class AttentionExplorer(HasHead, TextApp):
         start = max(0, min(query - MAX_ROWS // 2, length - MAX_ROWS))
         rows = range(start, min(start + MAX_ROWS, length))
         (name, curve), (other_name, other_curve) = self._curves(reading)
-        vectors = reading.query, reading.key
-        trace = trace_queries(*vectors, curve, rows, causal=self.causal)
-        other = trace_queries(*vectors, other_curve, range(query, query + 1), causal=self.causal)
+        trace, other = (
+            trace_queries(reading.query, reading.key, bias, queries, causal=self.causal)
+            for bias, queries in ((curve, rows), (other_curve, [query]))
+        )
         attention_plot.draw(
             self.figure,
             reading.tokens,
@@ -144,34 +151,27 @@ class AttentionExplorer(HasHead, TextApp):
             bias_name=self._formula(float(reading.slopes[head])),
             page_width=self.page_width,
         )
-        self._adjust_controls(reading, query)
+        self.note_length(reading)
+        self._length = length
+        self._query_slider.max, self._head_slider.max = length - 1, self.num_heads
+        self._query_slider.value = query
+        self._restore.disabled = self.order is None
+
+        law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
+        sentences = [f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."]
+        if shuffled:
+            changes = compare_orders(reading, original, curve, head, rows, causal=self.causal)
+            sentences += _describe_shuffle(changes, causal=self.causal, same=reading is original)
         weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
         visible = trace.logits[0, head, query - start].isfinite()
         switched = _SWITCHED.get(other_name, f"with {other_name}")
-        law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
-        sentences = [
-            f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}.",
-            *(self._describe_order(readings[0], reading, curve, rows) if len(readings) == 2 else []),
-            *describe(reading.tokens, query, visible, weights, switched=switched),
-            *describe_part(rows, length),
-            reading.note,
-        ]
-        return " ".join(sentences[:2]), " ".join(sentences[2:]).strip()
-
-    def _describe_order(self, original: Reading, shuffled: Reading, curve: Tensor | None, rows: range) -> list[str]:
-        """What the shuffle has changed, or that there is nothing to shuffle."""
-        if shuffled is original:
-            return ["There is nothing to shuffle: the text has no two different words before the last one."]
-        changes = compare_orders(shuffled, original, curve, self.head - 1, rows, causal=self.causal)
-        return describe_shuffle(changes, causal=self.causal)
-
-    def _adjust_controls(self, reading: Reading, query: int) -> None:
-        """Fit the sliders to the text, and note below the text box if it is too long."""
-        self.note_length(reading)
-        self._length = len(reading.tokens)
-        self._query_slider.max, self._head_slider.max = self._length - 1, self.num_heads
-        self._query_slider.value = query
-        self._restore.disabled = self.order is None
+        sentences += _describe_query(reading.tokens, query, visible, weights, switched)
+        if len(rows) < length:
+            size = attention_plot.bin_size(length)
+            part = f"tokens {rows.start:,} to {rows.stop - 1:,} of {length:,}, around the query"
+            bars = f", {size} in each bar" * (size > 1)
+            sentences += [f"The matrices show {part}; the right column shows all keys{bars}."]
+        return " ".join(sentences[:2]), " ".join([*sentences[2:], reading.note]).strip()
 
     def _curves(self, reading: Reading) -> list[tuple[str, Tensor | None]]:
         """The bias shown and the one it is compared with, each with its name; None for no bias."""
@@ -194,13 +194,6 @@ class AttentionExplorer(HasHead, TextApp):
             formula = f"bias, m = {format_slope(slope)}<br>-m {f'({distance})' if self.causal else distance}"
         return formula.replace("-", "\N{MINUS SIGN}")
 
-    def _keep_in_range(self, change: Any) -> None:
-        """Show a new text in its own order, with the last token selected. Select the last head if there are fewer."""
-        if change.name == "text":
-            self.set_together({"query": None, "order": None})
-        elif self.head > self.num_heads:
-            self.head = self.num_heads
-
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: setattr(self, "order", order))
 
@@ -215,3 +208,53 @@ class AttentionExplorer(HasHead, TextApp):
 
     def _from_slider(self, position: int) -> int | None:
         return None if position == self._length - 1 else position
+
+
+def _describe_query(tokens: Sequence[str], query: int, visible: Tensor, shares: Tensor, switched: str) -> list[str]:
+    """Which tokens a query attends to: those near it, and the farthest equal one.
+
+    `visible` is bool [key]. `shares`, [2, key], are its weights as shown, and in the comparison named by `switched`.
+    """
+    name = f"Query {query:,} {quoted(tokens[query])}"
+    if int(visible.sum()) == 1:
+        return [f"{name} sees only itself and gives itself all its weight."]
+    distance = (torch.arange(len(tokens)) - query).abs()
+    near = visible & (distance <= NEAR)
+    if bool((near == visible).all()):  # then the query itself
+        near = distance == 0
+    neighbors = int(near.sum()) - 1
+    receivers = f"itself and the {neighbors} nearest tokens" if neighbors else "itself"
+    here, there = (format_percent(share[near].sum()) for share in shares)
+    sentences = [f"{name} gives {here} of its weight to {receivers}; {switched} {there}."]
+    equal = [key for key, token in enumerate(tokens) if visible[key] and key != query and token == tokens[query]]
+    if equal:
+        far = max(equal, key=lambda key: abs(key - query))
+        here, there = (format_percent(share[far]) for share in shares)
+        farthest = f"The farthest other {quoted(tokens[far])}, {abs(far - query):,} away"
+        sentences.append(f"{farthest}, gets {here}; {switched} {there}.")
+    return sentences
+
+
+def _describe_shuffle(changes: ShuffleChanges | None, *, causal: bool, same: bool) -> list[str]:
+    """Whether the weights have only moved with the shuffled words, and by how much they have changed if not."""
+    start = "With the words before the last one shuffled,"
+    if same:
+        return ["There is nothing to shuffle: the text has no two different words before the last one."]
+    if changes is None:
+        return [f"{start} the tokens are others, so the weights cannot be compared with those of the original order."]
+    content, weight, any_weight = changes
+    if max(content, weight) > _SAME:
+        cause = "its content is the same, but the bias depends on the distance"
+        if content > _SAME:
+            cause = f"in this layer, queries and keys depend on the order, and content changes by up to {content:.2f}"
+        moved = "and followed to their new places, weights of the last query change by up to"
+        return [f"{start} {moved} {weight:.2f}; {cause}."]
+    if any_weight <= _SAME:
+        same_weight = "every query shown gives each token the same weight as in the original order, only at another"
+        return [f"{start} {same_weight} place: the largest difference is {any_weight:.3f}."]
+    same_weight = "the last query gives each token the same weight as in the original order, only at another place"
+    cause = ", because the mask now hides other words from them" * causal
+    return [
+        f"{start} {same_weight}: the largest difference is {weight:.3f}.",
+        f"Those of other queries change by up to {any_weight:.2f}{cause}.",
+    ]

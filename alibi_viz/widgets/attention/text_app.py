@@ -1,17 +1,14 @@
 """The base class of the apps about attention on your own text: a text box, and a model that may be slow to read it."""
 
 import asyncio
-import os
-from collections.abc import Callable
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from ipywidgets import Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
-from alibi_viz.lab.attention_sources import AttentionSource, Reading, Words, check_reading
-from alibi_viz.lab.model_sources import ByteModel, ModelRun, ModelSource, PretrainedModel
+from alibi_viz.lab.attention_sources import AttentionSource, ModelRun, ModelSource, Reading, as_source, check_reading
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Background, Debounce
@@ -55,14 +52,14 @@ class TextApp(App):
     typing_delay = 0.0  # seconds without typing before the text is read
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self.source = as_source(source)
+        self.source: Any = as_source(source)
         self.contents = self.source.contents
-        self._readings: dict[tuple[str, str, int], Reading] = {}  # two each: a shuffled text is compared with the
-        self._runs: dict[str, ModelRun] = {}  # original one
+        self._run = lru_cache(2)(lambda text: self.source.start(text, MAX_TOKENS))
+        self._reading = lru_cache(2)(self._read)  # two, because a shuffled text is compared with the original one
         self._shown: list[Reading] = []
         self._shown_state: dict[str, Any] = {}
         self._in_control = False
-        self._job: Background[int] = Background((), lambda _: None, lambda: None, lambda _: None)
+        self._job: Background[int] | None = None
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
@@ -74,7 +71,7 @@ class TextApp(App):
         self._notes = {css: Label(layout=Layout(display="none")).add_class(css) for css in ("s-note", "s-progress")}
         delay = 0.3 if isinstance(self.source, ModelSource) else self.typing_delay
         debounce = Debounce(delay)
-        self.works += [debounce, self._job]
+        self.works += [debounce]
 
         def read() -> None:  # unlike other controls, the box keeps a text that is rejected: one may be typing
             if box.value != self.text:
@@ -93,20 +90,17 @@ class TextApp(App):
 
         While a model works for a control, this returns what was read before.
         """
-        self._job.stop()  # what works for an earlier request
+        if self._job:
+            self._job.stop()  # it works for an earlier request
         self._show("s-progress", "")
-        keys = [(text, self.content, self.num_heads) for text in texts]
         if isinstance(self.source, ModelSource):
             check_reading(self.source, self.content, self.num_heads)
-            layer = self.contents.index(self.content)
-            unread = [text for text, *key in keys if (text, *key) not in self._readings]
-            runs = [_latest(self._runs, text, partial(self.source.start, text, MAX_TOKENS)) for text in unread]
-            if runs and not self._run(runs, layer):
+            runs, layer = [self._run(text) for text in texts], self.contents.index(self.content)
+            if any(run.done <= layer for run in runs) and not self._advance(runs, layer):
                 return self._shown
-            run = self._runs.get(texts[-1])
-            if _running_loop() and run and run.done < run.num_layers:  # its other layers may be asked for next
-                self._start([run], run.num_layers - 1, "")
-        self._shown = [_latest(self._readings, key, partial(self._read, *key)) for key in keys]
+            if _running_loop() and runs[-1].done < runs[-1].num_layers:  # its other layers may be asked for next
+                self._work(runs[-1:], runs[-1].num_layers - 1)
+        self._shown = [self._reading(text, self.content, self.num_heads) for text in texts]
         self._shown_state = {name: getattr(self, name) for name in self.reads}
         return self._shown
 
@@ -117,8 +111,8 @@ class TextApp(App):
 
     def refresh(self) -> None:
         """Read the text again, because the weights of a model may have changed, and draw."""
-        self._readings.clear()
-        self._runs.clear()
+        self._reading.cache_clear()
+        self._run.cache_clear()
         super().refresh()
 
     def fit(self, width: int) -> None:
@@ -133,39 +127,43 @@ class TextApp(App):
 
     def _read(self, text: str, content: str, num_heads: int) -> Reading:
         if isinstance(self.source, ModelSource):
-            return self._runs[text].read(self.contents.index(content))
-        return self.source.read(text, content, num_heads, MAX_TOKENS)
+            return self._run(text).read(self.contents.index(content))
+        reading: Reading = self.source.read(text, content, num_heads, MAX_TOKENS)
+        return reading
 
-    def _run(self, runs: list[ModelRun], layer: int) -> bool:
+    def _advance(self, runs: list[ModelRun], layer: int) -> bool:
         """Run a model up to a layer. Returns False if a control has waited `PATIENCE`: then the app is drawn later."""
         loop = _running_loop() if self._in_control and self._shown else None
         tokens = f"The model reads {len(runs[-1].tokens):,} tokens"
+        job = self._work(runs, layer, lambda done: f"{tokens}: layer {done} of {layer + 1} is done …")
         try:
-            job = self._start(runs, layer, tokens)
             job.result(PATIENCE if loop else None)
-        except TimeoutError:
-            if loop is None:
-                raise
-            self._show("s-progress", f"{tokens} …")
-            job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
-            return False
-        except BaseException as error:
-            self._runs.clear()  # a run that has failed can't continue
-            if isinstance(error, ValueError) or not isinstance(error, Exception):  # such as an interrupt
+        except Exception as error:
+            if loop and not job.done():  # its patience has ended
+                self._show("s-progress", f"{tokens} …")
+                job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
+                return False
+            if isinstance(error, ValueError):
                 raise
             raise BadValue(f"the model failed on this text: {type(error).__name__}: {error}") from error
         return True
 
-    def _start(self, runs: list[ModelRun], layer: int, progress: str) -> Background[int]:
-        """Run a model up to a layer on a thread, and show the progress if there are words for it."""
+    def _work(self, runs: list[ModelRun], layer: int, progress: Callable[[int], str] = lambda _: "") -> Background[int]:
+        """Run a model up to a layer on a thread, and show the progress."""
 
         def show() -> None:
-            done = min(run.done for run in runs)
-            self._show("s-progress", f"{progress}: layer {done} of {layer + 1} is done …" if progress else "")
+            self._show("s-progress", progress(min(run.done for run in runs)))
 
-        steps = chain.from_iterable(run.steps(layer) for run in runs)
-        job = Background(steps, lambda _: None, show, lambda _: None)
-        self.works = [work for work in self.works if work is not self._job] + [job]
+        before = self._job
+
+        def steps() -> Iterator[int]:
+            if before:
+                before.join()  # a run is used by one thread at a time
+            for run in runs:
+                yield from run.steps(layer)
+
+        job = Background(steps(), lambda _: None, show, lambda _: None)
+        self.works = [work for work in self.works if work is not before] + [job]
         self._job = job.start()
         return job
 
@@ -179,34 +177,8 @@ class TextApp(App):
         self._notes[css].value, self._notes[css].layout.display = text, None if text else "none"
 
 
-def _latest(kept: dict[Any, Any], key: object, make: Callable[[], Any]) -> Any:
-    """The value of a key, made if there is none yet. Only this one and the one before it are kept."""
-    value = kept.pop(key) if key in kept else make()
-    for old in list(kept)[:-1]:
-        del kept[old]
-    kept[key] = value
-    return value
-
-
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
-    """The source that the argument `source` of an app stands for."""
-    if source is None:
-        return Words()
-    if isinstance(source, LanguageModel):
-        return ByteModel(source)
-    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
-    if isinstance(source, str):
-        if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
-            raise TypeError(f"source must be {expected}, got {short_repr(source)}; pass a text as text=")
-        return PretrainedModel.from_pretrained(source)
-    if not hasattr(source, "read"):
-        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
-        raise TypeError(f"source must be {expected}, got {short_repr(source)}{hint * hasattr(source, 'config')}")
-    return source

@@ -8,8 +8,8 @@ from ipywidgets import Widget
 
 from alibi_viz.figures import windows as window_plot
 from alibi_viz.lab.attention_sources import AttentionSource, Reading
+from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
-from alibi_viz.lab.windows import head_spans
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
 from alibi_viz.widgets.core.app import Why
@@ -19,9 +19,8 @@ from alibi_viz.widgets.core.formatting import format_percent, format_slope
 class WindowExplorer(TextApp):
     """The span of each head in a text: beyond so many steps back, the keys together have at most 2^-24 of the weight.
 
-    A circle is the span that the head needs, read from its weights. A diamond is the bound that `alibi_attention`
-    finds without computing the weights; it leaves out what lies beyond. `source` and errors are those of
-    `AttentionExplorer`.
+    A circle is the span that the head needs, read from its weights. A diamond is the bound that `alibi_attention` finds
+    without computing them; it leaves out what lies beyond. `source` and errors are those of `AttentionExplorer`.
 
     Traits:
         text: at most 50,000 characters, of which the first 4,096 tokens are read. The default is the start of the
@@ -62,27 +61,19 @@ class WindowExplorer(TextApp):
         spans, length = self._spans[1], len(reading.tokens)
         window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
-        caption, details = _describe(spans, length)
-        return caption, f"{details} {reading.note}".strip()
-
-
-def _describe(spans: pd.DataFrame, length: int) -> tuple[str, str]:
-    """The steepest head and the share of the work that is left out; what else the table says."""
-    left_out, everywhere = spans["left_out"].mean(), int((spans["left_out"] == 0).sum())
-    flat = int((spans["slope"] <= 0).sum())
-    missing = f"Heads without a positive slope are not drawn: {flat} of {len(spans)}." * bool(flat)
-    if left_out == 0:
-        tokens = "1 token" if length == 1 else f"{length:,} tokens"
-        return f"Every head looks at the whole text, {tokens}: nothing can be left out.", missing
-    steep = spans.loc[spans["slope"].idxmax()]
-    caption = (
-        f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks {steep['needed']:,.0f} "
-        "steps back: all keys further away together have at most 2^-24 of any query's weight. "
-        f"In all, {format_percent(left_out)} of the pairs of query and key can be left out."
-    )
-    details = [
-        f"Without computing the weights, {steep['bound']:,.0f} steps are found to be enough for this head.",
-        f"Heads that look at all {length:,} tokens: {everywhere} of {len(spans)}." * bool(everywhere),
-        missing,
-    ]
-    return caption, " ".join(filter(None, details))
+        left_out, flat = spans["left_out"], int((spans["slope"] <= 0).sum())
+        details = [f"Heads without a positive slope are not drawn: {flat} of {len(spans)}." * bool(flat), reading.note]
+        if not left_out.any():
+            tokens = "1 token" if length == 1 else f"{length:,} tokens"
+            caption = f"Every head looks at the whole text, {tokens}: nothing can be left out."
+        else:
+            steep = spans.loc[spans["slope"].idxmax()]
+            caption = (
+                f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks "
+                f"{steep['needed']:,.0f} steps back: all keys further away together have at most 2^-24 of any query's "
+                f"weight. In all, {format_percent(left_out.mean())} of the pairs of query and key can be left out."
+            )
+            bound = f"Without computing the weights, {steep['bound']:,.0f} steps are found to be enough for this head."
+            whole = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}."
+            details = [bound, whole * bool((left_out == 0).any()), *details]
+        return caption, " ".join(filter(None, details))

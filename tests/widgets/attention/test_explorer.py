@@ -13,10 +13,9 @@ from traitlets import TraitError
 from alibi_viz import AlibiSelfAttention, alibi_slopes, attention_trace, figures, lab
 from alibi_viz.figures.attention import STEPS
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.attention_sources import Words, shuffle_words
-from alibi_viz.lab.model_sources import ByteModel, ModelRun
+from alibi_viz.lab.attention_sources import ByteModel, ModelRun, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
-from alibi_viz.widgets.attention.caption import NEAR
+from alibi_viz.widgets.attention.explorer import NEAR
 from tests.custom_laws import for_four_heads, root
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
@@ -72,22 +71,18 @@ def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
     app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias)
     place, tokens = 10 if query is None else query, TEXT.split()
     shares = [100 * share(app, switch)[place] for switch in (bias, not bias)]
-    found = re.search(r"itself and the 3 nearest tokens; with\w* the bias ([\d.]+)%", app.caption)
-    here = re.search(r"gives ([\d.]+)% of its weight", app.caption)
     near = [key for key in range(place + 1) if place - key <= NEAR]
-    assert here and found
-    assert [float(here[1]), float(found[1])] == pytest.approx([float(each[near].sum()) for each in shares], abs=0.51)
+    pattern = r"gives ([\d.]+)% of its weight to itself and the 3 nearest tokens; with\w* the bias ([\d.]+)%"
+    found = re.search(pattern, app.caption)
+    assert found and [*map(float, found.groups())] == pytest.approx([float(s[near].sum()) for s in shares], abs=0.51)
     equal = [key for key in range(place) if tokens[key] == tokens[place]]
     found = re.search(r"The farthest other “\w+”, (\d+) away, gets (.+)%; with\w* the bias ([\d.]+)%", app.details)
     assert bool(found) == bool(equal)
     if found and "under" not in found[2]:
         assert int(found[1]) == place - equal[0]
         assert [float(found[2]), float(found[3])] == pytest.approx([float(each[equal[0]]) for each in shares], abs=0.51)
-
-
-def test_caption_of_a_token_that_sees_only_itself() -> None:
-    assert "Query 0 “the” sees only itself" in AttentionExplorer(text=TEXT, query=0).caption
-    assert "Query 0 “one” sees only itself" in AttentionExplorer(text="one", causal=False).caption
+    app.query = 0
+    assert "Query 0 “the” sees only itself" in app.caption
 
 
 def test_head_and_switch_change_the_bias_and_keep_the_content() -> None:
@@ -162,7 +157,7 @@ def test_any_text_can_be_encoded_for_a_browser(text: str) -> None:
     (app.figure.to_json() + app.caption + app.text + control(app, "s-text").value).encode("utf-8")
 
 
-def test_controls_and_traits_change_each_other() -> None:
+def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
     assert (head.max, query.max, query.value) == (8, 10, 10)
@@ -173,16 +168,12 @@ def test_controls_and_traits_change_each_other() -> None:
     control(app, "s-bias").value = control(app, "s-causal").value = False
     control(app, "s-content").label = "equal"
     assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
-
-
-def test_head_and_query_stay_in_range_when_text_or_heads_change() -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=8, head=8, query=9)
-    app.num_heads = 4
-    assert app.head == control(app, "s-head").max == 4
+    app.num_heads, app.query = 4, 9
+    assert app.head == head.max == 4
     app.text = "a b"
-    assert (app.query, control(app, "s-query").max, control(app, "s-query").value) == (None, 1, 1)
+    assert (app.query, query.max, query.value) == (None, 1, 1)
     app.text = TEXT
-    assert (control(app, "s-query").value, message(app)) == (10, "")
+    assert (query.value, message(app)) == (10, "")
 
 
 def test_clicks_select_a_query_or_a_head() -> None:

@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.model_sources import ByteModel, ModelRun
+from alibi_viz.lab.attention_sources import ByteModel, ModelRun
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention import text_app
 from tests.widgets.race.small_race import control, message
@@ -27,18 +29,14 @@ class SlowModel(ByteModel):
 
     def start(self, text: str, longest: int) -> ModelRun:
         run = super().start(text, longest)
-        inputs = run._inputs
-
-        def slow() -> Iterator[Any]:
-            yield next(inputs)
-            for received in inputs:
-                self.released.acquire(timeout=5)
-                if self.failure:
-                    raise self.failure
-                yield received
-
-        run._inputs = slow()
+        run._layers.blocks[:] = [partial(self.wait, block) for block in run._layers.blocks]
         return run
+
+    def wait(self, block: Callable[[Tensor], Tensor], hidden: Tensor) -> Tensor:
+        self.released.acquire(timeout=5)
+        if self.failure:
+            raise self.failure
+        return block(hidden)
 
 
 @pytest.fixture
@@ -88,7 +86,7 @@ def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(source:
 def test_all_layers_are_computed_in_the_background_and_then_answer_at_once(source: SlowModel) -> None:
     async def scene(app: AttentionExplorer) -> None:
         source.released.release(LAYERS - 1)
-        await until(lambda: app._runs[app.text].done == LAYERS)
+        await until(lambda: app._run(app.text).done == LAYERS)
         for layer in (4, 2, 3, 1):
             choose(app, layer)
             assert f"layer {layer} of 4" in app.details
@@ -109,7 +107,7 @@ def test_a_later_choice_replaces_one_that_is_waiting(source: SlowModel) -> None:
         choose(app, 1)
         assert "layer 1 of 4" in app.details
         source.released.release(LAYERS - 1)
-        await until(lambda: app._runs[app.text].done == LAYERS)
+        await until(lambda: app._run(app.text).done == LAYERS)
         assert app.content == "layer 1" and "layer 1 of 4" in app.details
 
     in_kernel(scene, source)
@@ -119,7 +117,7 @@ def test_shuffled_text_and_new_text_appear_when_the_model_has_read_them(source: 
     async def scene(app: AttentionExplorer) -> None:
         source.released.release(LAYERS - 1)
         app.content = "layer 3"
-        await until(lambda: app._runs[app.text].done == LAYERS)
+        await until(lambda: app._run(app.text).done == LAYERS)
         control(app, "s-shuffle").click()
         assert app.order == 1 and "shuffled" not in app.caption
         source.released.release(LAYERS - 1)

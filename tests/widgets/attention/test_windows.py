@@ -6,7 +6,7 @@ import torch
 from alibi_viz import lab
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lab.attention_sources import Reading, Words
-from alibi_viz.lab.windows import head_spans
+from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.widgets import WindowExplorer
 from tests.widgets.race.small_race import control, message
 
