@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ipywidgets import (
@@ -42,6 +42,13 @@ def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> Togg
 
     made.observe(on_change, names="value")
     return made
+
+
+def below(widget: Widget) -> Iterator[Widget]:
+    """A widget and all widgets inside it."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from below(child)
 
 
 def row(*children: Widget) -> HBox:

@@ -216,7 +216,7 @@ def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_t
     until(lambda: "in one long window" in app.caption + app.details, "the measurement of the new models")
     app.question = "same targets"
     app.stop()
-    app._background.join()
+    app.works[0].join()
     assert "being measured" not in app.caption and message(app) == ""
 
 
