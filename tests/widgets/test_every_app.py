@@ -3,18 +3,19 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets import ToggleButtons, Widget
+from ipywidgets import ToggleButtons
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
+from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.notebooks.lessons import named, read
 
@@ -74,12 +75,6 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
                 assert words(app) == words(fresh), (trait, value)
                 np.testing.assert_equal(curves(app), curves(fresh), str((trait, value)))
             assert app.caption
-
-
-def below(widget: Widget) -> Iterator[Widget]:
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from below(child)
 
 
 @pytest.mark.parametrize("app", APPS.values())

@@ -39,9 +39,11 @@ from ipywidgets import HTML, Widget
 from traitlets import Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core import figure
 from alibi_viz.widgets.core.controls import Controls, row
+from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
+
+SAVED = Path(__file__).with_name("saved.html").read_text(encoding="utf-8")  # the page that `App.save` writes
 
 
 class Why(NamedTuple):
@@ -71,20 +73,20 @@ class App(Controls):
     closed = False
 
     def __init__(self, **state: Any) -> None:
+        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
+        self.works: list[Any] = []  # such as `Background` and `Debounce`: stopped when the app is closed
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
-        self.works: list[Any] = []  # such as `Background` and `Debounce`: stopped when the app is closed
         super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
-        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
         self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         self._redraw()
-        self.figure = figure.LiveFigure(self.figure)  # reaches the page once, already drawn
-        page = figure.Page()
+        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
+        page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
         words = [self._message, self.figure, self._caption, self._details, self.reason]
         self.children = [HTML(theme.STYLE), controls, *words, page]
@@ -127,8 +129,20 @@ class App(Controls):
 
         Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
-        words = f"{self.caption} {self.details}".strip()
-        return figure.save(self.snapshot(), Path(path), type(self).__name__, words)
+        path, plot = Path(path), self.snapshot()
+        match path.suffix.lower():
+            case ".html":
+                plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+                words = html.escape(f"{self.caption} {self.details}".strip())
+                page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
+                path.write_text(page, encoding="utf-8")
+            case ".png" | ".svg" | ".pdf" as suffix:
+                path.write_bytes(plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
+            case suffix:
+                raise ValueError(
+                    f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}"
+                )
+        return path
 
     def close(self) -> None:
         """Remove the app from the page and end its work in the background."""

@@ -23,6 +23,7 @@ from traitlets import TraitError
 
 DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+MAX_TABS = 8
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
@@ -73,8 +74,6 @@ def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
 
 class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The part of `App` that makes controls. Each control is found by its CSS class, such as "s-count"."""
-
-    max_tabs = 8  # buttons of `tabs`
 
     def link(
         self,
@@ -162,7 +161,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         `tip` is the tooltip of the menu, and `tips` returns that of a button.
         """
         options = self.traits()[name].offered(self)
-        if len(options) > self.max_tabs:
+        if len(options) > MAX_TABS:
             tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
         else:
             style = {"button_width": FIT["width"]}

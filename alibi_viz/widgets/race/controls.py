@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ipywidgets import HTML, Checkbox, Dropdown, HBox, IntText, Layout, Text, Textarea, ToggleButtons, VBox, Widget
+from ipywidgets import HTML, Checkbox, Dropdown, HBox, Layout, Text, Textarea, ToggleButtons, VBox, Widget
 
 from alibi_viz.lab import evaluation_lengths, load_text
 from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, join
@@ -66,8 +66,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _numbers(self) -> Widget:
         app = self._app
-        seed = IntText(tooltip="Sets the starting weights and the batches", layout=Layout(width="72px"))
-        app.link(seed.add_class("s-seed"), "seed")
+        seed = app.field("seed", "s-seed", "72px", "Sets the starting weights and the batches")
         rate = app.field("learning_rate", "s-rate", "72px", "Step size of the optimizer; at 100, training diverges")
         return row(
             app.slider("steps", "steps", "s-steps", "Training steps, each on a batch of 32 windows"),

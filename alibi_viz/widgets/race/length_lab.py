@@ -12,7 +12,7 @@ from ipywidgets import HTML, Widget
 from traitlets import HasTraits
 
 from alibi_viz.figures import curves as picture
-from alibi_viz.lab import load_text
+from alibi_viz.lab import TASKS, load_text
 from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
@@ -31,6 +31,9 @@ STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 
 class Methods(Names):
     """Names of position methods. Your own functions and classes are registered and replaced by their names."""
+
+    def offered(self, obj: HasTraits) -> tuple[str, ...]:
+        return tuple(POSITIONS)  # and your own ones, once they have been used
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
@@ -54,14 +57,11 @@ class Guesses(State):
     info_text = f"{{method: {', '.join(OUTCOMES)} or None}}"
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        if not isinstance(value, Mapping) or not all(map(_is_guess, value.items())):
+        if not isinstance(value, Mapping) or not {*value} <= {*POSITIONS}:
+            self.error(obj, value)
+        if not all(guess is None or (isinstance(guess, str) and guess in OUTCOMES) for guess in value.values()):
             self.error(obj, value)
         return dict(value)
-
-
-def _is_guess(item: tuple[Any, Any]) -> bool:
-    method, outcome = item
-    return method in POSITIONS and (outcome is None or (isinstance(outcome, str) and outcome in OUTCOMES))
 
 
 class LengthLab(App):
@@ -94,7 +94,7 @@ class LengthLab(App):
     """
 
     why = captions.WHY
-    methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", picture.MAX_METHODS)
+    methods = Methods(("alibi", "sinusoidal", "rotary"), (), picture.MAX_METHODS)
     length = Count(LENGTH, 8, 128)
     steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
@@ -112,11 +112,6 @@ class LengthLab(App):
         super().__init__(**state)
         self.children = [*self.children[:-3], self._written, *self.children[-3:]]
         self.observe(lambda _: self._measure(), names="question")
-
-    @property
-    def method_names(self) -> tuple[str, ...]:
-        """The position methods to choose from; your own are added when they are first used."""
-        return tuple(POSITIONS)
 
     # The results of the race that the open question is about.
 
@@ -246,7 +241,10 @@ class LengthLab(App):
 
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
-        return RaceState.of(self, self._question.task)
+        task = self._question.task
+        text = None if task in TASKS else self.text
+        training = (self.methods, self.length, self.steps, self.seed, self.seeds, self.learning_rate)
+        return RaceState(task, *training, text, self.guesses)
 
     def _run(self, race: RaceState, steps: Iterable[None]) -> Background[None]:
         """Train or measure the models of a race on a thread."""

@@ -23,7 +23,6 @@ from alibi_viz.slopes import alibi_slopes
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 from alibi_viz.widgets.race.written import Written, write
 
-TRAINING_TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in view, and always in the same colors
 OUTCOMES = tuple(VERBS)  # of a method on longer windows, as `outcome` of lab.say classifies
 TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
@@ -67,12 +66,6 @@ class RaceState:
         self.measured: set[tuple[str, int, str]] = set()
         self.written: dict[str, Written] = {}
         self._table = results_table([])
-
-    @classmethod
-    def of(cls, app: Any, task: str) -> "RaceState":
-        """The race on this task that a LengthLab would start now."""
-        settings = {name: getattr(app, name) for name in TRAINING_TRAITS}
-        return cls(task, **settings, text=None if task in lab.TASKS else app.text, guesses=app.guesses)
 
     # What follows from the settings.
 

@@ -22,8 +22,10 @@ def endless():
         yield number
 
 
-def start(stream, *, take=nothing, show=nothing, end=nothing, **options):
-    return Background(stream, take, show, end, **options).start()
+def start(stream, *, take=nothing, show=nothing, end=nothing, every=0.2, share=0.04):
+    background = Background(stream, take, show, end)
+    background.every, background.share = every, share
+    return background.start()
 
 
 def test_all_items_are_taken_on_one_other_thread():

@@ -304,7 +304,7 @@ def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
     assert app.methods == ("alibi", "rotary")
     app.methods = ["learned"]
     assert [control(app, f"s-{method}").value for method in ("alibi", "rotary", "learned")] == [False, False, True]
-    control(app, "s-rate").value, control(app, "s-seed").value = "0.01", 7
+    control(app, "s-rate").value, control(app, "s-seed").value = "0.01", "7"
     assert (app.learning_rate, app.seed) == (0.01, 7)
     control(app, "s-train").click()
     assert (control(app, "s-train").disabled, control(app, "s-stop").disabled) == (True, False)
