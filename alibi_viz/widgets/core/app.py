@@ -3,8 +3,6 @@
 A subclass of `App` defines five things:
 
     class Doubling(App):
-        '''Powers of two.'''
-
         why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # 1. "Why this picture?"
         count = Count(8, 1, 64)                       # 2. the state: traits (see traits.py)
 
@@ -25,18 +23,18 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
-- Work in the background ends with the app if it is in the list `app.works`, which stops each when the app is closed.
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 """
 
 import html
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from ipywidgets import HTML, Widget
-from traitlets import Unicode
+from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.controls import Controls, row
@@ -67,14 +65,15 @@ class App(Controls):
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
+    works: List[Any] = List(help="such as `Background` and `Debounce`: stopped when the app is closed")
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
     closed = False
+    _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
-        self.works: list[Any] = []  # such as `Background` and `Debounce`: stopped when the app is closed
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
