@@ -214,8 +214,8 @@ class LengthLab(App):
         with self.figure.batch_update():
             picture.draw(self.figure, race.slots, axes, results, domain=domain, **rows)
             picture.draw_training(self.figure, race.slots, race.losses if is_main else None, race.steps)
-        texts = written_html(dict(race.written), race)  # a copy: the race adds to it
-        self._written.value, self._written.layout.display = texts, None if texts else "none"
+        self._written.value = written_html(race)
+        self._written.layout.display = None if race.written else "none"
         self._lanes.value = captions.lanes(self._active or race)
         self._controls.update()
         return captions.caption(race, question, results, self._note(race))

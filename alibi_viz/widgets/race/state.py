@@ -12,6 +12,7 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.figures.curves import STYLES, assign_slots
+from alibi_viz.lab.evaluation import known_words
 from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.race import Race
 from alibi_viz.lab.say import VERBS
@@ -21,7 +22,7 @@ from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
-from alibi_viz.widgets.race.written import Written, write
+from alibi_viz.widgets.race.written import Written
 
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in view, and always in the same colors
 OUTCOMES = tuple(VERBS)  # of a method on longer windows, as `outcome` of lab.say classifies
@@ -138,7 +139,8 @@ class RaceState:
                     yield
         if self.task == "text":
             for method, model in self.last_models.items():
-                self.written[method] = write(model, self.source, self.length, self.seed)
+                texts = lab.continuations(model, self.source, self.length, seed=self.seed)
+                self.written[method] = Written(texts, known_words([each.beyond for each in texts], self.source))
                 yield
 
     def unmeasured(self, question: Question) -> list[tuple[int, str]]:

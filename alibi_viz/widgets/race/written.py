@@ -2,16 +2,13 @@
 
 import html
 import math
-from collections.abc import Mapping
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from alibi_viz import lab
-from alibi_viz.lab.evaluation import Continuation, known_words
+from alibi_viz.lab.evaluation import Continuation
 from alibi_viz.lab.say import join
 from alibi_viz.lab.tales import Mention, mentions
-from alibi_viz.models import LanguageModel
 
 
 class Written(NamedTuple):
@@ -26,22 +23,14 @@ class Written(NamedTuple):
     known_words: float
 
 
-def write(model: LanguageModel, text: lab.Text, length: int, seed: int) -> Written:
-    """Let a model write beyond its training length, and count its words."""
-    texts = lab.continuations(model, text, length, seed=seed)
-    return Written(texts, known_words([each.beyond for each in texts], text))
-
-
-def written_html(written: Mapping[str, Written], race: Any) -> str:
+def written_html(race: Any) -> str:
     """The first text of each method, with everything beyond the training length shaded; empty if there is none.
 
     Names, animals, places and things of the tales are marked: in bold if they occur up to the training length,
     underlined if the text names another one later.
     """
-    if not written:
-        return ""
     blocks = []
-    for method, (texts, known) in written.items():
+    for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it
         note = "" if math.isnan(known) else f": {known:.0%} of its words occur in the training text"
         note = note if texts[0].beyond else f" (not defined beyond {race.length})"
         blocks.append(
@@ -50,7 +39,7 @@ def written_html(written: Mapping[str, Written], race: Any) -> str:
         )
     body = "".join(blocks)
     legend = "Names, animals, places and things are <b>&nbsp;from the opening&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
-    return (
+    return body and (
         '<details open class="alibi-written"><summary>What they write</summary>'
         f"<p>All continue the same {race.length // 2} bytes (paler); text beyond the training length of {race.length} "
         f'is <span class="beyond">shaded</span>. {legend if "</b>" in body else ""}</p>{body}</details>'

@@ -16,8 +16,8 @@ RACE = RaceState("text", ("alibi", "learned"), length=32, steps=300, seed=0, see
 
 def page(*parts: str, known_words: float = math.nan) -> str:
     """What is shown of a text by alibi, without the style."""
-    text = Continuation(*parts)
-    return written_html({"alibi": Written([text] * 8, known_words)}, RACE)
+    RACE.written = {"alibi": Written([Continuation(*parts)] * 8, known_words)}
+    return written_html(RACE)
 
 
 def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
