@@ -92,17 +92,8 @@ def test_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        lambda: widgets.LengthLab(methods=["alibi"], length=8, steps=2000),
-        lambda: widgets.AttentionExplorer(MODEL, text=TEXT),
-    ],
-)
-def test_a_closed_app_does_nothing_more(start: Callable[[], App]) -> None:
-    app = start()
-    if isinstance(app, widgets.LengthLab):
-        app.train()
+def test_a_closed_app_does_nothing_more() -> None:
+    app = widgets.AttentionExplorer(MODEL, text=TEXT)
     app.close()
     end = time.monotonic() + 10
     while any(thread.name == "alibi_viz" for thread in threading.enumerate()):
