@@ -19,7 +19,7 @@ from ipywidgets import (
     VBox,
     Widget,
 )
-from traitlets import TraitError
+from traitlets import TraitError, dlink
 
 DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
@@ -35,13 +35,9 @@ def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object
 
 def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> ToggleButton:
     """A button that calls `unfold` with whether it is pressed, with the CSS class "s-more"."""
-    made = ToggleButton(description=text, icon="caret-right", tooltip=tip, layout=FIT).add_class("s-more")
-
-    def on_change(change: Any) -> None:
-        made.icon = "caret-down" if change.new else "caret-right"
-        unfold(change.new)
-
-    made.observe(on_change, names="value")
+    made = ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
+    dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
+    made.observe(lambda change: unfold(change.new), names="value")
     return made
 
 
@@ -189,7 +185,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def reset_button(self) -> Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value at this call."""
-        initial = {name: getattr(self, name) for name in self.class_traits(state=True)}
+        initial = self.trait_values(state=True)
         tip = "Set everything back to how it was at the start"
         return button("Reset", "undo", "s-reset", tip, lambda: self.attempt(lambda: self.set_together(initial)))
 

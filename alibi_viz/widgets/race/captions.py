@@ -10,16 +10,9 @@ from alibi_viz.lab import say
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.say import join, outcome, outcomes, rises
 from alibi_viz.table import LEVEL, SEEDS
-from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.race.state import RaceState
 
-WHY = Why(
-    "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line means "
-    "that longer windows make the predictions worse.",
-    "05_train_short_test_long",
-    "How length is tested",
-)
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
 VERBS = {

@@ -17,7 +17,7 @@ from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
 from alibi_viz.table import over_seeds
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import column
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, State, raising_bad_value
@@ -93,7 +93,12 @@ class LengthLab(App):
     ([64, 128, 256, 512, 1024], 10, 'alibi')
     """
 
-    why = captions.WHY
+    why = Why(
+        "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
+        "means that longer windows make the predictions worse.",
+        "05_train_short_test_long",
+        "How length is tested",
+    )
     methods = Methods(("alibi", "sinusoidal", "rotary"), (), picture.MAX_METHODS)
     length = Count(LENGTH, 8, 128)
     steps = Count(STEPS, 10, 2000)

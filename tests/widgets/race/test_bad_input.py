@@ -26,7 +26,7 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, o
         (
             "methods",
             ["alibi", None],
-            "a position method must be a name, a function or a subclass of Position, got None",
+            "a position method must be a name, a function or a subclass of Position",
         ),
         ("methods", [lambda distance, head, num_heads: distance], "a position method needs a name, given by `def`"),
         ("length", 0, "length must be an integer from 8 to 128, got 0"),
