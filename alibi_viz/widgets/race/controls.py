@@ -54,7 +54,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         app = self._app
         self._show_methods()
         self._show_guesses()
-        full = not app.simple
+        full, running = not app.simple, app.running
         shown = dict.fromkeys((self._common, self._more, self._reset, self.tabs, app.reason), full)
         shown |= {self._guesses: self._asks_for_guesses(), self._settings: full and self._more.value}
         shown |= {field: self._kind.value == kind for kind, field in self._fields.items()}
@@ -62,7 +62,7 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             widget.layout.display = None if visible else "none"
         for widget in below(self):
             if widget.has_trait("disabled") and widget is not self._more:
-                widget.disabled = app.running != (widget is self._stop)
+                widget.disabled = running != (widget is self._stop)
 
     def _numbers(self) -> Widget:
         app = self._app

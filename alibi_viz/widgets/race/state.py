@@ -170,9 +170,10 @@ class RaceState:
     @property
     def table(self) -> pd.DataFrame:
         """All rows so far. Only new rows are converted."""
-        if new := self.rows[len(self._table) :]:
-            self._table = pd.concat([self._table, results_table(new)], ignore_index=True)
-        return self._table
+        table = self._table  # once, because two threads may ask at the same time
+        if new := self.rows[len(table) :]:
+            table = self._table = pd.concat([table, results_table(new)], ignore_index=True)
+        return table
 
     @property
     def losses(self) -> pd.DataFrame:
