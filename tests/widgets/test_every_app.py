@@ -3,18 +3,19 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from ipywidgets import ToggleButtons, Widget
+from ipywidgets import ToggleButtons
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
+from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.notebooks.lessons import named, read
 
@@ -76,12 +77,6 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
             assert app.caption
 
 
-def below(widget: Widget) -> Iterator[Widget]:
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from below(child)
-
-
 @pytest.mark.parametrize("app", APPS.values())
 def test_every_control_says_what_it_does(app: type[App]) -> None:
     controls = [widget for widget in below(app()) if widget.has_trait("disabled")]
@@ -97,17 +92,8 @@ def test_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
     assert any(f"## {app.why.section}\n" in cell.source for cell in read(lesson).cells)
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
-        lambda: widgets.LengthLab(methods=["alibi"], length=8, steps=2000),
-        lambda: widgets.AttentionExplorer(MODEL, text=TEXT),
-    ],
-)
-def test_a_closed_app_does_nothing_more(start: Callable[[], App]) -> None:
-    app = start()
-    if isinstance(app, widgets.LengthLab):
-        app.train()
+def test_a_closed_app_does_nothing_more() -> None:
+    app = widgets.AttentionExplorer(MODEL, text=TEXT)
     app.close()
     end = time.monotonic() + 10
     while any(thread.name == "alibi_viz" for thread in threading.enumerate()):

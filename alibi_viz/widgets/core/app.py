@@ -3,8 +3,6 @@
 A subclass of `App` defines five things:
 
     class Doubling(App):
-        '''Powers of two.'''
-
         why = Why("Each power is twice the one before.", "01_slopes", "The rule")  # 1. "Why this picture?"
         count = Count(8, 1, 64)                       # 2. the state: traits (see traits.py)
 
@@ -25,23 +23,25 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
-- Work in the background ends with the app if it is in the list `app.works`.
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 """
 
 import html
 import threading
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 from ipywidgets import HTML, Widget
 from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core import figure
 from alibi_viz.widgets.core.controls import Controls, row
+from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
+
+SAVED = Path(__file__).with_name("saved.html").read_text(encoding="utf-8")  # the page that `App.save` writes
 
 
 class Why(NamedTuple):
@@ -57,13 +57,6 @@ class Why(NamedTuple):
         return f'<details class="alibi-why"><summary>Why this picture?</summary>{html.escape(text)}</details>'
 
 
-class Work(Protocol):
-    """Work that can be stopped, such as `Background` and `Debounce`."""
-
-    def stop(self) -> None:
-        """End it soon, and wait for nothing."""
-
-
 class App(Controls):
     """Base class of the apps. Keyword arguments are the app's traits: `SlopeExplorer(num_heads=12)`, which is its repr.
 
@@ -72,27 +65,30 @@ class App(Controls):
 
     caption = Unicode(help="what the figure shows, in words").tag(sync=False)
     details = Unicode(help="more about it, folded below the caption").tag(sync=False)
-    works: list[Work] = List(help="ends with the app")  # type: ignore[assignment]  # a list of each app's own
+    works: List[Any] = List(help="such as `Background` and `Debounce`: stopped when the app is closed")
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
+    closed = False
+    _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
+        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
-        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
+        self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
         self._redraw()
-        self.figure = figure.LiveFigure(self.figure)  # reaches the page once, already drawn
-        page = figure.Page()
+        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
+        page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
-        words = [self._caption, self._details, HTML(self.why.as_html())]
-        self.children = [HTML(theme.STYLE), controls, self._message, self.figure, *words, page]
+        words = [self._message, self.figure, self._caption, self._details, self.reason]
+        self.children = [HTML(theme.STYLE), controls, *words, page]
         self.add_class("alibi-app").observe(self._on_change, names=self._names())
 
     # A subclass defines these.
@@ -132,13 +128,27 @@ class App(Controls):
 
         Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
-        words = f"{self.caption} {self.details}".strip()
-        return figure.save(self.snapshot(), Path(path), type(self).__name__, words)
+        path, plot = Path(path), self.snapshot()
+        match path.suffix.lower():
+            case ".html":
+                plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+                words = html.escape(f"{self.caption} {self.details}".strip())
+                page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
+                path.write_text(page, encoding="utf-8")
+            case ".png" | ".svg" | ".pdf" as suffix:
+                path.write_bytes(plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
+            case suffix:
+                raise ValueError(
+                    f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}"
+                )
+        return path
 
     def close(self) -> None:
         """Remove the app from the page and end its work in the background."""
-        for work in self.works:
-            work.stop()
+        with self._lock:
+            self.closed = True
+            for work in self.works:
+                work.stop()
         super().close()
 
     def _redraw(self) -> None:

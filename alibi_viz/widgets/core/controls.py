@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ipywidgets import (
@@ -19,10 +19,11 @@ from ipywidgets import (
     VBox,
     Widget,
 )
-from traitlets import TraitError
+from traitlets import TraitError, dlink
 
 DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
+MAX_TABS = 8
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
@@ -34,14 +35,17 @@ def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object
 
 def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> ToggleButton:
     """A button that calls `unfold` with whether it is pressed, with the CSS class "s-more"."""
-    made = ToggleButton(description=text, icon="caret-right", tooltip=tip, layout=FIT).add_class("s-more")
-
-    def on_change(change: Any) -> None:
-        made.icon = "caret-down" if change.new else "caret-right"
-        unfold(change.new)
-
-    made.observe(on_change, names="value")
+    made = ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
+    dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
+    made.observe(lambda change: unfold(change.new), names="value")
     return made
+
+
+def below(widget: Widget) -> Iterator[Widget]:
+    """A widget and all widgets inside it."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from below(child)
 
 
 def row(*children: Widget) -> HBox:
@@ -66,8 +70,6 @@ def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
 
 class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The part of `App` that makes controls. Each control is found by its CSS class, such as "s-count"."""
-
-    max_tabs = 8  # buttons of `tabs`
 
     def link(
         self,
@@ -155,7 +157,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         `tip` is the tooltip of the menu, and `tips` returns that of a button.
         """
         options = self.traits()[name].offered(self)
-        if len(options) > self.max_tabs:
+        if len(options) > MAX_TABS:
             tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
         else:
             style = {"button_width": FIT["width"]}
@@ -183,7 +185,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def reset_button(self) -> Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value at this call."""
-        initial = {name: getattr(self, name) for name in self.class_traits(state=True)}
+        initial = self.trait_values(state=True)
         tip = "Set everything back to how it was at the start"
         return button("Reset", "undo", "s-reset", tip, lambda: self.attempt(lambda: self.set_together(initial)))
 

@@ -1,6 +1,5 @@
-"""The figure of an app: live in the page, which reports its width, and written to a file."""
+"""The figure of an app, live in the page, which reports its width."""
 
-import html
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -10,17 +9,6 @@ import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 from traitlets import Int
-
-from alibi_viz.figures import theme
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
-<body style="font-family: system-ui, sans-serif; color: {ink}; background: white; margin: 16px; max-width: 1100px">
-<h1 style="font-size: 1.3em">{title}</h1>
-{figure}
-<p style="line-height: 1.5; max-width: 60em">{caption}</p>
-</body></html>
-"""
 
 
 class Page(anywidget.AnyWidget):
@@ -72,19 +60,3 @@ def _property(trace: Any, path: str) -> Any:
     for name in path.split("."):
         trace = trace.get(name) if isinstance(trace, dict) else None
     return trace
-
-
-def save(figure: go.Figure, path: Path, title: str, caption: str) -> Path:
-    """Write a figure to a file, as `App.save` describes it. A page has title and caption."""
-    match path.suffix.lower():
-        case ".html":
-            plot = figure.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
-            page = _PAGE.format(title=title, ink=theme.INK, figure=plot, caption=html.escape(caption))
-            path.write_text(page, encoding="utf-8")
-        case ".png" | ".svg" | ".pdf" as suffix:
-            path.write_bytes(figure.to_image(suffix[1:], width=figure.layout.width or 1000, scale=2))
-        case _:
-            raise ValueError(
-                f"save writes .html, .png, .svg or .pdf, got {path.suffix or 'no suffix'!r} in {str(path)!r}"
-            )
-    return path

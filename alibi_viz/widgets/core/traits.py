@@ -178,11 +178,8 @@ class Law(State):
 
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
         """The names of the laws, then all functions that were used as a law or as a position method."""
-        custom = [function for name in POSITIONS if callable(function := custom_method(name))]
-        return (
-            *laws.__all__,
-            *(law for law in custom if not isinstance(law, type) and law is not getattr(laws, law_name(law), None)),
-        )
+        custom = [method for method in map(custom_method, POSITIONS) if method and not isinstance(method, type)]
+        return (*laws.__all__, *(law for law in custom if law is not getattr(laws, law_name(law), None)))
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, str):

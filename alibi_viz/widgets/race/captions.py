@@ -1,7 +1,7 @@
 """The caption of LengthLab: the outcome of a race in two sentences, and in the details what it rests on."""
 
 import html
-from collections.abc import Mapping
+import time
 
 import pandas as pd
 
@@ -10,16 +10,9 @@ from alibi_viz.lab import say
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.say import join, outcome, outcomes, rises
 from alibi_viz.table import LEVEL, SEEDS
-from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.race.state import RaceState
 
-WHY = Why(
-    "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line means "
-    "that longer windows make the predictions worse.",
-    "05_train_short_test_long",
-    "How length is tested",
-)
 FALLING = 0.02  # bits per byte: a larger fall between the last two checkpoints means that the models are under-trained
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
 VERBS = {
@@ -28,15 +21,6 @@ VERBS = {
     "fails": ("fails", "fail"),
     "mixed": ("differs between seeds", "differ between seeds"),
 }
-
-LANES_STYLE = """<style>
-.alibi-lanes { display: grid; grid-template-columns: max-content minmax(80px, 1fr) repeat(3, max-content);
-  gap: 3px 14px; align-items: center; max-width: 860px; font-variant-numeric: tabular-nums; line-height: 1.35;
-  color: var(--alibi-ink); }
-.alibi-lanes .progress { height: 9px; border-radius: 5px; overflow: hidden; background: rgba(128, 128, 128, 0.22); }
-.alibi-lanes .progress-bar { height: 100%; border-radius: 5px; }
-.alibi-lanes .number { text-align: right; }
-</style>"""
 
 
 def caption(race: RaceState, question: Question, results: pd.DataFrame, note: str) -> tuple[str, str]:
@@ -54,52 +38,65 @@ def caption(race: RaceState, question: Question, results: pd.DataFrame, note: st
     elif race.unmeasured(question):
         findings = ["The models are being measured." if race.measuring else "Not every model was measured."]
     else:
-        findings = say.sentences(question.say(results, race.settings.length))
-        if question is race.settings.main and race.settings.task == "text":
+        findings = say.sentences(question.say(results, race.length))
+        if question is race.main and race.task == "text":
             guesses = _judge_guesses(race, results)
             head, findings = head or guesses, [_outcome(results), guesses if head else "", *findings]
             shown = 2 if head else 1
     sentences = [sentence for sentence in (head, *findings) if sentence]
-    details = [*sentences[shown:], *_describe_evidence(race, question, results)]
     if race.state in ("ready", "running"):  # the same during a race: an open <details> closes when its text changes
-        details = [_describe_start(race)]
+        details = [_start(race)]
+    else:
+        details = [*sentences[shown:], *_evidence(race, question, results)]
     return " ".join(sentences[:shown]), " ".join(details)
 
 
 def lanes(race: RaceState) -> str:
     """One line per method, HTML: its progress bar, steps, tokens per second and time left."""
-    return f'<div class="alibi-lanes">{"".join(_lane(race, name) for name in race.settings.methods)}</div>'
+    lines = []
+    for method, done in race.done.items():
+        left = (time.monotonic() - race.started) * (race.steps - done) / max(done, 1)
+        running = f"{left:.0f} s left{' of this seed' if race.seeds > 1 else ''}" if done else "starting"
+        end = {"ready": "", "running": running}.get(race.state, race.state)
+        color, name, speed = race.color(method), html.escape(method), float(f"{race.speed(method):.3g}")
+        bar = f'<div class="progress-bar" style="width: {100 * done / race.steps:.1f}%; background: {color}"></div>'
+        lines.append(
+            f'<span style="border-left: 4px solid {color}; padding-left: 8px">{name}</span>'
+            f'<div class="progress" role="progressbar" aria-label="{name}" aria-valuenow="{done}" aria-valuemin="0" '
+            f'aria-valuemax="{race.steps}">{bar}</div><span class="number">step {done:,} of {race.steps:,}</span>'
+            f'<span class="number" style="min-width: 8.5em">{format_number(speed)} tokens/s</span>'
+            f'<span class="number" style="min-width: 5em">{end}</span>'
+        )
+    return f'<div class="alibi-lanes">{"".join(lines)}</div>'
 
 
 def _status(race: RaceState) -> str:
     """What is to be done, being done, or was ended early; empty for a race that has finished."""
-    settings, seeds = race.settings, len(race.models)
-    tested = race.checkpoint(max(race.models, default=-1))
+    seeds, tested = len(race.models), race.checkpoint(max(race.models, default=-1))
     last_test = f"last tested after step {tested}" if tested else "not tested yet"
     match race.state:
-        case "ready" if not settings.methods:
+        case "ready" if not race.methods:
             return "No method is chosen: select at least one."
         case "ready":
-            where = "at distances" if settings.task in lab.TASKS else "on windows"
+            where = "at distances" if race.task in lab.TASKS else "on windows"
             return (
-                f"Press Train: {join(settings.methods)} train on the same {settings.source_name}, and are tested "
-                f"{where} of up to {settings.lengths[-1]:,}."
+                f"Press Train: {join(race.methods)} train on the same {race.source_name}, and are tested {where} of up "
+                f"to {race.lengths[-1]:,}."
             )
         case "running":  # without the step, which screen readers would announce
-            seed = f", seed {max(1, seeds)} of {settings.seeds}" if settings.seeds > 1 else ""
-            return f"Training on {settings.source_name}{seed}, {last_test}."
+            seed = f", seed {max(1, seeds)} of {race.seeds}" if race.seeds > 1 else ""
+            return f"Training on {race.source_name}{seed}, {last_test}."
         case "finished":
             return ""
-    step = f"step {min(race.pace(method)[0] for method in settings.methods):,}"
-    where = f"{step} of seed {seeds}" if race.complete else step
-    total = settings.seeds if race.complete else f"{settings.steps:,}"
-    return f"{'Stopped' if race.state == 'stopped' else 'Ended by an error'} after {where} of {total}, {last_test}."
+    end = "Stopped" if race.state == "stopped" else "Ended by an error"
+    where = f"of seed {seeds} of {race.seeds}" if race.complete else f"of {race.steps:,}"
+    return f"{end} after step {min(race.done.values()):,} {where}, {last_test}."
 
 
-def _describe_start(race: RaceState) -> str:
+def _start(race: RaceState) -> str:
     """What the methods of a race share."""
-    seeds = f" for each of {race.settings.seeds} seeds" if race.settings.seeds > 1 else ""
-    return f"All methods start from the same weights and train for {race.settings.steps:,} steps{seeds}."
+    seeds = f" for each of {race.seeds} seeds" if race.seeds > 1 else ""
+    return f"All methods start from the same weights and train for {race.steps:,} steps{seeds}."
 
 
 def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
@@ -115,29 +112,24 @@ def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
 
 def _outcome(results: pd.DataFrame) -> str:
     """How each method does on longer windows, in one sentence; empty if no method is defined there."""
-    if results.empty:
-        return ""
     length, longest = results["x"].min(), results["x"].max()
     verbs = {kind: (one.format(f"{length:,}"), many.format(f"{length:,}")) for kind, (one, many) in VERBS.items()}
     clauses = outcomes(rises(results), verbs)
-    clauses = [*clauses[:1], *([join(clauses[1:])] if clauses[1:] else [])]
-    sentence = f"Up to {longest:,} bytes, {', while '.join(clauses)}."
-    return sentence.replace(")", " bits per byte)", 1) if clauses else ""
+    sentence = ", while ".join(filter(None, [*clauses[:1], join(clauses[1:])]))
+    return f"Up to {longest:,} bytes, {sentence}.".replace(")", " bits per byte)", 1) if clauses else ""
 
 
-def _describe_evidence(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
+def _evidence(race: RaceState, question: Question, results: pd.DataFrame) -> list[str]:
     """What the findings rest on: the training, the samples and the seeds."""
-    settings, seeds = race.settings, list(map(str, race.complete))
+    seeds = list(map(str, race.complete))
     if not seeds:
-        return [_describe_start(race)]
-    sentences = [
-        f"Trained {settings.steps:,} steps on {settings.source_name}, {'seeds' if len(seeds) > 1 else 'seed'} "
-        f"{join(seeds)}."
-    ]
+        return [_start(race)]
+    plural = "s" * (len(seeds) > 1)
+    sentences = [f"Trained {race.steps:,} steps on {race.source_name}, seed{plural} {join(seeds)}."]
     if isinstance(race.source, lab.Text) and race.source.repeats >= REPEATED:
         sentences.append(f"{race.source.repeats:.0%} of its validation part also stands in its training part.")
-    if question is settings.main:
-        sentences += [*_explain_marks(race.marks), *_still_improving(race)]
+    if question is race.main:
+        sentences += [*_reach(race), *_still_improving(race)]
     if question.unit == "bits per byte" and not results.empty:  # with other bytes, the same model has another loss
         low, high = results["count"].min(), results["count"].max()
         sentences.append(f"Each point is the mean over {f'{low:,} to ' if low < high else ''}{high:,} predicted bytes.")
@@ -149,11 +141,11 @@ def _describe_evidence(race: RaceState, question: Question, results: pd.DataFram
     return [*sentences, f"Thin lines are the {len(seeds)} seeds, thick lines their mean{bars}."]
 
 
-def _explain_marks(marks: Mapping[str, float]) -> list[str]:
+def _reach(race: RaceState) -> list[str]:
     """The range of ALiBi's flattest head, so that readers don't mistake a flat curve for an unlimited memory."""
-    if not marks:
+    if not race.marks:
         return []
-    near, far = marks.values()
+    near, far = race.marks.values()
     return [
         f"In alibi's flattest head, a key {near:,.0f} tokens back (1/m) gets 37% of the weight of the current one if "
         f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. So a flat curve shows that nothing fails, "
@@ -163,32 +155,15 @@ def _explain_marks(marks: Mapping[str, float]) -> list[str]:
 
 def _still_improving(race: RaceState) -> list[str]:
     """Whether the loss on the test bytes was still falling at the end; the loss on single batches is too noisy."""
-    settings, table = race.settings, race.table
-    tests = table[(table["question"] == settings.main.name) & (table["x"] == settings.length)]
-    tests = tests[tests["seed"] == max(race.models)].set_index(["step", "method"])["value"].unstack("method")
-    if race.state != "finished" or len(tests) < 2 or not settings.main.lowest_is_best:
+    table = race.table
+    tests = table[(table["question"] == race.main.name) & (table["x"] == race.length)]
+    tests = tests[tests["seed"] == max(race.models)].pivot(index="step", columns="method", values="value")
+    if race.state != "finished" or len(tests) < 2 or not race.main.lowest_is_best:
         return []
-    (before, last), length = tests.index[-2:], settings.length
-    fall = float((tests.loc[before] - tests.loc[last]).max())
-    if fall < FALLING:
+    (before, last), fall = tests.index[-2:], -tests.diff().iloc[-1].min()
+    if not fall >= FALLING:
         return []
     return [
-        f"The models are under-trained: from step {before:,} to {last:,} the loss at {length} fell by up to {fall:.2f}."
+        f"The models are under-trained: from step {before:,} to {last:,} the loss at {race.length} fell by up to "
+        f"{fall:.2f}."
     ]
-
-
-def _lane(race: RaceState, method: str) -> str:
-    steps, color = race.settings.steps, race.settings.color(method)
-    done, speed, left = race.pace(method)
-    seed = " of this seed" if race.settings.seeds > 1 else ""
-    running = "starting" if left is None else f"{left:.0f} s left{seed}"
-    end = {"ready": "", "running": running}.get(race.state, race.state)
-    bar = f'<div class="progress-bar" style="width: {100 * done / steps:.1f}%; background: {color}"></div>'
-    return (
-        f'<span style="border-left: 4px solid {color}; padding-left: 8px">{html.escape(method)}</span>'
-        f'<div class="progress" role="progressbar" aria-label="{html.escape(method)}" aria-valuenow="{done}" '
-        f'aria-valuemin="0" aria-valuemax="{steps}">{bar}</div>'
-        f'<span class="number">step {done:,} of {steps:,}</span>'
-        f'<span class="number" style="min-width: 8.5em">{format_number(float(f"{speed:.3g}"))} tokens/s</span>'
-        f'<span class="number" style="min-width: 5em">{end}</span>'
-    )

@@ -2,126 +2,85 @@
 
 import inspect
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ipywidgets import (
-    HTML,
-    Button,
-    Checkbox,
-    Dropdown,
-    HBox,
-    IntText,
-    Layout,
-    Text,
-    Textarea,
-    ToggleButtons,
-    VBox,
-    Widget,
-)
+from ipywidgets import HTML, Checkbox, Dropdown, HBox, Layout, Text, Textarea, ToggleButtons, VBox, Widget
 
-from alibi_viz.lab import evaluation_lengths
+from alibi_viz.lab import evaluation_lengths, load_text
 from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, join
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions.custom import custom_method
-from alibi_viz.widgets.core.controls import FIT, column, labeled, row, unfold_button
-from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.state import COMMON_METHODS
-from alibi_viz.widgets.race.traits import OUTCOMES, built_in_name, check_path
+from alibi_viz.widgets.core.controls import FIT, below, button, column, labeled, row, unfold_button
+from alibi_viz.widgets.core.traits import BadValue, short_repr
+from alibi_viz.widgets.race.state import COMMON_METHODS, OUTCOMES
 
 TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
 
 
 class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`.
-
-    Simple mode shows the guesses, Train and Stop only.
-    """
+    """The controls, tied to the traits of a `LengthLab`, its `train`, its `stop` and its `save_models`."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._train = Button(description="Train", icon="play", button_style="primary", tooltip="Start a new race")
-        self._stop = Button(description="Stop", icon="stop", disabled=True, tooltip="End the race, keep the curves")
-        self._train.add_class("s-train").on_click(self._on_train)
-        self._stop.add_class("s-stop").on_click(lambda _: app.stop())
-        self._guesses = GuessRows(app)
-        self._reset = app.reset_button()
+        self._boxes: dict[str, Checkbox] = {}  # of the methods that are known so far
+        self._guess_rows: dict[str, HBox] = {}  # of the methods that have been chosen so far
+        self._train = button("Train", "play", "s-train", "Start a new race", self._on_train)
+        self._train.button_style = "primary"
+        self._stop = button("Stop", "stop", "s-stop", "End the race, keep the curves", app.stop)
         tip = "Further methods, seeds, the text, and saving models"
-        self._more = unfold_button("More settings", tip, self._unfold)
-        length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
-        self._own = row()
-        self._own_boxes: dict[str, Checkbox] = {}
-        common = row(*app.boxes("methods", COMMON_METHODS, _describe), self._own, length, self._guesses.box)
-        self._settings = self._more_settings()
-        self._locked = [common, self._settings]
-        self._advanced = [common, self._more, self._reset]
+        self._more = unfold_button("More settings", tip, lambda _: self.update())
+        self._reset = app.reset_button()
+        self._length = app.slider("length", "training length L", "s-length", "Bytes in a training window")
+        self._guess = app.checkbox(
+            "guesses",
+            "guess first",
+            "s-guess",
+            "Say what you expect, then train",
+            read=lambda checked: dict.fromkeys(app.methods) if checked else {},
+            show=bool,
+        )
+        self._common, self._others = row(), row()
+        self._guesses, self._guess_question = column().add_class("s-guesses"), HTML()
+        self._settings = column(self._others, self._numbers(), self._text(), self._saving())
         buttons = row(self._train, self._stop, self._more, self._reset)
-        layout = {"width": "100%", "grid_gap": "4px", "overflow": "visible"}
-        super().__init__([common, self._guesses, buttons, self._settings], layout=layout)
+        rows = [self._common, self._guesses, buttons, self._settings]
+        super().__init__(rows, layout={"width": "100%", "grid_gap": "4px", "overflow": "visible"})
+        self.tabs = app.tabs("question", "What is measured", lambda name: app.questions[name].summary)
 
-        self._offer_own()
-        app.observe(self._offer_own, names="methods")
-        app.observe(self._unfold, names="simple")
-
-    def lock(self, running: bool) -> None:
-        """During a race the settings are disabled, so that they show what is being trained."""
-        for group in self._locked:
-            _disable(group, running)
-        self._guesses.disable(running)
-        self._train.disabled = self._reset.disabled = running
-        self._stop.disabled = not running
-
-    def _more_settings(self) -> VBox:
+    def update(self) -> None:
+        """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
         app = self._app
-        self._picker = TextPicker(self._use_text).add_class("s-picker")
-        self._picker.show(app.text)
-        app.observe(lambda change: self._picker.show(change.new), names="text")
-        self._folder = Text(
-            placeholder="a new folder", tooltip="Where to save the models", layout=Layout(width="150px")
-        ).add_class("s-folder")
-        save = Button(description="Save models", icon="save", tooltip="Save the trained models in that folder")
-        save.add_class("s-save").on_click(lambda _: app.attempt(self._save_models))
-        seed = IntText(tooltip="Sets the starting weights and the batches", layout=Layout(width="72px"))
-        app.link(seed.add_class("s-seed"), "seed")
+        self._show_methods()
+        self._show_guesses()
+        full, running = not app.simple, app.running
+        shown = dict.fromkeys((self._common, self._more, self._reset, self.tabs, app.reason), full)
+        shown |= {self._guesses: self._asks_for_guesses(), self._settings: full and self._more.value}
+        shown |= {field: self._kind.value == kind for kind, field in self._fields.items()}
+        for widget, visible in shown.items():
+            widget.layout.display = None if visible else "none"
+        for widget in below(self):
+            if widget.has_trait("disabled") and widget is not self._more:
+                widget.disabled = running != (widget is self._stop)
+
+    def _numbers(self) -> Widget:
+        app = self._app
+        seed = app.field("seed", "s-seed", "72px", "Sets the starting weights and the batches")
         rate = app.field("learning_rate", "s-rate", "72px", "Step size of the optimizer; at 100, training diverges")
-        numbers = row(
+        return row(
             app.slider("steps", "steps", "s-steps", "Training steps, each on a batch of 32 windows"),
             app.slider("seeds", "seeds", "s-seeds", "Number of races, one after the other, with different seeds"),
             labeled("seed", seed),
             labeled("learning rate", rate),
         )
-        others = [name for name in POSITIONS if name not in COMMON_METHODS and custom_method(name) is None]
-        return column(row(*app.boxes("methods", others, _describe)), numbers, self._picker, row(save, self._folder))
 
-    def _offer_own(self, _: Any = None) -> None:
-        """Show a checkbox for each of the user's own methods, also for those that are added later."""
-        new = [name for name in POSITIONS if custom_method(name) is not None and name not in self._own_boxes]
-        self._own_boxes |= dict(zip(new, self._app.boxes("methods", new, _describe), strict=True))
-        self._own.children = tuple(self._own_boxes.values())
-        self._own.layout.display = None if self._own_boxes else "none"
-        _disable(self._own, self._train.disabled)
-
-    def hide_in_simple_mode(self, *widgets: Widget) -> None:
-        """Hide other parts of the app in simple mode."""
-        self._advanced += widgets
-        self._unfold()
-
-    def _unfold(self, _: object = None) -> None:
-        for widget in self._advanced:
-            widget.layout.display = "none" if self._app.simple else None
-        self._settings.layout.display = None if self._more.value and not self._app.simple else "none"
-
-    def _use_text(self) -> bool:
-        """Give the app the chosen text. If it is unusable, show why, leave it in its field, and return False."""
-        return self._app.attempt(lambda: setattr(self._app, "text", self._picker.choice()))
-
-    def _on_train(self, _: Button) -> None:
-        time.sleep(TYPING_DELAY)
-        if missing := self._guesses.missing():
-            self._app.say(f"Make your guess first, for {join(missing)}.")
-        elif self._use_text():  # again, because a text that was refused is still in its field
-            self._app.attempt(self._app.train)
+    def _saving(self) -> Widget:
+        tip = "Where to save the models"
+        self._folder = Text(placeholder="a new folder", tooltip=tip, layout=Layout(width="150px")).add_class("s-folder")
+        tip = "Save the trained models in that folder"
+        save = button("Save models", "save", "s-save", tip, lambda: self._app.attempt(self._save_models))
+        return row(save, self._folder)
 
     def _save_models(self) -> None:
         folder = self._folder.value.strip()
@@ -130,140 +89,114 @@ class RaceControls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         paths = self._app.save_models(folder)
         self._folder.value, self._folder.placeholder = "", f"saved {len(paths)} in {folder}"
 
+    def _on_train(self) -> None:
+        time.sleep(TYPING_DELAY)
+        missing = [method for method in self._app.methods if not self._app.guesses.get(method)]
+        if missing and self._asks_for_guesses():
+            self._app.say(f"Make your guess first, for {join(missing)}.")
+        elif self._use_text():  # again, because a text that was refused is still in its field
+            self._app.attempt(self._app.train)
 
-def _describe(method: str) -> str:
-    """What a position method does, for a tooltip."""
-    return (inspect.getdoc(POSITIONS[method]) or "A position method of your own").partition("\n")[0]
+    # The methods.
 
+    def _show_methods(self) -> None:
+        """Show a checkbox for every method, also for the user's own ones, which may be added later."""
+        new = [name for name in dict.fromkeys((*COMMON_METHODS, *POSITIONS)) if name not in self._boxes]
+        self._boxes |= dict(zip(new, self._app.boxes("methods", new, _describe), strict=True))
+        in_view = [name for name in self._boxes if name in COMMON_METHODS or custom_method(name)]
+        self._common.children = [*(self._boxes[name] for name in in_view), self._length, self._guess]
+        self._others.children = [box for name, box in self._boxes.items() if name not in in_view]
 
-def _disable(widget: Widget, disabled: bool) -> None:
-    for child in getattr(widget, "children", ()):
-        _disable(child, disabled)
-    if widget.has_trait("disabled"):
-        widget.disabled = disabled
+    # The guesses: one row of buttons per method, shown while the checkbox is checked and the race is one on a text.
 
-
-class GuessRows(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """One row of buttons per method, shown while the checkbox `box` is checked and the race is one on a text.
-
-    Checking the box asks for a guess about every method, unchecking it removes all guesses.
-    """
-
-    def __init__(self, app: Any) -> None:
-        self._app, self._disabled = app, False
-        self.box = app.checkbox(
-            "guesses",
-            "guess first",
-            "s-guess",
-            "Say what you expect, then train",
-            read=lambda checked: dict.fromkeys(app.methods) if checked else {},
-            show=bool,
-        )
-        self._buttons: dict[str, ToggleButtons] = {}  # of the methods that have been chosen so far
-        self._rows: dict[str, HBox] = {}
-        self._question = HTML()
-        super().__init__(layout={"overflow": "visible"})
-        self.add_class("s-guesses")
-        self._update()
-        app.observe(self._update, names=("methods", "guesses", "length", "question"))
-
-    def disable(self, disabled: bool) -> None:
-        """Lock the guesses, or unlock them."""
-        self._disabled = disabled
-        for control in (self.box, *self._buttons.values()):
-            control.disabled = disabled
-
-    def missing(self) -> list[str]:
-        """The methods for which a guess was asked and not made."""
-        asked = self._app.methods if self._are_shown() else ()
-        return [method for method in asked if self._app.guesses.get(method) is None]
-
-    def _are_shown(self) -> bool:
+    def _asks_for_guesses(self) -> bool:
         return bool(self._app.guesses) and self._app.questions[self._app.question].task == "text"
 
-    def _update(self, _: Any = None) -> None:
-        """Show the rows of the chosen methods."""
-        for method in self._app.methods:
-            if method not in self._rows:
-                self._buttons[method] = self._row_of_buttons(method)
-                self._rows[method] = labeled(method, self._buttons[method])
-                self._rows[method].children[0].layout.width = "80px"
+    def _show_guesses(self) -> None:
         length, *_, longest = evaluation_lengths(self._app.length)
-        self._question.value = (
+        self._guess_question.value = (
             '<div style="line-height: 1.5; max-width: 60em">'
             f"What happens on windows of up to {longest:,} bytes, {longest // length} times the training length? A "
             f"model <b>holds</b> if its loss rises by at most {MAX_RISE_HOLDING} bits per byte, and <b>fails</b> from "
             f"{MIN_RISE_FAILING} on."
             "</div>"
         )
-        self.layout.display = None if self._are_shown() else "none"
-        self.children = [self._question, *(self._rows[method] for method in self._app.methods)]
+        self._guess_rows |= {name: self._guess_row(name) for name in self._app.methods if name not in self._guess_rows}
+        self._guesses.children = [self._guess_question, *(self._guess_rows[name] for name in self._app.methods)]
 
-    def _row_of_buttons(self, method: str) -> ToggleButtons:
+    def _guess_row(self, method: str) -> HBox:
         tips = [f"{method} {outcome}" for outcome in OUTCOMES]
         buttons = ToggleButtons(options=OUTCOMES, value=None, tooltips=tips, style={"button_width": "max-content"})
-        buttons.disabled = self._disabled
         self._app.link(
             buttons.add_class(f"s-guess-{method}"),
             "guesses",
             read=lambda outcome: {**self._app.guesses, method: outcome},
             show=lambda guesses: guesses.get(method),
         )
-        return buttons
+        line = labeled(method, buttons)
+        line.children[0].layout.width = "80px"
+        return line
 
+    # The text: a menu, and below it the field that the choice needs. Typed text stays in its field, even if it is
+    # invalid. A file is named by its path, not uploaded: JupyterLab's file browser uploads files of any size, but a
+    # message to the kernel that is too large closes the connection.
 
-class TextPicker(VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A menu, and below it the field that the choice needs. Typed text stays in its field, even if it is invalid.
-
-    A file is named by its path, not uploaded: JupyterLab's file browser uploads files of any size, but a message to the
-    kernel that is too large closes the connection.
-
-    Args:
-        changed: called when another text has been chosen or typed.
-    """
-
-    def __init__(self, changed: Callable[[], object]) -> None:
-        self._changed, self._updating = changed, False
-        options = [(f"{built_in_name()} (built in)", "built in"), ("your own", "own"), ("a file", "file")]
-        self.kind = Dropdown(options=options, tooltip="The text that the models are trained on", layout=FIT)
+    def _text(self) -> Widget:
+        options = [(f"{load_text().name} (built in)", "built in"), ("your own", "own"), ("a file", "file")]
+        self._kind = Dropdown(options=options, tooltip="The text that the models are trained on", layout=FIT)
         hint = "Paste a text here: a few thousand bytes, in any language"
-        layout = Layout(width="min(calc(100% - 6px), 620px)", display="none")
-        self.own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)
+        layout = Layout(width="min(calc(100% - 6px), 620px)")
+        own = Textarea(placeholder=hint, tooltip="Your own text", continuous_update=False, rows=4, layout=layout)
         hint = "the path of a file in UTF-8, at most 20 MB"
-        layout = Layout(width="min(calc(100% - 6px), 420px)", display="none")
-        self.path = Text(placeholder=hint, tooltip="The path of a text file", continuous_update=False, layout=layout)
-        for widget, css in ((self.kind, "s-text"), (self.own, "s-own-text"), (self.path, "s-path")):
-            widget.add_class(css).observe(self._on_change, names="value")
-        super().__init__([labeled("text", self.kind), self.own, self.path], layout=Layout(overflow="visible"))
+        layout = Layout(width="min(calc(100% - 6px), 420px)")
+        path = Text(placeholder=hint, tooltip="The path of a text file", continuous_update=False, layout=layout)
+        self._fields = {"own": own.add_class("s-own-text"), "file": path.add_class("s-path")}
+        self._show_text()
+        for widget in (self._kind.add_class("s-text"), *self._fields.values()):
+            widget.observe(self._on_text, names="value")
+        self._app.observe(self._show_text, names="text")
+        return VBox([labeled("text", self._kind), *self._fields.values()], layout=Layout(overflow="visible"))
 
-    def choice(self) -> str | Path | None:
-        """The current choice, as `load_text` takes it; the text may be unusable.
+    def _show_text(self, _: Any = None) -> None:
+        """Show the app's text, which may have been chosen elsewhere."""
+        text = self._app.text
+        kind = "built in" if text is None else "file" if isinstance(text, Path) else "own"
+        if text is not None:
+            self._fields[kind].value = str(text)
+        self._kind.value = kind
 
-        Raises ValueError for a file without a path, or with an invalid one.
-        """
-        if self.kind.value == "built in":
-            return None
-        if self.kind.value == "own":
-            return str(self.own.value)
-        if not self.path.value.strip():
-            raise ValueError("enter the path of a text file in UTF-8, or choose another text")
-        return check_path(self.path.value.strip())
+    def _on_text(self, change: Any) -> None:
+        self.update()
+        field = self._fields.get(self._kind.value)
+        is_used = field is None or field.value  # a field that was just opened is still empty
+        if is_used and change.owner in (self._kind, field):
+            self._use_text()
 
-    def show(self, value: str | Path | None) -> None:
-        """Show a text that was chosen elsewhere."""
-        self._updating = True
-        if isinstance(value, Path):
-            self.kind.value, self.path.value = "file", str(value)
-        elif value is None:
-            self.kind.value = "built in"
-        else:
-            self.kind.value, self.own.value = "own", value
-        self._updating = False
+    def _use_text(self) -> bool:
+        """Give the app the chosen text. If it is unusable, show why, leave it in its field, and return False."""
+        return bool(self._app.attempt(lambda: setattr(self._app, "text", self._chosen_text())))
 
-    def _on_change(self, change: object) -> None:
-        fields = {"own": self.own, "file": self.path}
-        for kind, field in fields.items():
-            field.layout.display = None if self.kind.value == kind else "none"
-        chosen = fields.get(self.kind.value)
-        if not self._updating and (chosen is None or chosen.value):  # a field that was just opened is still empty
-            self._changed()
+    def _chosen_text(self) -> str | Path | None:
+        """The current choice, as `load_text` takes it; the text may be unusable."""
+        if self._kind.value != "file":
+            return self._fields["own"].value if self._kind.value == "own" else None
+        if not self._fields["file"].value.strip():
+            raise BadValue("enter the path of a text file in UTF-8, or choose another text")
+        return check_path(self._fields["file"].value.strip())
+
+
+def _describe(method: str) -> str:
+    """What a position method does, for a tooltip."""
+    return (inspect.getdoc(POSITIONS[method]) or "A position method of your own").partition("\n")[0]
+
+
+def check_path(name: str | Path) -> Path:
+    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an invalid name."""
+    try:
+        path = Path(name).expanduser()
+        with suppress(FileNotFoundError, NotADirectoryError):  # the path need not exist
+            path.lstat()  # raises for a name that contains NUL or is too long
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadValue(f"{short_repr(str(name))} is not a usable path: {reason}") from None
+    return path

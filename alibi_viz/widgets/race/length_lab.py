@@ -1,6 +1,7 @@
 """LengthLab: train small models side by side on short windows, and see how they do on longer ones."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,59 @@ import pandas as pd
 import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
 from ipywidgets import HTML, Widget
+from traitlets import HasTraits
 
 from alibi_viz.figures import curves as picture
+from alibi_viz.lab import TASKS, load_text
 from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
-from alibi_viz.models import POSITIONS, LanguageModel
+from alibi_viz.models import POSITIONS, LanguageModel, register_method
 from alibi_viz.table import over_seeds
-from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import column
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Number, raising_bad_value
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, State, raising_bad_value
 from alibi_viz.widgets.race import captions
-from alibi_viz.widgets.race.controls import RaceControls
-from alibi_viz.widgets.race.state import RaceSettings, RaceState
-from alibi_viz.widgets.race.traits import Guesses, Methods, TextSource, check_path
+from alibi_viz.widgets.race.controls import RaceControls, check_path
+from alibi_viz.widgets.race.state import OUTCOMES, RaceState
 from alibi_viz.widgets.race.written import Written, written_html
+
+STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
+
+
+class Methods(Names):
+    """Names of position methods. Your own functions and classes are registered and replaced by their names."""
+
+    def offered(self, obj: HasTraits) -> tuple[str, ...]:
+        return tuple(POSITIONS)  # and your own ones, once they have been used
+
+    def validate(self, obj: HasTraits, value: Any) -> Any:
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            with raising_bad_value():
+                value = [method if isinstance(method, str) else register_method(method) for method in value]
+        return super().validate(obj, value)
+
+
+class TextSource(State):
+    """A text: None for the built-in one, a string, bytes in UTF-8 (stored as a string), or a `pathlib.Path`."""
+
+    def validate(self, obj: HasTraits, value: Any) -> str | Path | None:
+        with raising_bad_value():
+            load_text(value)
+        return bytes(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+class Guesses(State):
+    """{method: one of `OUTCOMES`, or None while it is still to be guessed}; empty for none."""
+
+    info_text = f"{{method: {', '.join(OUTCOMES)} or None}}"
+
+    def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
+        if not isinstance(value, Mapping) or not {*value} <= {*POSITIONS}:
+            self.error(obj, value)
+        if not all(guess is None or (isinstance(guess, str) and guess in OUTCOMES) for guess in value.values()):
+            self.error(obj, value)
+        return dict(value)
 
 
 class LengthLab(App):
@@ -54,8 +93,13 @@ class LengthLab(App):
     ([64, 128, 256, 512, 1024], 10, 'alibi')
     """
 
-    why = captions.WHY
-    methods = Methods(("alibi", "sinusoidal", "rotary"), "method_names", picture.MAX_METHODS)
+    why = Why(
+        "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
+        "means that longer windows make the predictions worse.",
+        "05_train_short_test_long",
+        "How length is tested",
+    )
+    methods = Methods(("alibi", "sinusoidal", "rotary"), (), picture.MAX_METHODS)
     length = Count(LENGTH, 8, 128)
     steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
@@ -70,27 +114,16 @@ class LengthLab(App):
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
-        self._active: RaceState | None = None  # the latest race of all
-        self._background: Background[None] | None = None
-        self._closed = False
         super().__init__(**state)
-        *above, details, why, page = self.children
-        self.children = [*above, self._written, details, why, page]
-        self._controls.hide_in_simple_mode(self._tabs, why)
+        self.children = [*self.children[:-3], self._written, *self.children[-3:]]
         self.observe(lambda _: self._measure(), names="question")
-
-    @property
-    def method_names(self) -> tuple[str, ...]:
-        """The position methods to choose from; your own are added when they are first used."""
-        return tuple(POSITIONS)
 
     # The results of the race that the open question is about.
 
     @property
     def losses(self) -> dict[str, list[float]]:
         """{method: bits at each training step} of the latest seed; empty before the first race."""
-        losses = self._shown.losses
-        return {method: losses["value"][losses["method"] == method].tolist() for method in losses["method"].unique()}
+        return {method: bits.tolist() for method, bits in self._shown.losses.groupby("method", sort=False)["value"]}
 
     @property
     def results(self) -> pd.DataFrame:
@@ -118,7 +151,7 @@ class LengthLab(App):
     def running(self) -> bool:
         """Whether a race is running; once it is not, the app shows how it ended."""
         with self._lock:
-            return self._active is not None and self._active.state == "running"
+            return self._active is not None
 
     # Actions.
 
@@ -130,13 +163,13 @@ class LengthLab(App):
             BadValue: no method is chosen, a method of your own fails, or the text is unreadable or too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
-        if self._background and not self.running:
-            self._background.stop()  # it may still be measuring
-            self._background.join()
+        if not self.running:
+            self.stop()  # it may still be measuring
+            for work in self.works:
+                work.join()
         with self._lock:
-            if self._active and self.running:
-                step = min(self._active.pace(method)[0] for method in self._active.settings.methods)
-                where = f"step {step:,} of {self._active.settings.steps:,}"
+            if race := self._active:
+                where = f"step {min(race.done.values()):,} of {race.steps:,}"
                 raise RuntimeError(f"a race is running, {where}: wait for its end or stop it; nothing was changed")
             race = self._planned()
             try:
@@ -145,15 +178,14 @@ class LengthLab(App):
                 raise BadValue(str(error)) from error
             except Exception as error:  # a class of the user's own may raise anything
                 raise BadValue(f"a position method failed with {type(error).__name__}: {error}") from error
-            self._active = self._races[race.settings.task] = race
+            self._races[race.task] = race
             self.say("")
-            self._controls.lock(True)
-            return self._run(steps, self._on_end)
+            return self._run(race, steps)
 
     def stop(self) -> None:
         """End the race after the current row, within a fraction of a second. Does nothing without a race."""
-        if self._background:
-            self._background.stop()
+        for work in self.works:
+            work.stop()
 
     def save_models(self, folder: str | Path) -> list[Path]:
         """Save `models` in `folder`, one folder per method, for `lab.load_run` and SlopeSurgery.
@@ -165,12 +197,6 @@ class LengthLab(App):
         with raising_bad_value():
             return self._race.save_models(check_path(folder))
 
-    def close(self) -> None:
-        """Remove the app from the page and end its race."""
-        self._closed = True
-        self.stop()
-        super().close()
-
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
@@ -179,23 +205,24 @@ class LengthLab(App):
     def controls(self) -> list[Widget]:
         self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
         self._written = HTML().add_class("s-written")
-        self._tabs = self.tabs("question", "What is measured", lambda name: self.questions[name].summary)
-        return [column(self._controls, HTML(captions.LANES_STYLE), self._lanes, self._tabs)]
+        style = HTML(f"<style>{STYLE}</style>")
+        return [column(self._controls, style, self._lanes, self._controls.tabs)]
 
     def draw(self) -> tuple[str, str]:
         question, race = self._question, self._shown
-        settings, results = race.settings, race.results(question)
-        xs = sorted({*results["x"].tolist(), *([settings.steps] if question.name == "gap" else [])})
-        axes = question.axes(settings.length, xs, {} if self.simple else race.marks)
-        is_main = question is settings.main
+        results = race.results(question)
+        xs = sorted({*results["x"].tolist(), *([race.steps] if question.name == "gap" else [])})
+        axes = question.axes(race.length, xs, {} if self.simple else race.marks)
+        is_main = question is race.main
         domain = picture.RIGHT if is_main else picture.FULL_WIDTH
         rows = {"unfinished": race.unfinished(question), "notes": question.notes(results)}
         with self.figure.batch_update():
-            picture.draw(self.figure, settings.slots, axes, results, domain=domain, **rows)
-            picture.draw_training(self.figure, settings.slots, race.losses if is_main else None, settings.steps)
-        texts = written_html(dict(race.written), settings)  # a copy: the race adds to it
-        self._written.value, self._written.layout.display = texts, None if texts else "none"
-        self._lanes.value = captions.lanes(self._active if self._active and self.running else race)
+            picture.draw(self.figure, race.slots, axes, results, domain=domain, **rows)
+            picture.draw_training(self.figure, race.slots, race.losses if is_main else None, race.steps)
+        self._written.value = written_html(race)
+        self._written.layout.display = None if race.written else "none"
+        self._lanes.value = captions.lanes(self._active or race)
+        self._controls.update()
         return captions.caption(race, question, results, self._note(race))
 
     @property
@@ -212,57 +239,56 @@ class LengthLab(App):
         """The race that is shown: the one that the open question is about, or the one that Train would start."""
         return self._race or self._planned()
 
+    @property
+    def _active(self) -> RaceState | None:
+        """The race that is running, if there is one."""
+        return next((race for race in self._races.values() if race.state == "running"), None)
+
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
-        return RaceState(RaceSettings.of(self, self._question.task), guesses=self.guesses)
+        task = self._question.task
+        text = None if task in TASKS else self.text
+        training = (self.methods, self.length, self.steps, self.seed, self.seeds, self.learning_rate)
+        return RaceState(task, *training, text, self.guesses)
 
-    def _run(self, steps: Iterable[None], end: Callable[[BaseException | None], None]) -> Background[None]:
+    def _run(self, race: RaceState, steps: Iterable[None]) -> Background[None]:
+        """Train or measure the models of a race on a thread."""
+
         def on_one_thread() -> Iterator[None]:
             with limited_threads(1):
                 yield from steps
 
-        self._background = Background(on_one_thread(), lambda _: None, self.refresh, end)
+        background = Background(on_one_thread(), lambda _: None, self.refresh, partial(self._on_end, race))
+        self.works = [background]
         self.refresh()
-        return self._background.start()
+        return background.start()
 
-    def _on_end(self, error: BaseException | None) -> None:
-        """Called on the race's thread when the race has finished, failed or been stopped."""
-        assert self._active
+    def _on_end(self, race: RaceState, error: BaseException | None) -> None:
+        """Called on the thread when a race or its measurements have finished, failed or been stopped."""
         with self._lock:
-            complete = len(self._active.complete) == self._active.settings.seeds
-            self._active.state = "failed" if error else "finished" if complete else "stopped"
-            self._controls.lock(False)
-            self._show_end(error)
-        self._measure()
-
-    def _show_end(self, error: BaseException | None) -> None:
-        if error:
-            self.say(str(error) or type(error).__name__)
-        self.refresh()
+            measured, race.measuring = race.measuring, False
+            if not measured:
+                complete = len(race.complete) == race.seeds
+                race.state = "failed" if error else "finished" if complete else "stopped"
+            if error:
+                self.say(str(error) or type(error).__name__)
+            self.refresh()
+            if not measured or not (error or self.works[0].stopped):
+                self._measure()  # another question may have been opened meanwhile
 
     def _measure(self) -> None:
         """Measure the trained models for the open question, unless they are already measured or being measured."""
         with self._lock:
-            race, question = self._race, self._question
-            busy = self._closed or self.running or any(other.measuring for other in self._races.values())
-            if race is None or busy or not race.unmeasured(question):
+            race, is_busy = self._race, any(race.measuring for race in self._races.values())
+            if race is None or is_busy or self.running or self.closed or not race.unmeasured(self._question):
                 return
             race.measuring = True
-            self._run(race.measure(question), self._on_measured)
-
-    def _on_measured(self, error: BaseException | None) -> None:
-        assert self._background
-        with self._lock:
-            for race in self._races.values():
-                race.measuring = False
-            self._show_end(error)
-        if not error and not self._background.stopped:
-            self._measure()  # another question may have been opened meanwhile
+            self._run(race, race.measure(self._question))
 
     def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
-        if self.running and self._active is not race:
+        if self._active and self._active is not race:
             return "The race that is running is for another question."
-        if race.models and not self.running and race.settings != self._planned().settings:
+        if race.models and not self._active and race != self._planned():
             return "The settings have changed since this race: train again to apply them."
         return ""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -22,8 +23,10 @@ def endless():
         yield number
 
 
-def start(stream, *, take=nothing, show=nothing, end=nothing, **options):
-    return Background(stream, take, show, end, **options).start()
+def start(stream, *, take=nothing, show=nothing, end=nothing, every=0.2, share=0.04):
+    background = Background(stream, take, show, end)
+    background.every, background.share = every, share
+    return background.start()
 
 
 def test_all_items_are_taken_on_one_other_thread():
@@ -35,8 +38,7 @@ def test_all_items_are_taken_on_one_other_thread():
 
     start(range(100), take=take, end=take).result(timeout=10)
     assert seen == [*range(100), None]
-    assert len(threads) == 1
-    assert threading.main_thread() not in threads
+    assert len(threads) == 1 and threading.main_thread() not in threads
 
 
 def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
@@ -49,12 +51,27 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
             closed.append(threading.current_thread())
 
     background = start(stream())
+    time.sleep(0.02)
     background.stop()
-    background.stop()
-    background.result(timeout=1)
+    background.result(timeout=0.5)
     background.join(timeout=1)
-    assert background.stopped
-    assert [thread.is_alive() for thread in closed] == [False]
+    assert background.stopped and [thread.is_alive() for thread in closed] == [False]
+
+
+def test_a_stream_that_fails_while_it_is_closed_has_ended_with_that_exception():
+    def stream():
+        try:
+            yield from endless()
+        finally:
+            raise ArithmeticError("not closed")
+
+    ends = []
+    background = start(stream(), end=ends.append)
+    time.sleep(0.02)
+    background.stop()
+    with pytest.raises(ArithmeticError, match="not closed"):
+        background.result(timeout=0.5)
+    assert len(ends) == 1
 
 
 def failing():
@@ -142,12 +159,10 @@ def test_debounced_work_runs_once_after_the_last_of_calls_that_take_longer_than_
     async def main():
         debounce, done = Debounce(0.05), []
         for number in range(10):
-            debounce(lambda number=number: done.append(number))
+            debounce(partial(done.append, number))
             await asyncio.sleep(0.02)
             assert done == []
-        await asyncio.sleep(0.1)
-        assert done == [9]
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         return done
 
     assert asyncio.run(main()) == [9]
@@ -156,19 +171,13 @@ def test_debounced_work_runs_once_after_the_last_of_calls_that_take_longer_than_
 def test_waiting_work_can_be_flushed_or_stopped():
     async def main():
         debounce, done = Debounce(0.02), []
-        debounce(lambda: done.append("flushed"))
+        debounce(partial(done.append, "flushed"))
         debounce.flush()
         debounce.flush()
         assert done == ["flushed"]
-        debounce(lambda: done.append("stopped"))
+        debounce(partial(done.append, "stopped"))
         debounce.stop()
         await asyncio.sleep(0.05)
         return done
 
     assert asyncio.run(main()) == ["flushed"]
-
-
-def test_without_an_event_loop_work_runs_at_once():
-    done = []
-    Debounce(60)(lambda: done.append("one"))
-    assert done == ["one"]

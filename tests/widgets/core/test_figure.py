@@ -1,17 +1,17 @@
-"""LiveFigure sends complete messages, so that views opened later are right too; `save` writes files."""
+"""LiveFigure sends complete messages, so that views opened later are right too; `App.save` writes files."""
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 from plotly.basedatatypes import Undefined
 
-from alibi_viz.figures import theme
-from alibi_viz.widgets import SlopeExplorer
-from alibi_viz.widgets.core.figure import LiveFigure, save
+from alibi_viz.widgets.core.figure import LiveFigure
 from tests.browser import chromium
+from tests.widgets.core.test_app import Doubling
 
 
 class Recorded(LiveFigure):
@@ -63,36 +63,32 @@ def test_a_change_of_the_layout_names_elements_with_brackets_and_no_trace() -> N
     assert figure._sent == [{"annotations[0].text": "two", "xaxis.range": [0, 1], "traces": [-1]}]
 
 
-FIGURE = theme.on_white(theme.blank(200).add_scatter(y=[1, 2]))
+@pytest.fixture
+def app() -> Doubling:
+    return Doubling(name="</p><script>alert(1)</script>", big=True)
 
 
-def test_html_file_is_self_contained(tmp_path):
-    app = SlopeExplorer()
+def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: Path) -> None:
     path = app.save(str(tmp_path / "x.html"))
-    assert path == tmp_path / "x.html"
     page = path.read_text(encoding="utf-8")
-    assert html.escape(app.caption) in page
-    assert "Plotly.newPlot" in page
-    assert not re.search(r"<(script|link|img)[^>]*(src|href)=", page)  # nothing is fetched
-    assert len(page) > 3_000_000  # plotly itself is inside
-    save(FIGURE, path, "X", "</p><script>alert(1)</script>")
-    assert "<script>alert(1)" not in path.read_text(encoding="utf-8")
+    assert html.escape(f"{app.caption} {app.details}") in page and "Plotly.newPlot" in page
+    assert "<script>alert(1)" not in page and not re.search(r"<(script|link|img)[^>]*(src|href)=", page)
+    assert path == tmp_path / "x.html" and len(page) > 3_000_000, "plotly itself is inside"
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
 @pytest.mark.parametrize(("name", "start"), [("x.PNG", b"\x89PNG"), ("x.svg", b"<svg"), ("x.pdf", b"%PDF")])
-def test_images_have_their_format(tmp_path, name, start):
-    save(FIGURE, path := tmp_path / name, "X", "")
-    assert path.read_bytes().startswith(start)
+def test_images_have_their_format(app: Doubling, tmp_path: Path, name: str, start: bytes) -> None:
+    assert app.save(tmp_path / name).read_bytes().startswith(start)
 
 
 @pytest.mark.parametrize("name", ["x.jpg", "x", "x.html.zip"])
-def test_unknown_suffix_raises(tmp_path, name):
+def test_unknown_suffix_raises(app: Doubling, tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=r"save writes .*, got '(\.jpg|no suffix|\.zip)' in .*x"):
-        save(FIGURE, tmp_path / name, "X", "")
+        app.save(tmp_path / name)
 
 
-def test_snapshot_is_a_plain_figure_and_the_same_in_every_run():
-    one, other = SlopeExplorer().snapshot(), SlopeExplorer().snapshot()
+def test_snapshot_is_a_plain_figure_and_the_same_in_every_run(app: Doubling) -> None:
+    one, other = app.snapshot(), Doubling().snapshot()
     assert not isinstance(one, go.FigureWidget)
     assert one.to_json() == other.to_json()

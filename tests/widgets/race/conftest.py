@@ -10,10 +10,6 @@ from alibi_viz.widgets import LengthLab
 from tests.widgets.race.small_race import small, trained, until
 
 
-def no_race_thread() -> bool:
-    return not any(thread.name == "alibi_viz" and thread.is_alive() for thread in threading.enumerate())
-
-
 @pytest.fixture(scope="module", autouse=True)
 def small_models() -> Iterator[None]:
     """Most of the time of a short race goes into testing its models, which don't have to be good here."""
@@ -31,7 +27,7 @@ def long_race() -> Iterator[LengthLab]:
     until(lambda: len(app.losses.get("none", ())) > 3, "a few steps")
     yield app
     app.stop()
-    until(no_race_thread, "the end of the thread")
+    until(lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()}, "the end of the thread")
 
 
 @pytest.fixture(scope="module")

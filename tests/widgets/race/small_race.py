@@ -1,7 +1,7 @@
 """A small race to drive without a browser, and helpers that read its app."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ipywidgets import Widget
@@ -10,16 +10,11 @@ from alibi_viz.figures.curves import MAX_METHODS
 from alibi_viz.lab.tales import write_tales
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
+from alibi_viz.widgets.core.controls import below as controls
 from alibi_viz.widgets.race.state import COMMON_METHODS
 
 ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
 DEADLINE = 60  # seconds to wait for something that takes about one
-
-
-def controls(widget: Widget) -> Iterator[Widget]:
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from controls(child)
 
 
 def control(app: Widget, css: str) -> Widget:

@@ -1,6 +1,6 @@
 """Bad input to LengthLab: the app shows an error message, stays usable and loses nothing."""
 
-import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,22 +19,20 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, o
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        (
-            "methods",
-            ["alibbi"],
-            "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned; none",
-        ),
+        ("methods", ["alibbi"], "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned"),
         ("methods", ["alibi", "alibi"], "different names"),
         ("methods", "alibi", "different names"),
-        ("methods", 3, "different names"),
         ("methods", list(POSITIONS), "at most 7 different names"),
+        (
+            "methods",
+            ["alibi", None],
+            "a position method must be a name, a function or a subclass of Position",
+        ),
+        ("methods", [lambda distance, head, num_heads: distance], "a position method needs a name, given by `def`"),
         ("length", 0, "length must be an integer from 8 to 128, got 0"),
-        ("length", 8.5, "got 8.5"),
         ("steps", 10**9, "steps must be an integer from 10 to 2000, got 1000000000"),
         ("seed", -1, "seed must be an integer from 0"),
         ("learning_rate", 0, "learning_rate must be a number from 1e-06 to 1000, got 0"),
-        ("learning_rate", math.nan, "got nan"),
-        ("learning_rate", "fast", "got 'fast'"),
         ("text", "", "your text is empty"),
         ("text", 5, "text must be a str, bytes or a pathlib.Path, got int"),
         ("text", b"\xff\xfe", "not UTF-8 text: byte 0xff at position 0"),
@@ -46,15 +44,12 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, o
         ("guesses", ["holds"], "guesses must be"),
         ("seeds", 6, "seeds must be an integer from 1 to 5, got 6"),
         ("question", "races", "question must be one of longer windows, gap, by position, same targets, "),
-        ("simple", 1, "simple must be True or False, got 1"),
     ],
 )
 def test_a_bad_value_is_named_and_changes_nothing(name: str, value: object, allowed: str) -> None:
-    app = small()
-    before = repr(app)
-    with pytest.raises(TraitError) as caught:
+    app, before = small(), repr(small())
+    with pytest.raises(TraitError, match=re.escape(allowed)):
         setattr(app, name, value)
-    assert allowed in str(caught.value)
     assert repr(app) == before
 
 
@@ -64,9 +59,7 @@ def test_training_without_a_method_is_refused() -> None:
     assert "methods must be at least one of alibi, sinusoidal, rotary, " in message(app)
     assert app.caption.startswith("No method is chosen: select at least one.")
     control(app, "s-none").value = True
-    control(app, "s-train").click()
-    assert message(app) == ""
-    app.stop()
+    assert app.caption.startswith("Press Train: none train")
 
 
 @pytest.mark.parametrize(
@@ -83,13 +76,10 @@ def test_an_unusable_text_stays_in_its_field(text: str, why: str) -> None:
     control(app, "s-text").value = "own"
     control(app, "s-own-text").value = text
     control(app, "s-train").click()
-    assert why in message(app)
+    assert why in message(app) and not app.running
     assert control(app, "s-own-text").value == text
-    assert not app.running
     control(app, "s-own-text").value = ENGLISH
-    control(app, "s-train").click()
-    assert message(app) == ""
-    app.stop()
+    assert (message(app), app.text) == ("", ENGLISH)
 
 
 def test_a_missing_file_or_path_is_named() -> None:
@@ -98,9 +88,10 @@ def test_a_missing_file_or_path_is_named() -> None:
     control(app, "s-train").click()
     assert "enter the path of a text file" in message(app)
     control(app, "s-path").value = "/nowhere/<script>alert(1)</script>"
-    assert "there is no file" in message(app)
-    assert "<script>" not in message(app)
-    assert "&lt;script&gt;" in message(app)
+    assert "there is no file" in message(app) and "&lt;script&gt;" in message(app) and "<script>" not in message(app)
+    for path in ("~nosuchuser/x", "a\0b", "x" * 5000):
+        control(app, "s-path").value = path
+        assert "is not a usable path" in message(app) and len(message(app)) < 300
 
 
 def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +103,7 @@ def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     app = small()
     with pytest.raises(MemoryError):
         app.train().result(DEADLINE)
-    assert "MemoryError" in message(app)
-    assert not control(app, "s-train").disabled
+    assert "MemoryError" in message(app) and not control(app, "s-train").disabled
 
 
 def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> None:
@@ -153,11 +143,3 @@ def test_saving_without_a_trained_model_is_refused(tmp_path: Path, long_race: Le
         with pytest.raises(BadValue, match="there is no trained model to save"):
             app.save_models(tmp_path / "mine")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("path", ["~nosuchuser/x", "a\0b", "x" * 5000])
-def test_an_impossible_path_of_a_text_is_named(path: str) -> None:
-    app = small()
-    control(app, "s-text").value = "file"
-    control(app, "s-path").value = path
-    assert "is not a usable path" in message(app) and len(message(app)) < 300

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz import lab
-from alibi_viz.models import POSITIONS, Position
+from alibi_viz.models import Position
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.core.traits import BadValue
 from tests.custom_laws import root
 from tests.widgets.race.small_race import DEADLINE, control, controls, lanes, message, small, stop, trained
 
@@ -68,22 +67,6 @@ def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_du
     long_race.methods = ["alibi", root, "none"]
     assert sum("s-root" in getattr(widget, "_dom_classes", ()) for widget in controls(long_race)) == 1
     assert control(LengthLab(methods=["none"]), "s-root").value is False
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ([*list(POSITIONS)[:7], root], "at most 7 different names"),
-        ([3], "position method"),
-        (["alibi", None], "position method"),
-        ([lambda distance, head, num_heads: distance], "position method"),
-    ],
-)
-def test_a_value_that_is_not_a_method_is_named_and_changes_nothing(value: list[Any], message: str) -> None:
-    app = small()
-    with pytest.raises(BadValue, match=message):
-        app.methods = value
-    assert app.methods == ("alibi", "none")
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.evaluation import Continuation, known_words
-from alibi_viz.widgets.race.state import RaceSettings
+from alibi_viz.widgets.race.state import RaceState
 from alibi_viz.widgets.race.written import Written, written_html
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small
 
-SETTINGS = RaceSettings("text", ("alibi", "learned"), length=32, steps=300, seed=0, seeds=1, learning_rate=8e-3)
+RACE = RaceState("text", ("alibi", "learned"), length=32, steps=300, seed=0, seeds=1, learning_rate=8e-3)
 
 
 def page(*parts: str, known_words: float = math.nan) -> str:
     """What is shown of a text by alibi, without the style."""
-    text = Continuation(*parts)
-    return written_html({"alibi": Written([text] * 8, known_words)}, SETTINGS).split("</style>")[1]
+    RACE.written = {"alibi": Written([Continuation(*parts)] * 8, known_words)}
+    return written_html(RACE)
 
 
 def test_after_a_race_the_texts_of_its_models_are_shown() -> None:
