@@ -24,7 +24,7 @@ torch's kernel for the CPU is enough, also in float32 and float64.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,22 +41,15 @@ _LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that a
 _KERNEL_CALL = 2**18  # reading this many elements of the keys takes about as long as a call, measured on two threads
 
 
-class _Settings(NamedTuple):
-    spans: tuple[int, ...]
-    causal: bool
-    scale: float
-
-
 class _Windowed(torch.autograd.Function):
     """The gradients leave out the same keys as the output."""
 
     @staticmethod
-    def forward(ctx: Any, *tensors_and_settings: Any) -> Tensor:
-        query, key, value, slopes, settings = tensors_and_settings
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, *settings: Any) -> Tensor:
         batch, heads, length, head_dim = query.shape
         output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
         log_sums = torch.empty(batch, heads, length, dtype=exact_dtype(query.dtype))
-        for head in _heads(query, key, value, slopes, settings):
+        for head in _heads(query, key, value, slopes, *settings):
             head.attend(output[:, head.index], log_sums[:, head.index])
         ctx.save_for_backward(query, key, value, slopes, output, log_sums)
         ctx.settings = settings
@@ -65,15 +58,15 @@ class _Windowed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, slopes, output, log_sums = ctx.saved_tensors
+        *tensors, output, log_sums = ctx.saved_tensors
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
-        tensors = (query, key, value, slopes)
         gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
-        for head in _heads(query, key, value, slopes, ctx.settings):
-            of_head = gradients[0][:, head.index], gradients[1][:, head.key_index], gradients[2][:, head.key_index]
+        for head in _heads(*tensors, *ctx.settings):
             rows = gradient[:, head.index], output[:, head.index], log_sums[:, head.index]
+            indices = head.index, head.key_index, head.key_index
+            of_head = [each[:, index] for each, index in zip(gradients, indices, strict=False)]  # all but the slopes'
             gradients[3][head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[3])
-        return (*(gradient.to(tensor.dtype) for gradient, tensor in zip(gradients, tensors, strict=True)), None)
+        return (*(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)), None, None, None)
 
 
 @dataclass(frozen=True)
@@ -110,13 +103,7 @@ class _Head:
             output.copy_(merged)
 
     def add_gradients(
-        self,
-        gradients: tuple[Tensor, Tensor, Tensor],
-        output_gradient: Tensor,
-        output: Tensor,
-        log_sums: Tensor,
-        *,
-        for_slope: bool,
+        self, gradients: list[Tensor], output_gradient: Tensor, output: Tensor, log_sums: Tensor, *, for_slope: bool
     ) -> Tensor:
         """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
         total = log_sums.new_zeros(())
@@ -180,12 +167,13 @@ class _Head:
         return self.causal and has_own_keys and self.scale > 0  # the kernel multiplies its -inf by the scale
 
 
-def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: _Settings) -> Iterator[_Head]:
+def _heads(
+    query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, spans: tuple[int, ...], causal: bool, scale: float
+) -> Iterator[_Head]:
     group_size = query.shape[1] // key.shape[1]
-    for index, (slope, span) in enumerate(zip(slopes.tolist(), settings.spans, strict=True)):
-        key_index = index // group_size
-        tensors = query[:, index], key[:, key_index], value[:, key_index]
-        yield _Head(index, key_index, *tensors, slope, span, *settings[1:])
+    for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
+        of_key = index // group_size
+        yield _Head(index, of_key, query[:, index], key[:, of_key], value[:, of_key], slope, span, causal, scale)
 
 
 def _kernel(suffix: str = "") -> Any:
@@ -220,8 +208,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
-    settings = _Settings(spans, inputs.causal, inputs.scaling)
-    return _Windowed.apply(query, key, value, inputs.slopes, settings)
+    return _Windowed.apply(query, key, value, inputs.slopes, spans, inputs.causal, inputs.scaling)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
