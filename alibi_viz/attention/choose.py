@@ -39,7 +39,7 @@ class _Call(NamedTuple):
     keys: int
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
-    is_uncached: bool  # whether a mask for so many keys is built anew in each call
+    is_uncached: bool  # whether a mask for so many keys is built in each call
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
     slopes: str  # "none", "fixed", "learned" or "learned, half": in half precision
     uses_blocks: bool  # whether "mask" goes block by block
@@ -59,9 +59,8 @@ class _Call(NamedTuple):
         if inputs.slopes_need_gradients:
             slopes = "learned, half" if inputs.query.element_size() == 2 else "learned"
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
-        products, elements = batch * queries * keys * head_dim, heads * queries * keys
-        masks = (elements, keys > MAX_CACHED_KEYS)
-        return cls(kind, queries, keys, products, *masks, key_elements, slopes, shares_blocks(inputs))
+        sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
+        return cls(kind, *sizes, keys > MAX_CACHED_KEYS, key_elements, slopes, shares_blocks(inputs))
 
 
 class Rule(NamedTuple):

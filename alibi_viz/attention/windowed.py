@@ -22,8 +22,9 @@ torch's kernel for the CPU is enough, also in float32 and float64.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,14 +46,14 @@ class _Windowed(torch.autograd.Function):
     """The gradients leave out the same keys as the output."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, *settings: Any) -> Tensor:
-        batch, heads, length, head_dim = query.shape
-        output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
-        log_sums = torch.empty(batch, heads, length, dtype=exact_dtype(query.dtype))
-        for head in _heads(query, key, value, slopes, *settings):
+    def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
+        batch, num_heads, length, head_dim = tensors[0].shape
+        output = tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)  # heads join without a copy
+        log_sums = torch.empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
+        for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
-        ctx.save_for_backward(query, key, value, slopes, output, log_sums)
-        ctx.settings = settings
+        ctx.save_for_backward(*tensors, output, log_sums)
+        ctx.heads = heads
         return output
 
     @staticmethod
@@ -61,12 +62,12 @@ class _Windowed(torch.autograd.Function):
         *tensors, output, log_sums = ctx.saved_tensors
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
         gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
-        for head in _heads(*tensors, *ctx.settings):
+        for_query, for_key, for_value, for_slopes = gradients
+        for head in ctx.heads(tensors):
+            of_head = for_query[:, head.index], for_key[:, head.key_index], for_value[:, head.key_index]
             rows = gradient[:, head.index], output[:, head.index], log_sums[:, head.index]
-            indices = head.index, head.key_index, head.key_index
-            of_head = [each[:, index] for each, index in zip(gradients, indices, strict=False)]  # all but the slopes'
-            gradients[3][head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[3])
-        return (*(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)), None, None, None)
+            for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[-1])
+        return (None, *(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,14 @@ class _Head:
             output.copy_(merged)
 
     def add_gradients(
-        self, gradients: list[Tensor], output_gradient: Tensor, output: Tensor, log_sums: Tensor, *, for_slope: bool
+        self, gradients: Sequence[Tensor], of_output: Tensor, output: Tensor, log_sums: Tensor, *, for_slope: bool
     ) -> Tensor:
         """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
         total = log_sums.new_zeros(())
         for tile in self.small_tiles():
             mask, row_bias = self.bias(tile)
             query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            rows = [tile.queries(output_gradient), query, key, value, tile.queries(output)]
+            rows = [tile.queries(of_output), query, key, value, tile.queries(output)]
             if for_slope:
                 rows = _with_silent_channels(*rows)
             row_log_sums = tile.queries(log_sums) - row_bias
@@ -167,9 +168,9 @@ class _Head:
         return self.causal and has_own_keys and self.scale > 0  # the kernel multiplies its -inf by the scale
 
 
-def _heads(
-    query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, spans: tuple[int, ...], causal: bool, scale: float
-) -> Iterator[_Head]:
+def _heads(tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float) -> Iterator[_Head]:
+    """The heads of a call, from its query, key, value and slopes."""
+    query, key, value, slopes = tensors
     group_size = query.shape[1] // key.shape[1]
     for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
         of_key = index // group_size
@@ -208,7 +209,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
-    return _Windowed.apply(query, key, value, inputs.slopes, spans, inputs.causal, inputs.scaling)
+    heads = partial(_heads, spans=spans, causal=inputs.causal, scale=inputs.scaling)
+    return _Windowed.apply(heads, query, key, value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
