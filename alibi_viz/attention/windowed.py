@@ -38,6 +38,8 @@ from alibi_viz.attention.spans import attention_spans
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 from alibi_viz.bias import exact_dtype
 
+_KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 _LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time
 _KERNEL_CALL = 2**18  # reading this many elements of the keys takes about as long as a call, measured on two threads
 
@@ -88,9 +90,8 @@ class _Head:
         """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
         merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
         for tile in self.tiles():
-            mask, row_bias = self.bias(tile)
-            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            part, part_log_sums = _kernel()(query, key, value, **self.options(tile, mask))
+            tensors, options, row_bias = self.kernel_arguments(tile)
+            part, part_log_sums = _KERNEL(*tensors, **options)
             part_log_sums = part_log_sums + row_bias
             rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
@@ -109,13 +110,11 @@ class _Head:
         """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
         total = log_sums.new_zeros(())
         for tile in self.small_tiles():
-            mask, row_bias = self.bias(tile)
-            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            rows = [tile.queries(of_output), query, key, value, tile.queries(output)]
+            tensors, options, row_bias = self.kernel_arguments(tile)
+            tensors = [tile.queries(of_output), *tensors, tile.queries(output)]
             if for_slope:
-                rows = _with_silent_channels(*rows)
-            row_log_sums = tile.queries(log_sums) - row_bias
-            for_query, for_key, for_value = _kernel("_backward")(*rows, row_log_sums, 0.0, **self.options(tile, mask))
+                tensors = _with_silent_channels(*tensors)
+            for_query, for_key, for_value = _BACKWARD(*tensors, tile.queries(log_sums) - row_bias, 0.0, **options)
             if for_slope:
                 row_steps, key_steps = self.steps(tile)
                 total -= (for_query[..., -1] * row_steps).sum() + (for_key[..., -2] * key_steps).sum()
@@ -137,19 +136,23 @@ class _Head:
             for start in range(0, tile.count, limit):
                 yield tile.part(start, min(start + limit, tile.count))
 
-    def bias(self, tile: Tile) -> tuple[Tensor, Tensor | float]:
-        """The bias of the keys [1, 1, 1, width] and of the queries [count or 1, rows].
+    def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
+        """Query, key and value, and the options with the bias of the keys; then that of the queries [count or 1, rows].
 
-        If the keys include the queries, instead the mask of each pair, [1, 1, rows, width], and 0.
+        If the keys include the queries' own, the first bias is that of each pair, and the second 0.
         """
         row_steps, key_steps = self.steps(tile)
-        if tile.side != "own":
-            return -self.slope * key_steps[None, None, None], -self.slope * row_steps
-        distance = row_steps.mT + key_steps  # [rows, width]
-        bias = -self.slope * distance.abs()
-        if self.causal and not self.uses_causal_kernel(tile):
-            bias = bias.masked_fill(distance < 0, -math.inf)
-        return bias[None, None], 0.0
+        # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf is times the scale.
+        is_causal = self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
+        row_bias: Tensor | float = 0.0
+        if tile.side == "own":
+            distance = row_steps.mT + key_steps  # [rows, width]
+            bias = -self.slope * distance.abs()
+            bias = bias.masked_fill(distance < 0, -math.inf) if self.causal and not is_causal else bias
+        else:
+            bias, row_bias = -self.slope * key_steps[None], -self.slope * row_steps
+        tensors = [tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)]
+        return tensors, {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale}, row_bias
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
@@ -159,14 +162,6 @@ class _Head:
         keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
 
-    def options(self, tile: Tile, mask: Tensor) -> dict[str, Any]:
-        return {"is_causal": self.uses_causal_kernel(tile), "attn_mask": mask, "scale": self.scale}
-
-    def uses_causal_kernel(self, tile: Tile) -> bool:
-        """Whether the kernel's own causal mask fits. With it, NaN in a key does not reach earlier queries."""
-        has_own_keys = tile.side == "own" and tile.width == tile.rows
-        return self.causal and has_own_keys and self.scale > 0  # the kernel multiplies its -inf by the scale
-
 
 def _heads(tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float) -> Iterator[_Head]:
     """The heads of a call, from its query, key, value and slopes."""
@@ -175,10 +170,6 @@ def _heads(tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, s
     for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
         of_key = index // group_size
         yield _Head(index, of_key, query[:, index], key[:, of_key], value[:, of_key], slope, span, causal, scale)
-
-
-def _kernel(suffix: str = "") -> Any:
-    return getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu" + suffix)
 
 
 def _with_silent_channels(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:

@@ -94,9 +94,8 @@ class KeyValueCache:
         if not self.length:
             raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
         if self._ball is None or self._measured < self.length:
-            key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
-            old = self._ball if self._measured else None
-            self._ball = KeyBall.of(key, value) if old is None else old.including(key, value)
+            new = [buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2]]
+            self._ball = self._ball.including(*new) if self._ball and self._measured else KeyBall.of(*new)
             self._measured = self.length
         return self._ball
 
