@@ -148,14 +148,8 @@ FAR = {"positions": torch.arange(8) + 65_497}
     ("arguments", "options", "message"),
     [
         ((Q, Q[..., :15], SHORT), {}, r"key must be .* \[1, 2 or a divisor of it, 8, 16\] .* got \[1, 2, 8, 15\]"),
-        ((Q, Q, SHORT[:1]), {}, r"slopes must be \[heads\] = \[2\], got shape \[1\]"),
         ((Q, Q, None), {}, "slopes must be a floating-point tensor"),
         ((Q, Q, SHORT), {"scale": 0.0}, "the scale, which must be positive, got 0.0"),
-        (
-            (Q, Q, SHORT),
-            {"positions": torch.arange(7)},
-            r"positions must be \[key\] or .* = \[8\] or .* got shape \[7\]",
-        ),
         ((Q, Q, SHORT), {"positions": torch.arange(8) + 2**24}, "float32 distinguishes positions only up to 16777216"),
         ((Q.half(), Q.half(), SHORT), FAR, "float16 represents positions only up to 65503"),
         ((Q.half(), Q.half(), SHORT * 1e6), {}, "float16 overflows"),
@@ -165,29 +159,6 @@ FAR = {"positions": torch.arange(8) + 65_497}
 def test_fold_says_what_cannot_be_folded(arguments: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         fold(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("rows", "dtype", "options", "reason"),
-    [
-        (50, torch.float32, {"causal": False}, r"-m \|i - j\|"),
-        (50, torch.float32, {"attn_mask": torch.ones(1, 1, 1, 50, dtype=torch.bool)}, "attn_mask needs"),
-        (50, torch.float32, {"scale": 0.0}, "the scale, which must be positive"),
-        (49, torch.float32, {}, "there must be as many queries as keys"),
-        (50, torch.float16, {"positions": torch.arange(50)}, "may be too large for half precision"),
-        (50, torch.float16, {"slopes": torch.full((4,), 200_000.0)}, "float16 overflows"),
-        (50, torch.float32, {"positions": torch.arange(50) * 2**20}, "float32 distinguishes positions"),
-    ],
-)
-def test_unsupported_calls_raise_with_the_reason_and_auto_is_exact(
-    rows: int, dtype: torch.dtype, options: dict[str, Any], reason: str
-) -> None:
-    q, k, v = qkv(50, dtype=dtype)
-    options = {"slopes": alibi_slopes(4)} | options
-    with pytest.raises(ValueError, match=f"backend 'folded' does not support this call: .*{reason}"):
-        alibi_attention(q[:, :, -rows:], k, v, backend="folded", **options)
-    slopes = options.pop("slopes")
-    assert largest_error(q[:, :, -rows:], k, v, slopes, **options) < 2e-3
 
 
 def test_gradients_equal_those_of_the_mask() -> None:
