@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alibi_viz import laws, minimal
+from alibi_viz import minimal
 from alibi_viz.slopes import MAX_HEADS, LearnedSlopes, alibi_slopes, half_life
 
 HALVING = [2.0**-k for k in range(1, 9)]
@@ -57,14 +57,6 @@ def test_half_life_equals_its_formula_also_for_numbers() -> None:
     slopes = torch.tensor([0.5, 1 / 256, 0.0])
     assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
     assert [float(half_life(m)) for m in slopes.tolist()] == pytest.approx(half_life(slopes).tolist())
-
-
-@pytest.mark.parametrize("law", [getattr(laws, name) for name in laws.__all__])
-def test_laws_raise_for_a_head_that_does_not_exist(law: Callable[..., torch.Tensor]) -> None:
-    assert law(torch.arange(3), 8, 8).shape == (3,)
-    for head in (0, 9, -1):
-        with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
-            law(torch.arange(3), head, 8)
 
 
 def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
