@@ -33,8 +33,7 @@ class KeyBall(NamedTuple):
         Any center is valid. The default is the mean of every 16th key.
         """
         dtype = exact_dtype(key.dtype)
-        if center is None:
-            center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
+        center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype) if center is None else center
         # head by head, to save memory
         offsets = [(head.to(dtype) - center[:, index]).norm(dim=-1) for index, head in enumerate(key.unbind(1))]
         radius = torch.stack([offset.amax(-1) for offset in offsets], dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
@@ -73,10 +72,7 @@ class AttentionInputs(NamedTuple):
 
     @classmethod
     def checked(cls, *arguments: Any, **options: Any) -> "AttentionInputs":
-        """Check the arguments, and cast query, key and value as torch's fused attention does under autocast.
-
-        Raises TypeError or ValueError naming the tensor, its shape and the expected axes.
-        """
+        """Check the arguments, and cast query, key and value as torch's fused attention does under autocast."""
         inputs = cls(*arguments, **options)
         inputs._check_tensors()
         inputs._check_options()

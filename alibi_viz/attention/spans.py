@@ -121,14 +121,11 @@ def _c_minus_s(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scal
 
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
     """The share of the visible pairs of query and key that lie outside the spans."""
-    last = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]  # position of each query
-    span = torch.tensor(spans)
-    seen = torch.minimum(last, span) + 1
-    visible = (last + 1).expand_as(seen)
-    if not inputs.causal:
-        after = inputs.key_length - 1 - last
-        seen, visible = seen + torch.minimum(after, span), visible + after
-    return 1 - float(seen.sum()) / max(float(visible.sum()), 1.0)
+    position = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]
+    sides = torch.stack((position, inputs.key_length - 1 - position)[: 1 if inputs.causal else 2])  # keys on each side
+    own = len(position) * len(spans)
+    seen = own + int(torch.minimum(sides, torch.tensor(spans)).sum())
+    return 1 - seen / max(own + len(spans) * int(sides.sum()), 1)
 
 
 def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:

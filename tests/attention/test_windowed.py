@@ -191,5 +191,5 @@ def test_a_larger_tolerance_changes_the_output_by_at_most_twice_its_share() -> N
 def test_no_query_by_key_tensor_is_allocated() -> None:
     tensors = qkv(2048, heads=2, dtype=torch.float32)
     with LargestTensor() as largest:
-        output = alibi_attention(*tensors, alibi_slopes(2), backend="windowed")
-    assert largest.numel == output.numel()
+        alibi_attention(*tensors, alibi_slopes(2), backend="windowed")
+    assert largest.numel < 2048 * 2048 / 16
