@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention
-from alibi_viz.attention import choose
+from alibi_viz.attention import api
 from tests.reference import reference_attention
 
 HALF = (torch.bfloat16, torch.float16)
@@ -68,7 +68,7 @@ def assert_equal(results: Any, others: Any, *, tolerance: float) -> None:
 def prefer_windowed(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
     """From this number of keys on, "auto" takes "windowed" also for little work, unless few queries have no ball."""
 
-    def is_long(call: choose._Call) -> bool:
+    def is_long(call: api._Call) -> bool:
         return call.kind != "compiled" and call.keys >= fewest and (call.kind != "decoding" or call.key_elements > 0)
 
-    monkeypatch.setattr(choose, "RULES", (choose.Rule("windowed", "the test prefers it", "", is_long), *choose.RULES))
+    monkeypatch.setattr(api, "RULES", (api.Rule("windowed", "the test prefers it", "", is_long), *api.RULES))
