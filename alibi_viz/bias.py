@@ -226,12 +226,13 @@ class AlibiBias(nn.Module):
             return self._build(query_length, key_length, dtype)
         if self.form in ("key", "end"):  # these forms have a single row for all queries
             query_length = 1
-        slot = self._cache.get((self.slopes.device, dtype), ())
-        fitting = (each for each in slot if each.shape[1] >= query_length and each.shape[2] >= key_length)
-        cached = next(fitting, None)
-        if cached is None:
+        for cached in self._cache.get((self.slopes.device, dtype), ()):
+            _, rows, columns = cached.shape
+            if rows >= query_length and columns >= key_length:
+                break
+        else:
             cached = self._grow(query_length, key_length, dtype)
-        _, rows, columns = cached.shape
+            _, rows, columns = cached.shape
         # The queries are the last keys, so slices end in the lower right corner; only "key" counts from the first key.
         if columns != key_length:
             cached = cached.narrow(2, 0 if self.form == "key" else columns - key_length, key_length)

@@ -136,13 +136,14 @@ def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
     if not weights.numel():
         return (0,) * weights.shape[1]
     query_length, key_length = weights.shape[-2:]
-    position = torch.arange(key_length - query_length, key_length, device=weights.device)
+    row = torch.arange(query_length, device=weights.device)
+    position = row + key_length - query_length
     sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
 
     def fits(sums: Tensor, span: int) -> bool:
         """Whether a head, sums [batch, query, key + 1], has no more than the tolerance beyond the span."""
         first, end = (position - span).clamp(min=0), (position + span + 1).clamp(max=key_length)
-        before, until = sums.gather(-1, torch.stack((first, end), -1).expand(len(sums), -1, -1)).unbind(-1)
-        return bool((before + sums[..., -1] - until <= tolerance).all())  # never with NaN
+        beyond = sums[:, row, first] + sums[..., -1] - sums[:, row, end]
+        return bool((beyond <= tolerance).all())  # never with NaN
 
     return tuple(bisect_left(range(key_length), True, key=partial(fits, of_head)) for of_head in sums.unbind(1))
