@@ -16,9 +16,6 @@ The gradient of the slope comes from two *silent channels*. With g_ij for the gr
 The kernel doesn't return g, but it returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in
 all queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. A channel with
 ones in the queries and zeros in the keys gives the second.
-
-Adaptive computation pruning (arXiv 2504.06949) skips keys in a kernel of its own, in half precision on a GPU. Here
-torch's kernel for the CPU is enough, also in float32 and float64.
 """
 
 import math
