@@ -60,7 +60,7 @@ def attention_spans(inputs: AttentionInputs) -> Tensor:
     heads, ball = [*near_keys], inputs.ball()
     m, n = inputs.slopes[heads].double(), torch.tensor([*near_keys.values()], device=query.device)
     if inputs.query_length == 1:
-        excess = _excess_of_one_query(inputs, ball, m, near_keys)
+        excess = _excess_of_one_query(inputs, ball, heads, m, n)
     else:
         excess = torch.stack([_excess(inputs, ball, head, count) for head, count in near_keys.items()])
     before = length - inputs.query_length  # keys before the first query
@@ -97,18 +97,17 @@ def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor
     return excess
 
 
-def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, m: Tensor, near_keys: dict[int, int]) -> Tensor:
+def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, heads: list[int], m: Tensor, n: Tensor) -> Tensor:
     """max(excess) for a single query, float64 [heads], of all heads together.
 
     A call of `_excess` for each head would take longer than reading the head's keys.
     """
-    dtype, heads = ball.center.dtype, [*near_keys]
+    dtype, counts = ball.center.dtype, n.tolist()
     key_heads = [head // inputs.group_size for head in heads]
-    means = {n: inputs.key[:, :, -1 - n : -1].mean(2, dtype=dtype) for n in {*near_keys.values()}}
-    near = torch.stack([means[n][:, key_head] for n, key_head in zip(near_keys.values(), key_heads, strict=True)], 1)
+    means = {count: inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype) for count in {*counts}}
+    near = torch.stack([means[count][:, head] for count, head in zip(counts, key_heads, strict=True)], dim=1)
     query, center = inputs.query[:, heads, 0].to(dtype), ball.center[:, key_heads, 0]  # [batch, heads, head_dim]
     c_minus_s = _c_minus_s(query, near, center, ball.radius[:, key_heads], inputs.scaling)
-    n = torch.tensor([*near_keys.values()], device=query.device)
     return c_minus_s.amax(0).double() + m * (n + 1) / 2  # r is 0
 
 
