@@ -5,6 +5,7 @@ Also how the command line loads a function by its name.
 
 import importlib
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -67,10 +68,10 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
 def check_positive_integers(**values: object) -> None:
     """Check that each of the values is an integer of at least 1."""
     for name, value in values.items():
-        is_integer = isinstance(value, int) and not isinstance(value, bool)
-        if not is_integer or value < 1:  # type: ignore[operator]  # an integer, as was just checked
-            error = ValueError if is_integer else TypeError
-            raise error(f"{name} must be an integer of at least 1, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
+        if value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1, got {value}")
 
 
 def check_seed(value: object) -> None:
@@ -172,8 +173,7 @@ def load_function(name: str) -> Callable[..., Any]:
         value: Any = importlib.import_module(module_name if file is None else file.stem)
         if file is not None and Path(value.__file__ or "").resolve() != file:
             raise ImportError(f"another module is called {file.stem}; rename the file")
-        for attribute in path.split("."):
-            value = getattr(value, attribute)
+        value = operator.attrgetter(path)(value)
     except (Exception, SystemExit) as error:  # whatever the file does when it is imported
         raise ValueError(f"cannot load {name}: {type(error).__name__}: {error}") from error
     if not callable(value):

@@ -26,9 +26,7 @@ def exact_dtype(dtype: torch.dtype) -> torch.dtype:
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64. The queries are the last positions of the keys.
-
-    This is what decoding with a cache needs: a single new query with ten keys has position 9, not 0.
+    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it.
 
     >>> right_aligned(2, 5)
     (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
@@ -40,8 +38,8 @@ def right_aligned(
 
 def check_lengths(query_length: int, key_length: int | None = None) -> int:
     """Return the key length, which defaults to the query length. Raises TypeError or ValueError if they don't fit."""
-    key_length = query_length if key_length is None else key_length
     check_integer("query_length", query_length, 0)
+    key_length = query_length if key_length is None else key_length
     check_integer("key_length", key_length, 0)
     if query_length > key_length:
         raise ValueError(

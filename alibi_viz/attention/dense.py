@@ -1,17 +1,14 @@
-"""Attention that computes every pair of query and key: written out step by step, and by torch's fused kernel.
+"""Attention that computes every pair of query and key: step by step, or by torch's fused kernel.
 
-"eager" is the reference, and the only implementation that shows every step:
+"eager" is the reference and shows every step:
 
     logits[i, j] = q_i . k_j / sqrt(head_dim) + bias[i, j]
 
-The bias is *not* divided by sqrt(head_dim).
-
-"mask" passes the bias to torch's fused attention as a float mask. On a GPU in half precision the mask is rounded, so
-distant keys get less exact biases. On the CPU, causal attention goes block by block: the bias depends only on the
-distance i - j, so every block of 192 consecutive queries needs the same values, shifted along the keys. We take the
-rows of the last queries, [heads, 192, key], and the block that ends at query e uses their lower right corner. This
-avoids a [query, key] tensor and most work on masked keys: compared with the whole mask, a step of training with 16
-sequences and 8 heads of 8 channels takes two thirds of the time at 512 and 1024 tokens (as long at up to 256).
+"mask" passes the bias to torch's fused attention as a float mask, rounded on a GPU in half precision. On the CPU,
+causal attention goes block by block: the bias depends only on the distance i - j, so every block of 192 consecutive
+queries needs the same values, shifted along the keys. We take the rows of the last queries, [heads, 192, key], and the
+block that ends at query e uses their lower right corner. This avoids a [query, key] tensor and most work on masked
+keys: a step of training with 16 sequences of 512 or 1024 tokens takes two thirds of the time.
 """
 
 from dataclasses import dataclass
@@ -106,13 +103,11 @@ def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
 def shares_blocks(inputs: AttentionInputs) -> bool:
     """Whether "mask" goes block by block: blocks share their bias, and that is faster than a mask for all queries.
 
-    It isn't on a GPU, whose fastest kernel accepts no mask; for learned slopes, because no fast kernel computes the
-    gradient of a mask; for one query; or under torch.compile, where each length would need its own graph.
+    It is slower on a GPU, whose fastest kernel accepts no mask, and for learned slopes, because no fast kernel computes
+    the gradient of a mask. Under torch.compile each length would need its own graph.
     """
-    varies = not inputs.causal or inputs.has_mask or inputs.positions is not None
-    return not (varies or inputs.slopes_need_gradients or torch.compiler.is_compiling()) and (
-        inputs.query.is_cpu and inputs.query_length > 1
-    )
+    varies = not inputs.causal or inputs.has_mask or inputs.positions is not None or inputs.slopes_need_gradients
+    return not varies and not torch.compiler.is_compiling() and inputs.query.is_cpu and inputs.query_length > 1
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
@@ -130,11 +125,10 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
         return None
     # Only CPU kernels take a float32 mask with half-precision tensors; elsewhere the bias has to be rounded.
     dtype = exact_dtype(inputs.query.dtype) if inputs.query.is_cpu else inputs.query.dtype
-    can_cache = inputs.slopes is not None and inputs.positions is None
-    # When compiling nothing is cached, and comparing lengths would give each side of the comparison its own graph.
-    if can_cache and not torch.compiler.is_compiling():
-        is_small = inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1
-        cache = shared_bias(inputs.slopes, causal=inputs.causal) if is_small else None  # type: ignore[arg-type]
+    # When compiling, nothing is cached, and comparing lengths would give each side of the comparison its own graph.
+    can_cache = inputs.slopes is not None and inputs.positions is None and not torch.compiler.is_compiling()
+    if can_cache and (inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1):
+        cache = shared_bias(inputs.slopes, causal=inputs.causal)  # type: ignore[arg-type]  # slopes are not None
         if cache is not None:
             mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
             return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
@@ -142,9 +136,9 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:
-    query, key, value = inputs.query, inputs.key, inputs.value
+    query, key, value = inputs[:3]
     slopes = torch.zeros(1, device=query.device) if inputs.slopes is None else inputs.slopes
-    shared = last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
+    shared = _last_rows(slopes, inputs.key_length, exact_dtype(query.dtype))
     height, width = shared.shape[-2:]
     end = inputs.key_length - inputs.query_length
     if inputs.query_length == height <= _SMALL_BLOCK:
@@ -158,13 +152,13 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
         else:
             visible_key, visible_value = key[:, :, :end], value[:, :, :end]
         bias = shared[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
-        output = inputs.fused_attention(block, visible_key, visible_value, attn_mask=bias)
-        outputs.append(output.transpose(1, 2))  # the kernel's own layout, so a model joins the heads without a copy
+        # the kernel's own layout, so a model joins the heads without a copy
+        outputs.append(inputs.fused_attention(block, visible_key, visible_value, attn_mask=bias).transpose(1, 2))
     joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
     return joined.transpose(1, 2)
 
 
-def last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
+def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
     """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key].
 
     Small results are views of a shared cache: read them, don't write to them.

@@ -2,11 +2,9 @@
 
 Blocks of keys beyond each head's attention span (`spans`) are left out, as by the backend "windowed".
 
-The first call compiles for several seconds. On the CPU, FlexAttention has only a forward pass; on a GPU it has both,
-but this file has never been run on a GPU: nothing here is tested or timed there.
-
-On the CPU each shape is compiled separately, because the C++ code that torch 2.13 generates for dynamic shapes does not
-always compile; after eight shapes torch falls back to uncompiled code.
+The first call compiles for several seconds. On the CPU there is only a forward pass, and each shape is compiled
+separately, because the C++ code that torch 2.13 generates for dynamic shapes does not always compile; after eight
+shapes torch falls back to uncompiled code. None of this was tested or timed on a GPU.
 """
 
 from collections.abc import Callable
@@ -21,10 +19,10 @@ from alibi_viz.attention.spans import attention_spans
 
 BLOCK = 128  # queries, and keys, of a block; the default of FlexAttention
 
-ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
-
-def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool = False) -> ScoreMod:
+def alibi_score_mod(
+    slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool = False
+) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
     """Make FlexAttention's `score_mod(score, batch, head, query, key)` that adds the bias.
 
     Args:
@@ -45,7 +43,7 @@ def alibi_score_mod(slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool
 
 
 def _attend(inputs: AttentionInputs) -> Tensor:
-    query, key, value, slopes = inputs.query, inputs.key, inputs.value, inputs.slopes
+    query, key, value, slopes = inputs[:4]
     # a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code
     offset = torch.tensor(inputs.key_length - inputs.query_length, device=query.device)
     score_mod = None

@@ -31,18 +31,11 @@ _PADDING_UNIT = 4096.0  # the penalty in this unit fits into float16 for |q| |k|
 
 
 def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Compute the coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m (i - j).
+    """The coordinates that ALiBi adds to queries and keys: their dot product, times `scale`, is -m (i - j).
 
     float32 and float64 need two. bfloat16 and float16 don't represent all positions above 256 or 2048, so position and
-    slope are each split into a coarse and a fine part that they do represent, which makes five.
-
-    Args:
-        slopes: [heads].
-        positions: integers [length] or [batch, length]; at most 65503 in half precision.
-        dtype: dtype of the result.
-        scale: the factor by which attention will multiply q . k.
-
-    Returns the coordinates of the queries [..., heads, length, 2 or 5] and of the keys [..., 1, length, 2 or 5].
+    slope are each split into a coarse and a fine part that they do represent, which makes five. For slopes [heads] and
+    positions [..., length], the queries get [..., heads, length, 2 or 5], and the keys [..., 1, length, 2 or 5].
 
     >>> query, key = coordinates(torch.tensor([0.5]), torch.arange(3), torch.float32)
     >>> query @ key.mT
@@ -182,32 +175,28 @@ def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
-    """Add a channel to query and key that lowers the logits of padded keys so far that their weights are 0.
-
-    is_real: bool [batch, key].
-    """
+    """Add a channel to query and key that lowers the logits of padded keys so far that their weights are 0."""
     is_padding = ~is_real[:, None, :, None]  # [batch, 1, key, 1]
-    query, key = inputs.query, inputs.key.masked_fill(is_padding, 0.0)
-    penalty = torch.where(is_padding, -_padding_penalty(query, key, inputs), 0.0).to(key.dtype)
-    query, key = pad(query, (0, 1), value=_PADDING_UNIT), torch.cat((key, penalty.expand(*key.shape[:3], 1)), dim=-1)
-    return inputs._replace(query=query, key=key, scale=inputs.scaling)  # the default scale counts channels
+    inputs = inputs._replace(key=inputs.key.masked_fill(is_padding, 0.0), scale=inputs.scaling)  # it counts channels
+    penalty = torch.where(is_padding, -_padding_penalty(inputs), 0.0).to(inputs.key.dtype)
+    key = torch.cat((inputs.key, penalty.expand(*inputs.key.shape[:3], 1)), dim=-1)
+    return inputs._replace(query=pad(inputs.query, (0, 1), value=_PADDING_UNIT), key=key)
 
 
 @torch.no_grad()
-def _padding_penalty(query: Tensor, key: Tensor, inputs: AttentionInputs) -> Tensor:
+def _padding_penalty(inputs: AttentionInputs) -> Tensor:
     """How much lower a padded key's logit must be to lie below those of all real keys, / (_PADDING_UNIT * scale)."""
+    query, key = (tensor.to(exact_dtype(tensor.dtype)) for tensor in inputs[:2])
     if not query.numel() or not key.numel():
         return query.new_zeros(())
-    compute_dtype = exact_dtype(query.dtype)
-    # an upper bound of |q . k|
-    content = query.to(compute_dtype).norm(dim=-1).amax() * key.to(compute_dtype).norm(dim=-1).amax()
-    penalty = content + _PADDING_MARGIN / inputs.scaling
+    penalty = query.norm(dim=-1).amax() * key.norm(dim=-1).amax()  # an upper bound of |q . k|
+    penalty = penalty + _PADDING_MARGIN / inputs.scaling
     if inputs.slopes is not None:
         # padding may be nearer than all real keys, or further away, which counts if the slope is negative
         positions = inputs.key_positions()
         span = (positions.amax(-1) - positions.amin(-1)).amax()
-        penalty = penalty + inputs.slopes.to(compute_dtype).abs().amax() * span / inputs.scaling
-    limit = min(torch.finfo(query.dtype).max, 1e30)
+        penalty = penalty + inputs.slopes.to(query.dtype).abs().amax() * span / inputs.scaling
+    limit = min(torch.finfo(inputs.query.dtype).max, 1e30)
     penalty = 2 * penalty / _PADDING_UNIT  # twice, because it is rounded to the dtype of the query
     return penalty.nan_to_num(nan=limit, posinf=limit).clamp(max=limit)
 

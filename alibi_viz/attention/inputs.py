@@ -33,8 +33,7 @@ class KeyBall(NamedTuple):
         Any center is valid. The default is the mean of every 16th key.
         """
         dtype = exact_dtype(key.dtype)
-        if center is None:
-            center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype)
+        center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype) if center is None else center
         # head by head, to save memory
         offsets = [(head.to(dtype) - center[:, index]).norm(dim=-1) for index, head in enumerate(key.unbind(1))]
         radius = torch.stack([offset.amax(-1) for offset in offsets], dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
@@ -73,10 +72,7 @@ class AttentionInputs(NamedTuple):
 
     @classmethod
     def checked(cls, *arguments: Any, **options: Any) -> "AttentionInputs":
-        """Check the arguments, and cast query, key and value as torch's fused attention does under autocast.
-
-        Raises TypeError or ValueError naming the tensor, its shape and the expected axes.
-        """
+        """Check the arguments, and cast query, key and value as torch's fused attention does under autocast."""
         inputs = cls(*arguments, **options)
         inputs._check_tensors()
         inputs._check_options()
@@ -172,20 +168,21 @@ class AttentionInputs(NamedTuple):
             return scaled_dot_product_attention(query, key, value, **options)
 
     def _check_tensors(self) -> None:
-        for name, tensor in (("query", self.query), ("key", self.key), ("value", self.value)):
+        for name in ("query", "key", "value"):
+            tensor = getattr(self, name)
             check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
             if tensor.dtype != self.query.dtype or tensor.device != self.query.device:
                 raise TypeError(
                     f"{name} must have the dtype and device of query, {self.query.dtype} on {self.query.device}, "
                     f"got {tensor.dtype} on {tensor.device}"
                 )
-        batch, heads, query_length, head_dim = self.query.shape
+        batch, heads, queries, head_dim = self.query.shape
         if heads < 1 or head_dim < 1:
             raise ValueError(f"query must have at least one head and one channel, got shape {list(self.query.shape)}")
-        key_batch, key_heads, key_length, key_dim = self.key.shape
+        key_batch, key_heads, keys, key_dim = self.key.shape
         if (key_batch, key_dim) != (batch, head_dim) or key_heads < 1 or heads % key_heads:
             raise ValueError(
-                f"key must be [batch, heads, key, head_dim] = [{batch}, {heads} or a divisor of it, {key_length}, "
+                f"key must be [batch, heads, key, head_dim] = [{batch}, {heads} or a divisor of it, {keys}, "
                 f"{head_dim}] to match query, got {list(self.key.shape)}"
             )
         if self.value.shape != self.key.shape:
@@ -193,16 +190,30 @@ class AttentionInputs(NamedTuple):
                 f"value must be [batch, heads, key, head_dim] = {list(self.key.shape)} to match key, "
                 f"got {list(self.value.shape)}"
             )
-        if query_length > key_length:
-            raise ValueError(f"query length {query_length} must be at most the key length {key_length}")
-
-    def _check_options(self) -> None:
-        batch, heads, queries, _ = self.query.shape
-        keys = self.key_length
+        if queries > keys:
+            raise ValueError(f"query length {queries} must be at most the key length {keys}")
         self._check_option("slopes", "floating-point", "[heads]", [heads])
         self._check_option("key_padding_mask", "bool", "[batch, key]", [batch, keys])
-        self._check_option("attn_mask", "bool", "[batch, heads, query, key]", [batch, heads, queries, keys], least=1)
         self._check_option("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
+        axes = [batch, heads, queries, keys]
+        self._check_option("attn_mask", "bool", "[batch, heads, query, key]", axes, broadcasts=True)
+
+    def _check_option(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
+        """Check a tensor that is None or has one of the shapes; if it broadcasts, it may have size 1 in any axis."""
+        tensor = getattr(self, name)
+        if tensor is None:
+            return
+        check_tensor(name, tensor, dtype, axes)
+        shape = list(tensor.shape)
+        if broadcasts and len(shape) == len(shapes[0]):
+            shape = [full if size == 1 else size for size, full in zip(shape, shapes[0], strict=True)]
+        if shape not in shapes:
+            expected = f"{'broadcast to' if broadcasts else 'be'} {axes} = {' or '.join(map(str, shapes))}"
+            raise ValueError(f"{name} must {expected}, got shape {list(tensor.shape)}")
+        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
+            raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
+
+    def _check_options(self) -> None:
         if self.slopes is not None:
             check_slopes("slopes", self.slopes)
         check_dropout(self.dropout)
@@ -216,22 +227,6 @@ class AttentionInputs(NamedTuple):
         ball = self.key_ball
         if not (ball is None or isinstance(ball, KeyBall) or callable(ball)):
             raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {type(ball).__name__}")
-
-    def _check_option(self, name: str, dtype: str, axes: str, *shapes: list[int], least: int | None = None) -> None:
-        """Check a tensor that is None or has one of the shapes; with `least`, it may also have that size in an axis."""
-        tensor = getattr(self, name)
-        if tensor is None:
-            return
-        check_tensor(name, tensor, dtype, axes)
-        got = list(tensor.shape)
-        if got not in shapes and not any(
-            len(got) == len(shape) and all(size in (full, least) for size, full in zip(got, shape, strict=True))
-            for shape in shapes
-        ):
-            expected = f"{axes} = {' or '.join(map(str, shapes))}"
-            raise ValueError(f"{name} must {'be' if least is None else 'broadcast to'} {expected}, got shape {got}")
-        if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
-            raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
 
 
 class Backend(NamedTuple):

@@ -24,7 +24,9 @@ of 64 channels, 16384 tokens, tolerance 2^-24), the spans by that threshold are 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -53,66 +55,63 @@ def attention_spans(inputs: AttentionInputs) -> Tensor:
         for head, m in enumerate(inputs.slopes.tolist())
         if m * length > -log_t  # otherwise the content can only widen the span
     }
-    if inputs.query_length == 1:
-        near_keys = {head: n for head, n in near_keys.items() if n < length}
     if not near_keys:
         return spans
-    heads, ball = list(near_keys), inputs.ball()
-    m, n = inputs.slopes[heads].double(), torch.tensor(list(near_keys.values()), device=query.device)
+    heads, ball = [*near_keys], inputs.ball()
+    m, n = inputs.slopes[heads].double(), torch.tensor([*near_keys.values()], device=query.device)
     if inputs.query_length == 1:
-        excess, least = _excess_of_one_query(inputs, ball, m, near_keys), torch.zeros_like(n)
+        excess = _excess_of_one_query(inputs, ball, heads, m, n)
     else:
-        found = [_excess(inputs, ball, head, count) for head, count in near_keys.items()]
-        excess = torch.stack([each for each, _ in found])
-        least = torch.tensor([each for _, each in found], device=query.device)
+        excess = torch.stack([_excess(inputs, ball, head, count) for head, count in near_keys.items()])
+    before = length - inputs.query_length  # keys before the first query
+    least = torch.where(n > before, before + n, 0)  # the first queries, with fewer than n keys before them, see all
     w = ((excess - n.log() - (-torch.expm1(-m)).log() - log_t) / m).maximum(least).ceil()
     spans[heads] = torch.where(w < length, w, length).long()  # also for NaN
     return spans
 
 
-def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> tuple[Tensor, int]:
-    """(max(excess), least): the first in float64, inf if there are too few keys; it holds for spans w >= least."""
+def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor:
+    """max(excess) of the queries with n keys before them, in float64; inf if there are none."""
     assert inputs.slopes is not None
     m, query = inputs.slopes[head].double(), inputs.query[:, head]
     key, center, radius = (t[:, head // inputs.group_size] for t in (inputs.key, *ball))
-    before = inputs.key_length - inputs.query_length  # keys before the first query
-    without = 0 if before >= n else n  # queries without n keys before them
-    if without >= inputs.query_length:
-        return torch.full_like(m, math.inf), 0
-    groups = -(-(inputs.query_length - without) // n)
+    before = inputs.key_length - inputs.query_length
+    first = 0 if before >= n else n  # the first query with n keys before it, or a later one
+    if first >= inputs.query_length:
+        return torch.full_like(m, math.inf)
+    groups = -(-(inputs.query_length - first) // n)
     r = torch.arange(n, dtype=center.dtype, device=center.device)
 
     def largest(query: Tensor, first_query: int, first_key: int, groups: int) -> Tensor:
         """max(c - s + m r) for groups of n queries, and n keys for each."""
         grouped = blocks(query, first_query, n, n, groups).to(center.dtype)  # [batch, groups, n, head_dim]
         near = blocks(key, first_key, n, n, groups).mean(2, keepdim=True, dtype=center.dtype)
-        margin = _margin(grouped, near, center[:, None], radius[:, None, None], inputs.scaling)
-        return (margin + m.to(r.dtype) * r).amax().double()
+        c_minus_s = _c_minus_s(grouped, near, center[:, None], radius[:, None, None], inputs.scaling)
+        return (c_minus_s + m.to(r.dtype) * r).amax().double()
 
-    missing = without + groups * n - inputs.query_length
+    missing = first + groups * n - inputs.query_length
     padded = pad(query, (0, 0, 0, missing)) if missing else query  # for a query of zeros, c - s is 0, the least
-    excess = largest(padded, without, before + without - n, groups) + m * (n + 1) / 2
-    if without and not inputs.causal:  # compare the first queries with the keys of their own group, on average nearer
+    excess = largest(padded, first, before + first - n, groups) + m * (n + 1) / 2
+    if first and not inputs.causal:  # compare the first queries with the keys of their own group, on average nearer
         excess = excess.maximum(largest(query, 0, before, 1) + m * (n - 1) / 2)
-    return excess, before + without if without else 0
+    return excess
 
 
-def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, m: Tensor, near_keys: dict[int, int]) -> Tensor:
+def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, heads: list[int], m: Tensor, n: Tensor) -> Tensor:
     """max(excess) for a single query, float64 [heads], of all heads together.
 
     A call of `_excess` for each head would take longer than reading the head's keys.
     """
-    dtype, heads = ball.center.dtype, list(near_keys)
+    dtype, counts = ball.center.dtype, n.tolist()
     key_heads = [head // inputs.group_size for head in heads]
-    means = {n: inputs.key[:, :, -1 - n : -1].mean(2, dtype=dtype) for n in {*near_keys.values()}}
-    near = torch.stack([means[n][:, key_head] for n, key_head in zip(near_keys.values(), key_heads, strict=True)], 1)
+    means = {count: inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype) for count in {*counts}}
+    near = torch.stack([means[count][:, head] for count, head in zip(counts, key_heads, strict=True)], dim=1)
     query, center = inputs.query[:, heads, 0].to(dtype), ball.center[:, key_heads, 0]  # [batch, heads, head_dim]
-    margin = _margin(query, near, center, ball.radius[:, key_heads], inputs.scaling)
-    n = torch.tensor(list(near_keys.values()), device=query.device)
-    return margin.amax(0).double() + m * (n + 1) / 2  # r is 0
+    c_minus_s = _c_minus_s(query, near, center, ball.radius[:, key_heads], inputs.scaling)
+    return c_minus_s.amax(0).double() + m * (n + 1) / 2  # r is 0
 
 
-def _margin(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: float) -> Tensor:
+def _c_minus_s(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: float) -> Tensor:
     """c - s [...] for queries [..., head_dim], the mean of their near keys, and a ball around all keys."""
     c = query.norm(dim=-1) * radius * (abs(scale) * (1 + ROUNDING))
     s = (query * (near - center)).sum(-1) * scale  # autocast would round a dot product
@@ -121,14 +120,11 @@ def _margin(query: Tensor, near: Tensor, center: Tensor, radius: Tensor, scale: 
 
 def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
     """The share of the visible pairs of query and key that lie outside the spans."""
-    last = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]  # position of each query
-    span = torch.tensor(spans)
-    seen = torch.minimum(last, span) + 1
-    visible = (last + 1).expand_as(seen)
-    if not inputs.causal:
-        after = inputs.key_length - 1 - last
-        seen, visible = seen + torch.minimum(after, span), visible + after
-    return 1 - float(seen.sum()) / max(float(visible.sum()), 1.0)
+    position = torch.arange(inputs.key_length - inputs.query_length, inputs.key_length)[:, None]
+    sides = torch.stack((position, inputs.key_length - 1 - position)[: 1 if inputs.causal else 2])  # keys on each side
+    own = len(position) * len(spans)
+    seen = own + int(torch.minimum(sides, torch.tensor(spans)).sum())
+    return 1 - seen / max(own + len(spans) * int(sides.sum()), 1)
 
 
 def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
@@ -139,21 +135,14 @@ def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
     if not weights.numel():
         return (0,) * weights.shape[1]
     query_length, key_length = weights.shape[-2:]
+    row = torch.arange(query_length, device=weights.device)
+    position = row + key_length - query_length
     sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
-    position = torch.arange(key_length - query_length, key_length, device=weights.device)
 
-    def beyond(span: Tensor) -> Tensor:
-        """[heads]: the largest weight of a query more than `span` [heads] steps away."""
-        first = (position - span[:, None]).clamp(min=0)  # [heads, query]
-        end = (position + span[:, None] + 1).clamp(max=key_length)
-        index = torch.stack((first, end), -1).expand(*weights.shape[:3], 2)
-        before, until = sums.gather(-1, index).unbind(-1)
-        return (before + sums[..., -1] - until).amax((0, 2))
+    def fits(sums: Tensor, span: int) -> bool:
+        """Whether a head, sums [batch, query, key + 1], has no more than the tolerance beyond the span."""
+        first, end = (position - span).clamp(min=0), (position + span + 1).clamp(max=key_length)
+        beyond = sums[:, row, first] + sums[..., -1] - sums[:, row, end]
+        return bool((beyond <= tolerance).all())  # never with NaN
 
-    low = torch.zeros(weights.shape[1], dtype=torch.long, device=weights.device)
-    high = low + key_length
-    while bool((low < high).any()):
-        middle = (low + high) // 2
-        fits = (beyond(middle) <= tolerance) | (low == high)  # NaN never fits
-        low, high = torch.where(fits, low, middle + 1), torch.where(fits, middle, high)
-    return tuple(low.tolist())
+    return tuple(bisect_left(range(key_length), True, key=partial(fits, of_head)) for of_head in sums.unbind(1))

@@ -24,7 +24,6 @@ Equal rectangles that follow each other along the diagonal are a tile, which the
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
 
 from torch import Tensor
 
@@ -35,35 +34,26 @@ _BLOCKS_PER_SPAN = 8  # for wide spans
 _NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a span are faster
 
 
-class Rectangle(NamedTuple):
-    """Some consecutive queries and keys. `side` tells where the keys are: "before" all queries, "own" or "after".
-
-    In "own", they include the queries' own tokens.
-    """
-
-    side: str
-    query: int  # the first query
-    rows: int
-    key: int  # the first key
-    width: int
-
-    def transposed(self, before: int) -> "Rectangle":
-        """Queries and keys swapped."""
-        return Rectangle("after", self.key - before, self.width, self.query + before, self.rows)
-
-
 @dataclass(frozen=True)
 class Tile:
-    """`count` rectangles of equal size; `query` and `key` are those of the first."""
+    """`count` rectangles of equal size; `query` and `key` are the first query and key of the first of them.
+
+    `side` tells where the keys are: "before" all queries, "own" or "after". In "own", they include the queries' own
+    tokens.
+    """
 
     side: str
     query: int
     rows: int
     key: int
     width: int
-    count: int
-    query_step: int  # queries from one rectangle to the next
-    key_step: int
+    count: int = 1
+    query_step: int = 0  # queries from one rectangle to the next
+    key_step: int = 0
+
+    def transposed(self, before: int) -> "Tile":
+        """Queries and keys swapped, for a single rectangle."""
+        return Tile("after", self.key - before, self.width, self.query + before, self.rows)
 
     def queries(self, tensor: Tensor) -> Tensor:
         """The rows of a tensor [batch, query, ...]: a view [batch, count, rows, ...]."""
@@ -106,15 +96,15 @@ def tiles(query_length: int, key_length: int, span: int, *, causal: bool = True)
     [('own', 64, 64, 4), ('before', 64, 64, 2), ('before', 128, 128, 1)]
     """
     result = []
-    parts = rectangles(query_length, key_length, span, causal=causal)
-    for _, equal in groupby(parts, key=lambda part: (part.side, part.rows, part.width, part.key - part.query)):
+    rectangles = _rectangles(query_length, key_length, span, causal=causal)
+    for _, equal in groupby(rectangles, key=lambda each: (each.side, each.rows, each.width, each.key - each.query)):
         first, *others = equal
-        step = others[0].query - first.query if others else first.rows
-        result.append(Tile(*first, 1 + len(others), step, step))
+        step = others[0].query - first.query if others else 0
+        result.append(replace(first, count=1 + len(others), query_step=step, key_step=step))
     return result
 
 
-def rectangles(query_length: int, key_length: int, span: int, *, causal: bool = True) -> Iterator[Rectangle]:
+def _rectangles(query_length: int, key_length: int, span: int, *, causal: bool) -> Iterator[Tile]:
     """The rectangles of `tiles`, one by one."""
     before = key_length - query_length
     has_span = span <= _NEARLY_ALL * key_length
@@ -129,26 +119,26 @@ def rectangles(query_length: int, key_length: int, span: int, *, causal: bool = 
     yield from neighbors
     for first in range(0, query_length, size):  # the band before each of the largest blocks
         if width := min(span, before + first):
-            yield Rectangle("before", first, min(size, query_length - first), before + first - width, width)
+            yield Tile("before", first, min(size, query_length - first), before + first - width, width)
     if not causal:
         yield from (neighbor.transposed(before) for neighbor in neighbors)
         for first in range(0, query_length - size, size):  # the band after each
             width = min(span, query_length - first - size)
-            yield Rectangle("after", first, size, before + first + size, width)
+            yield Tile("after", first, size, before + first + size, width)
 
 
-def _own(query_length: int, before: int, span: int = 0, *, ahead: int = 0) -> Iterator[Rectangle]:
+def _own(query_length: int, before: int, span: int = 0, *, ahead: int = 0) -> Iterator[Tile]:
     """Each of the smallest blocks reads itself, `span` keys before its start, and `ahead` keys after its end."""
     for first in range(0, query_length, _BLOCK):
         rows, back = min(_BLOCK, query_length - first), min(span, before + first)
         more = min(ahead, query_length - first - rows)
-        yield Rectangle("own", first, rows, before + first - back, back + rows + more)
+        yield Tile("own", first, rows, before + first - back, back + rows + more)
 
 
-def _neighbors(query_length: int, before: int, size: int) -> Iterator[Rectangle]:
+def _neighbors(query_length: int, before: int, size: int) -> Iterator[Tile]:
     """Within blocks of `size` queries, each second block of 64, 128, ... queries reads the one before it."""
     rows = _BLOCK
     while rows < size:
         for first in range(rows, query_length, 2 * rows):
-            yield Rectangle("before", first, min(rows, query_length - first), before + first - rows, rows)
+            yield Tile("before", first, min(rows, query_length - first), before + first - rows, rows)
         rows *= 2

@@ -16,15 +16,13 @@ The gradient of the slope comes from two *silent channels*. With g_ij for the gr
 The kernel doesn't return g, but it returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in
 all queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. A channel with
 ones in the queries and zeros in the keys gives the second.
-
-Adaptive computation pruning (arXiv 2504.06949) skips keys in a kernel of its own, in half precision on a GPU. Here
-torch's kernel for the CPU is enough, also in float32 and float64.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,43 +35,38 @@ from alibi_viz.attention.spans import attention_spans
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 from alibi_viz.bias import exact_dtype
 
+_KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 _LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time
 _KERNEL_CALL = 2**18  # reading this many elements of the keys takes about as long as a call, measured on two threads
-
-
-class _Settings(NamedTuple):
-    spans: tuple[int, ...]
-    causal: bool
-    scale: float
 
 
 class _Windowed(torch.autograd.Function):
     """The gradients leave out the same keys as the output."""
 
     @staticmethod
-    def forward(ctx: Any, *tensors_and_settings: Any) -> Tensor:
-        query, key, value, slopes, settings = tensors_and_settings
-        batch, heads, length, head_dim = query.shape
-        output = query.new_empty(batch, length, heads, head_dim).transpose(1, 2)  # so joining the heads copies nothing
-        log_sums = torch.empty(batch, heads, length, dtype=exact_dtype(query.dtype))
-        for head in _heads(query, key, value, slopes, settings):
+    def forward(ctx: Any, heads: Callable[..., Iterator["_Head"]], *tensors: Tensor) -> Tensor:
+        batch, num_heads, length, head_dim = tensors[0].shape
+        output = tensors[0].new_empty(batch, length, num_heads, head_dim).transpose(1, 2)  # heads join without a copy
+        log_sums = torch.empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
+        for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
-        ctx.save_for_backward(query, key, value, slopes, output, log_sums)
-        ctx.settings = settings
+        ctx.save_for_backward(*tensors, output, log_sums)
+        ctx.heads = heads
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, slopes, output, log_sums = ctx.saved_tensors
+        *tensors, output, log_sums = ctx.saved_tensors
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
-        tensors = (query, key, value, slopes)
         gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
-        for head in _heads(query, key, value, slopes, ctx.settings):
-            of_head = gradients[0][:, head.index], gradients[1][:, head.key_index], gradients[2][:, head.key_index]
+        for_query, for_key, for_value, for_slopes = gradients
+        for head in ctx.heads(tensors):
+            of_head = for_query[:, head.index], for_key[:, head.key_index], for_value[:, head.key_index]
             rows = gradient[:, head.index], output[:, head.index], log_sums[:, head.index]
-            gradients[3][head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[3])
-        return (*(gradient.to(tensor.dtype) for gradient, tensor in zip(gradients, tensors, strict=True)), None)
+            for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[-1])
+        return (None, *(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -94,9 +87,8 @@ class _Head:
         """Write the output [batch, query, head_dim], and log(sum of exp(logits)) of each query, [batch, query]."""
         merged = output if output.dtype == log_sums.dtype else torch.empty(output.shape, dtype=log_sums.dtype)
         for tile in self.tiles():
-            mask, row_bias = self.bias(tile)
-            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            part, part_log_sums = _kernel()(query, key, value, **self.options(tile, mask))
+            tensors, options, row_bias = self.kernel_arguments(tile)
+            part, part_log_sums = _KERNEL(*tensors, **options)
             part_log_sums = part_log_sums + row_bias
             rows, row_log_sums = tile.queries(merged), tile.queries(log_sums)
             if tile.side == "own":  # the first tiles of all queries
@@ -110,24 +102,16 @@ class _Head:
             output.copy_(merged)
 
     def add_gradients(
-        self,
-        gradients: tuple[Tensor, Tensor, Tensor],
-        output_gradient: Tensor,
-        output: Tensor,
-        log_sums: Tensor,
-        *,
-        for_slope: bool,
+        self, gradients: Sequence[Tensor], of_output: Tensor, output: Tensor, log_sums: Tensor, *, for_slope: bool
     ) -> Tensor:
         """Add to the gradients of query, key and value, and return that of the slope (0 if not `for_slope`)."""
         total = log_sums.new_zeros(())
         for tile in self.small_tiles():
-            mask, row_bias = self.bias(tile)
-            query, key, value = tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)
-            rows = [tile.queries(output_gradient), query, key, value, tile.queries(output)]
+            tensors, options, row_bias = self.kernel_arguments(tile)
+            tensors = [tile.queries(of_output), *tensors, tile.queries(output)]
             if for_slope:
-                rows = _with_silent_channels(*rows)
-            row_log_sums = tile.queries(log_sums) - row_bias
-            for_query, for_key, for_value = _kernel("_backward")(*rows, row_log_sums, 0.0, **self.options(tile, mask))
+                tensors = _with_silent_channels(*tensors)
+            for_query, for_key, for_value = _BACKWARD(*tensors, tile.queries(log_sums) - row_bias, 0.0, **options)
             if for_slope:
                 row_steps, key_steps = self.steps(tile)
                 total -= (for_query[..., -1] * row_steps).sum() + (for_key[..., -2] * key_steps).sum()
@@ -149,19 +133,23 @@ class _Head:
             for start in range(0, tile.count, limit):
                 yield tile.part(start, min(start + limit, tile.count))
 
-    def bias(self, tile: Tile) -> tuple[Tensor, Tensor | float]:
-        """The bias of the keys [1, 1, 1, width] and of the queries [count or 1, rows].
+    def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
+        """Query, key and value, and the options with the bias of the keys; then that of the queries [count or 1, rows].
 
-        If the keys include the queries, instead the mask of each pair, [1, 1, rows, width], and 0.
+        If the keys include the queries' own, the first bias is that of each pair, and the second 0.
         """
         row_steps, key_steps = self.steps(tile)
-        if tile.side != "own":
-            return -self.slope * key_steps[None, None, None], -self.slope * row_steps
-        distance = row_steps.mT + key_steps  # [rows, width]
-        bias = -self.slope * distance.abs()
-        if self.causal and not self.uses_causal_kernel(tile):
-            bias = bias.masked_fill(distance < 0, -math.inf)
-        return bias[None, None], 0.0
+        # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf is times the scale.
+        is_causal = self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
+        row_bias: Tensor | float = 0.0
+        if tile.side == "own":
+            distance = row_steps.mT + key_steps  # [rows, width]
+            bias = -self.slope * distance.abs()
+            bias = bias.masked_fill(distance < 0, -math.inf) if self.causal and not is_causal else bias
+        else:
+            bias, row_bias = -self.slope * key_steps[None], -self.slope * row_steps
+        tensors = [tile.queries(self.query), tile.keys(self.key), tile.keys(self.value)]
+        return tensors, {"is_causal": is_causal, "attn_mask": bias[None, None], "scale": self.scale}, row_bias
 
     def steps(self, tile: Tile) -> tuple[Tensor, Tensor]:
         """Two numbers whose sum is the distance: of the queries [count or 1, rows] and of the keys [width]."""
@@ -171,25 +159,14 @@ class _Head:
         keys = first_distance - torch.arange(tile.width, dtype=rows.dtype)
         return (-rows, -keys) if tile.side == "after" else (rows, keys)
 
-    def options(self, tile: Tile, mask: Tensor) -> dict[str, Any]:
-        return {"is_causal": self.uses_causal_kernel(tile), "attn_mask": mask, "scale": self.scale}
 
-    def uses_causal_kernel(self, tile: Tile) -> bool:
-        """Whether the kernel's own causal mask fits. With it, NaN in a key does not reach earlier queries."""
-        has_own_keys = tile.side == "own" and tile.width == tile.rows
-        return self.causal and has_own_keys and self.scale > 0  # the kernel multiplies its -inf by the scale
-
-
-def _heads(query: Tensor, key: Tensor, value: Tensor, slopes: Tensor, settings: _Settings) -> Iterator[_Head]:
+def _heads(tensors: Sequence[Tensor], spans: tuple[int, ...], *, causal: bool, scale: float) -> Iterator[_Head]:
+    """The heads of a call, from its query, key, value and slopes."""
+    query, key, value, slopes = tensors
     group_size = query.shape[1] // key.shape[1]
-    for index, (slope, span) in enumerate(zip(slopes.tolist(), settings.spans, strict=True)):
-        key_index = index // group_size
-        tensors = query[:, index], key[:, key_index], value[:, key_index]
-        yield _Head(index, key_index, *tensors, slope, span, *settings[1:])
-
-
-def _kernel(suffix: str = "") -> Any:
-    return getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu" + suffix)
+    for index, (slope, span) in enumerate(zip(slopes.tolist(), spans, strict=True)):
+        of_key = index // group_size
+        yield _Head(index, of_key, query[:, index], key[:, of_key], value[:, of_key], slope, span, causal, scale)
 
 
 def _with_silent_channels(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
@@ -220,8 +197,8 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     spans = tuple(attention_spans(inputs).tolist())
     if inputs.query_length == 1 and not inputs.needs_gradients:
         return _attend_one_query(inputs._replace(query=query, key=key, value=value), spans)
-    settings = _Settings(spans, inputs.causal, inputs.scaling)
-    return _Windowed.apply(query, key, value, inputs.slopes, settings)
+    heads = partial(_heads, spans=spans, causal=inputs.causal, scale=inputs.scaling)
+    return _Windowed.apply(heads, query, key, value, inputs.slopes)
 
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:

@@ -20,7 +20,7 @@ from alibi_viz.arguments import check_instance
 from alibi_viz.lab.runs import versions
 from alibi_viz.lab.sweep import check_new
 from alibi_viz.models import POSITIONS, LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Law, Method, custom_method, provenance
+from alibi_viz.models.positions.custom import Method, custom_method, provenance
 from alibi_viz.table import results_table
 
 FORMAT = "alibi_viz run 4"
@@ -77,12 +77,11 @@ def save_run(
     if not _is_as_configured(model):
         raise ValueError("the model was changed by `lab.modify`, which cannot be saved: save the original model")
     table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})
+    custom = custom_method(name)
     content = {
         "format": FORMAT,
         "config": asdict(model.config),
-        "custom": None
-        if custom_method(name) is None
-        else provenance(method.law if issubclass(method, Law) else method),
+        "custom": None if custom is None else provenance(custom),
         "settings": settings or {},
         "results": table.where(table.notna(), None).to_dict("split", index=False),  # JSON has no NaN
         "made_with": versions(),
@@ -142,9 +141,10 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
     """Register the position method of a saved run. Raises BadRun if it is missing or another one."""
     if method is None:
         raise BadRun(f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, {name})")
-    custom = custom_method(register_method(method))
-    if register_method(method) != name or custom is None:
-        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {register_method(method)!r}")
+    registered = register_method(method)
+    custom = custom_method(registered)
+    if registered != name or custom is None:
+        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {registered!r}")
     if provenance(custom) != saved:
         raise BadRun(f"position method {name!r} has changed since {str(path)!r} was saved with\n{saved['source']}")
 

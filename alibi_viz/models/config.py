@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_dropout, check_number, check_positive_integers
+from alibi_viz.arguments import check_dropout, check_positive, check_positive_integers
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 # Position methods by name, in the order of menus. `positions` adds them.
@@ -57,9 +57,7 @@ class TransformerConfig:
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model={self.d_model} must be a multiple of num_heads={self.num_heads}")
         check_dropout(self.dropout)
-        check_number("slope_scale", self.slope_scale)
-        if not 0 < self.slope_scale < float("inf"):
-            raise ValueError(f"slope_scale must be a positive number, got {self.slope_scale!r}")
+        check_positive("slope_scale", self.slope_scale)
         for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")

@@ -94,9 +94,8 @@ class KeyValueCache:
         if not self.length:
             raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
         if self._ball is None or self._measured < self.length:
-            key, value = (buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2])
-            old = self._ball if self._measured else None
-            self._ball = KeyBall.of(key, value) if old is None else old.including(key, value)
+            new = [buffer[..., self._measured : self.length, :] for buffer in self._buffers[:2]]
+            self._ball = self._ball.including(*new) if self._ball and self._measured else KeyBall.of(*new)
             self._measured = self.length
         return self._ball
 
@@ -138,8 +137,7 @@ class SelfAttention(nn.Module):
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
         check_dropout(dropout)
         position.check_causal(causal)
-        self.position = position
-        self.d_model, self.causal, self.dropout = d_model, causal, dropout
+        self.position, self.d_model, self.causal, self.dropout = position, d_model, causal, dropout
         self.sizes = (num_heads, num_key_heads, num_key_heads)
         self.head_dim = d_model // num_heads
         self.qkv = nn.Linear(d_model, sum(self.sizes) * self.head_dim, bias=bias)
@@ -180,6 +178,7 @@ class SelfAttention(nn.Module):
             raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
         check_positive_integers(last=1 if last is None else last)
         options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
+        options |= {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
         query, key, value = self.heads(x)
         query = query if last is None else query[:, :, -last:]
         length = 0 if cache is None else cache.length
@@ -189,9 +188,8 @@ class SelfAttention(nn.Module):
             x = inputs[0] if inputs else x
             if self.position.uses_key_ball:
                 options["key_ball"] = cache.key_ball
-        dropout = self.dropout if self.training else 0.0
         try:
-            attended = self.position.attend(query, key, value, causal=self.causal, dropout=dropout, x=x, **options)
+            attended = self.position.attend(query, key, value, x=x, **options)
         except (TypeError, ValueError):
             if cache is not None:
                 cache.length = length

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention
-from alibi_viz.attention import choose
+from alibi_viz.attention import api
 from tests.reference import reference_attention
 
 HALF = (torch.bfloat16, torch.float16)
@@ -42,7 +42,7 @@ def largest_error(*tensors: Any, **options: Any) -> float:
     exact = expected(
         *(t if t is None else t.detach() for t in tensors), **{k: v for k, v in options.items() if k != "backend"}
     )
-    output = alibi_attention(*tensors, **options)
+    output = alibi_attention(*tensors, **options).detach()
     assert bool(output.isfinite().all())
     return float((output - exact).abs().max()) if output.numel() else 0.0
 
@@ -68,7 +68,7 @@ def assert_equal(results: Any, others: Any, *, tolerance: float) -> None:
 def prefer_windowed(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
     """From this number of keys on, "auto" takes "windowed" also for little work, unless few queries have no ball."""
 
-    def is_long(call: choose._Call) -> bool:
+    def is_long(call: api._Call) -> bool:
         return call.kind != "compiled" and call.keys >= fewest and (call.kind != "decoding" or call.key_elements > 0)
 
-    monkeypatch.setattr(choose, "RULES", (choose.Rule("windowed", "the test prefers it", "", is_long), *choose.RULES))
+    monkeypatch.setattr(api, "RULES", (api.Rule("windowed", "the test prefers it", "", is_long), *api.RULES))

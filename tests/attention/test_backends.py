@@ -159,6 +159,40 @@ def test_every_step_of_the_trace_equals_the_minimal_implementation(
     assert torch.equal(visible, weights > 0)
 
 
+ATTN_MASK, LEARNED = torch.ones(1, 1, 1, 50, dtype=torch.bool), alibi_slopes(4).requires_grad_()
+UNSUPPORTED: list[tuple[str, int, torch.dtype, dict[str, Any], str]] = [  # backend, queries, dtype, options, reason
+    ("folded", 50, torch.float32, {"causal": False}, r"-m \|i - j\|"),
+    ("folded", 50, torch.float32, {"attn_mask": ATTN_MASK}, "attn_mask needs"),
+    ("folded", 50, torch.float32, {"scale": 0.0}, "the scale, which must be positive"),
+    ("folded", 49, torch.float32, {}, "there must be as many queries as keys"),
+    ("folded", 50, torch.float16, {"positions": torch.arange(50)}, "may be too large for half precision"),
+    ("folded", 50, torch.float16, {"slopes": torch.full((4,), 200_000.0)}, "float16 overflows"),
+    ("folded", 50, torch.float32, {"positions": torch.arange(50) * 2**20}, "float32 distinguishes positions"),
+    ("windowed", 50, torch.float32, {"attn_mask": ATTN_MASK}, "a mask may hide the near keys"),
+    ("windowed", 50, torch.float32, {"positions": torch.arange(50)}, "with explicit positions"),
+    ("windowed", 50, torch.float32, {"dropout": 0.1}, "has no dropout"),
+    ("windowed", 50, torch.float32, {"slopes": LEARNED, "causal": False}, "of the slopes needs a causal mask"),
+    ("windowed", 50, torch.float32, {"slopes": LEARNED, "scale": 0.0}, "of the slopes is divided by the scale"),
+    ("windowed", 50, torch.float16, {"slopes": LEARNED}, "round the gradient of the slopes"),
+    ("flex", 50, torch.float32, {"dropout": 0.1}, "no dropout"),
+    ("flex", 50, torch.float32, {"positions": torch.arange(50)}, "attn_mask and positions are not supported"),
+    ("flex", 50, torch.float64, {}, "computes in float32 at most"),
+    ("flex", 0, torch.float32, {}, "does not accept empty tensors"),
+]
+
+
+@pytest.mark.parametrize(("backend", "rows", "dtype", "options", "reason"), UNSUPPORTED)
+def test_an_unsupported_call_raises_with_the_reason_and_auto_is_exact(
+    *, backend: str, rows: int, dtype: torch.dtype, options: dict[str, Any], reason: str
+) -> None:
+    q, k, v = qkv(50, dtype=dtype)
+    q, options = q[:, :, 50 - rows :], {"slopes": alibi_slopes(4)} | options
+    with pytest.raises(ValueError, match=f"backend '{backend}' does not support this call: .*{reason}"):
+        alibi_attention(q, k, v, backend=backend, **options)
+    slopes = options.pop("slopes")
+    assert "dropout" in options or largest_error(q, k, v, slopes, **options) < 2e-3
+
+
 def test_dropping_keys_with_explicit_positions_equals_masking_them() -> None:
     tensors, slopes, remaining = qkv(9, heads=2), alibi_slopes(2), torch.tensor([0, 3, 4, 8])
     is_real = torch.zeros(1, 9, dtype=torch.bool)
@@ -300,9 +334,11 @@ def test_one_query_with_many_keys_is_exact(length: int, padded: bool, causal: bo
     assert largest_error(q[:, :, -1:], k, v, SLOPES, key_padding_mask=is_real, causal=causal) < 2e-6
 
 
-def test_without_bias_encoders_need_no_mask() -> None:
-    q, k, v = qkv(3000, heads=2, dim=4)
+@pytest.mark.parametrize(("backend", "causal"), [("windowed", True), ("folded", True), ("auto", False)])
+def test_no_query_by_key_tensor_is_allocated(backend: str, causal: bool) -> None:
+    slopes = alibi_slopes(2) if causal else None
+    q, k, v = qkv(3000, heads=2, dim=4, dtype=torch.float32)
     with LargestTensor() as largest:
-        output = alibi_attention(q, k, v, None, causal=False)
-    assert largest.numel < 3000 * 3000
-    assert torch.allclose(output, scaled_dot_product_attention(q, k, v), atol=1e-12)
+        output = alibi_attention(q, k, v, slopes, causal=causal, backend=backend)
+    assert largest.numel < 3000 * 3000 / 16
+    assert torch.allclose(output[:, :, -9:].double(), expected(q[:, :, -9:], k, v, slopes, causal=causal), atol=1e-5)

@@ -22,11 +22,8 @@ def test_score_mod_equals_the_bias(symmetric: bool) -> None:
     slopes, rows, columns = alibi_slopes(3), 4, 6
     score_mod = alibi_score_mod(slopes, offset=columns - rows, symmetric=symmetric)
     bias = alibi_bias(slopes, rows, columns, form="symmetric" if symmetric else "relative")
-    for h in range(3):
-        for i in range(rows):
-            for j in range(columns):
-                indices = [torch.tensor(index) for index in (0, h, i, j)]
-                assert torch.equal(score_mod(torch.tensor(0.0), *indices), bias[h, i, j])
+    indices = torch.arange(3)[:, None, None], torch.arange(rows)[:, None], torch.arange(columns)
+    assert torch.equal(score_mod(torch.zeros(3, rows, columns), torch.tensor(0), *indices), bias)
 
 
 @needs_compiler
@@ -87,13 +84,11 @@ def test_block_mask_has_exactly_the_blocks_with_a_key_within_the_span(rows: int,
 def test_a_few_queries_use_spans_only_with_key_ball() -> None:
     q, k = torch.randn(1, 2, 1, 16), torch.randn(1, 2, 2048, 16)
     inputs = AttentionInputs(q, k, k, torch.ones(2))
-    without, with_statistics = (
-        _block_mask(inputs._replace(key_ball=statistics), torch.tensor(2047)) for statistics in (None, KeyBall.of(k, k))
-    )
-    assert without is not None
-    assert with_statistics is not None
-    assert without.to_dense()[0, 0].sum() == 16
-    assert with_statistics.to_dense()[0, 0].sum() <= 2
+    for ball, most in ((None, 16), (KeyBall.of(k, k), 2)):
+        mask = _block_mask(inputs._replace(key_ball=ball), torch.tensor(2047))
+        assert mask is not None
+        assert 1 <= mask.to_dense()[0, 0].sum() <= most
+        assert ball is not None or mask.to_dense()[0, 0].sum() == most
 
 
 @needs_compiler
@@ -106,18 +101,3 @@ def test_calls_of_different_shapes_equal_eager() -> None:
             alibi_attention(q, k, k, alibi_slopes(heads), backend=backend) for backend in ("flex", "eager")
         )
         assert torch.allclose(output, expected, atol=2e-6)
-
-
-def test_unsupported_calls_raise_with_the_reason() -> None:
-    q = torch.randn(1, 2, 8, 16)
-    slopes = alibi_slopes(2)
-    for case, reason in (
-        ({"dropout": 0.1}, "no dropout"),
-        ({"positions": torch.arange(8)}, "attn_mask and positions are not supported"),
-    ):
-        with pytest.raises(ValueError, match=f"backend 'flex' does not support this call: .*{reason}"):
-            alibi_attention(q, q, q, slopes, backend="flex", **case)
-    with pytest.raises(ValueError, match="computes in float32 at most"):
-        alibi_attention(q.double(), q.double(), q.double(), slopes, backend="flex")
-    with pytest.raises(ValueError, match="does not accept empty tensors"):
-        alibi_attention(q[:, :, :0], q[:, :, :0], q[:, :, :0], slopes, backend="flex")

@@ -33,12 +33,11 @@ def share_beyond(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
     return (weights * beyond).sum(-1).amax((0, 2))
 
 
-def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...], tolerance: float | None = None) -> None:
+def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
     """Keys beyond the spans weigh at most the tolerance."""
-    if tolerance is None:
-        tolerance = torch.finfo(inputs.query.dtype).eps / 2
-    share = share_beyond(inputs, spans)
-    assert bool((share <= tolerance * (1 + 1e-9)).all()), (share / tolerance, spans)
+    tolerance = torch.finfo(inputs.query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    shares = share_beyond(inputs, spans) / tolerance
+    assert bool((shares <= 1 + 1e-9).all()), (shares, spans)
 
 
 def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
@@ -88,7 +87,7 @@ def calls(draw: st.DrawFn) -> AttentionInputs:
 def test_keys_beyond_the_spans_weigh_at_most_the_tolerance(inputs: AttentionInputs) -> None:
     spans = spans_of(inputs)
     assert all(0 <= span <= inputs.key_length for span in spans)
-    assert_negligible(inputs, spans, inputs.tolerance)
+    assert_negligible(inputs, spans)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -102,20 +101,6 @@ def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal
     spans = spans_of(inputs)
     assert min(spans) < 600
     assert_negligible(inputs, spans)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_a_tolerance_a_thousand_times_too_large_is_caught(causal: bool) -> None:
-    """With equal content the bound is nearly tight, so the same check fails for spans of a larger tolerance."""
-    key = torch.zeros(1, 3, 700, 4)
-    inputs = AttentionInputs(key, key, key, torch.tensor([0.5, 0.25, 0.125]), causal=causal)
-    assert_negligible(inputs, spans_of(inputs))
-    too_large = spans_of(inputs._replace(tolerance=1000 * torch.finfo(torch.float32).eps / 2))
-    with pytest.raises(AssertionError):
-        assert_negligible(inputs, too_large)
-    for head in range(3):
-        share = share_beyond(inputs, too_large)[head]
-        assert float(share) > torch.finfo(torch.float32).eps / 2
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -222,23 +207,19 @@ def test_the_ball_contains_all_keys(
     assert bool((ball.radius <= distances * (1 + 1e-4) + 1e-4 * key.double().norm(dim=-1).amax(-1)).all())
 
 
-def pruning_spans(inputs: AttentionInputs) -> list[float]:
-    """Lin et al. prune biases below -(2U + ln L) + ln(tolerance), where U is at least any |q . k| scale."""
-    largest = inputs.query.norm(dim=-1).amax(-1) * inputs.key.norm(dim=-1).amax(-1) * inputs.scaling  # [batch, heads]
-    threshold = -(2 * largest + math.log(inputs.key_length)) + math.log(inputs.largest_share_skipped)
-    return (-threshold / inputs.slopes).amax(0).tolist()
-
-
-@pytest.mark.parametrize(("length", "head_dim"), [(400, 16), (1024, 64), (16384, 64)])
+@pytest.mark.parametrize(("length", "head_dim"), [(400, 16), (16384, 64)])
 def test_spans_of_adaptive_computation_pruning_are_safe_too_but_wider(length: int, head_dim: int) -> None:
+    """Lin et al. prune biases below -(2U + ln L) + ln(tolerance), where U is at least any |q . k| scale."""
     query, key = normal(2, 1, 8, length, head_dim, dtype=torch.float32)
     inputs = AttentionInputs(query, key, key, alibi_slopes(8))
-    ours, pruning = spans_of(inputs), pruning_spans(inputs)
-    assert all(span <= min(other, length) for span, other in zip(ours, pruning, strict=True)), (ours, pruning)
+    largest = query.norm(dim=-1).amax(-1) * key.norm(dim=-1).amax(-1) * inputs.scaling  # [batch, heads]
+    threshold = -(2 * largest + math.log(length)) + math.log(inputs.largest_share_skipped)
+    ours, pruning = torch.tensor(spans_of(inputs)), (-threshold / alibi_slopes(8)).amax(0)
+    assert bool((ours <= pruning.clamp(max=length)).all()), (ours, pruning)
     if length == 16384:
-        assert all(1.55 < other / span < 1.8 for span, other in zip(ours, pruning, strict=True))
+        assert bool(((pruning / ours > 1.55) & (pruning / ours < 1.8)).all())
     else:
-        assert_negligible(inputs._replace(query=query[:, :, -128:]), tuple(map(math.ceil, pruning)))
+        assert_negligible(inputs._replace(query=query[:, :, -128:]), tuple(pruning.ceil().tolist()))
 
 
 @given(calls())
@@ -269,10 +250,7 @@ def test_spans_of_a_trace_without_queries_are_zero_and_with_nan_all_keys() -> No
 def test_share_left_out_counts_pairs(length: int, rows: int, span: int, causal: bool) -> None:
     rows = min(rows, length)
     query, key = torch.zeros(1, 2, rows, 1), torch.zeros(1, 2, length, 1)
-    visible = seen = 0
-    for i in range(length - rows, length):
-        for j in range(length if not causal else i + 1):
-            visible += 2
-            seen += 1 + (abs(i - j) <= span)  # the first head sees everything
+    pairs = [(i, j) for i in range(length - rows, length) for j in range(i + 1 if causal else length)]
+    seen = sum(1 + (abs(i - j) <= span) for i, j in pairs)  # the first head sees everything
     share = share_left_out(AttentionInputs(query, key, key, None, causal=causal), (length, span))
-    assert share == pytest.approx(1 - seen / visible)
+    assert share == pytest.approx(1 - seen / (2 * len(pairs)))

@@ -1,28 +1,36 @@
 """Tiles cover the part of the attention matrix within the span, each pair once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from unittest import mock
 
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from alibi_viz.attention import tiles as tiles_module
 from alibi_viz.attention.tiles import Tile, blocks, tiles
 
 LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
 SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
 
 
-def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> Tensor:
-    """int [query, key]: how many rectangles contain each pair. All rectangles must lie within the matrix."""
-    counts = torch.zeros(query_length, key_length, dtype=torch.int32)
+def rectangles(parts: Iterable[Tile]) -> Iterator[tuple[Tile, slice, slice]]:
+    """Each rectangle of the tiles: its queries and keys."""
     for tile in parts:
         assert min(tile.rows, tile.width, tile.count) >= 1, tile
         for index in range(tile.count):
             query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
-            assert 0 <= query <= query_length - tile.rows, tile
-            assert 0 <= key <= key_length - tile.width, tile
-            counts[query : query + tile.rows, key : key + tile.width] += 1
+            assert min(query, key) >= 0, tile
+            yield tile, slice(query, query + tile.rows), slice(key, key + tile.width)
+
+
+def times_covered(parts: Iterable[Tile], query_length: int, key_length: int) -> Tensor:
+    """int [query, key]: how many rectangles contain each pair. All rectangles must lie within the matrix."""
+    counts = torch.zeros(query_length, key_length, dtype=torch.int32)
+    for tile, queries, keys in rectangles(parts):
+        assert queries.stop <= query_length and keys.stop <= key_length, tile
+        counts[queries, keys] += 1
     return counts
 
 
@@ -31,52 +39,49 @@ def signed_distance(query_length: int, key_length: int) -> Tensor:
     return torch.arange(key_length - query_length, key_length)[:, None] - torch.arange(key_length)
 
 
+def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool) -> Tensor:
+    counts, distance = times_covered(tiles(*lengths, span, causal=causal), *lengths), signed_distance(*lengths)
+    within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
+    assert bool((counts[within] == 1).all())
+    assert bool((counts <= 1).all())
+    return counts
+
+
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 @example(lengths=[700, 700], span=0, causal=True)
 @example(lengths=[129, 129], span=10**9, causal=False)
 def test_each_pair_within_the_span_is_in_one_tile_and_no_pair_in_two(
     lengths: list[int], span: int, causal: bool
 ) -> None:
-    query_length, key_length = lengths
-    counts = times_covered(tiles(query_length, key_length, span, causal=causal), query_length, key_length)
-    distance = signed_distance(query_length, key_length)
-    within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
-    assert bool((counts[within] == 1).all())
-    assert bool((counts <= 1).all())
+    assert_covers_the_span_once(lengths, span, causal)
 
 
 @settings(max_examples=20)
 @given(lengths=st.sampled_from([(1700, 1700), (1400, 1800), (1990, 2000)]), span=st.integers(1025, 1250))
-def test_wide_spans_with_a_band_on_one_or_both_sides(lengths: tuple[int, int], span: int) -> None:
-    for causal in (True, False):
-        counts = times_covered(tiles(*lengths, span, causal=causal), *lengths)
-        distance = signed_distance(*lengths)
-        within = (distance <= span) & ((distance >= 0) if causal else (distance >= -span))
-        assert bool((counts[within] == 1).all())
-        assert int(counts.max()) == 1
-        assert bool((counts[distance > span] == 0).any())  # something is left out
+def test_wide_spans_leave_out_pairs_beyond_the_band_on_one_or_both_sides(lengths: tuple[int, int], span: int) -> None:
+    with mock.patch.object(tiles_module, "_NARROW", 1024):
+        for causal in (True, False):
+            assert tiles(*lengths, span, causal=causal)[-1].side == ("before" if causal else "after")
+            counts = assert_covers_the_span_once(lengths, span, causal)
+            assert bool((counts[signed_distance(*lengths) > span] == 0).any())
 
 
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, causal: bool) -> None:
-    query_length, key_length = lengths
-    parts = tiles(query_length, key_length, span, causal=causal)
+    parts, distance = tiles(*lengths, span, causal=causal), signed_distance(*lengths)
     sides = [tile.side for tile in parts]
     assert sides == sorted(sides, key=["own", "before", "after"].index)
     assert causal <= ("after" not in sides)
-    own = torch.zeros(query_length, dtype=torch.int32)
-    for tile in parts:
-        distance = signed_distance(query_length, key_length)
-        for index in range(tile.count):
-            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
-            of_tile = distance[query : query + tile.rows, key : key + tile.width]
-            if tile.side == "own":
-                own[query : query + tile.rows] += 1
-                assert bool((of_tile == 0).any(1).all())  # each query's own key
-                # a causal mask hides at most the keys of later queries of the block
-                assert not causal or int(of_tile[-1].min()) == 0
-            else:
-                assert bool((of_tile > 0).all() if tile.side == "before" else (of_tile < 0).all())
+    own = torch.zeros(lengths[0], dtype=torch.int32)
+    for tile, queries, keys in rectangles(parts):
+        of_tile = distance[queries, keys]
+        if tile.side == "own":
+            own[queries] += 1
+            assert bool((of_tile == 0).any(1).all())  # each query's own key
+            # a causal mask hides at most the keys of later queries of the block
+            assert not causal or int(of_tile[-1].min()) == 0
+        else:
+            assert bool((of_tile > 0).all() if tile.side == "before" else (of_tile < 0).all())
     assert bool((own == 1).all())
 
 
@@ -92,10 +97,10 @@ def test_parts_of_a_tile_cover_the_same_pairs(
 
 
 def test_split_rows_divides_a_single_rectangle_only_if_all_parts_are_equal() -> None:
-    tile = Tile("before", 64, 96, 0, 64, 1, 96, 96)
+    tile = Tile("before", 64, 96, 0, 64)
     assert tile.split_rows(4) == Tile("before", 64, 24, 0, 64, 4, 24, 0)
     assert tile.split_rows(5) == tile.split_rows(1) == tile.split_rows(0) == tile
-    own, many = Tile("own", 0, 64, 0, 64, 1, 64, 64), Tile("before", 64, 64, 0, 64, 2, 128, 128)
+    own, many = Tile("own", 0, 64, 0, 64), Tile("before", 64, 64, 0, 64, 2, 128, 128)
     assert own.split_rows(2) == own
     assert many.split_rows(2) == many
 
@@ -108,12 +113,10 @@ def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, la
     elif layout == "expanded":
         tensor = torch.arange(6.0).view(2, 1, 3).expand(2, length, 3)
     for tile in tiles(length, length, span):
-        queries, keys = tile.queries(tensor), tile.keys(tensor)
-        assert queries.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-        for index in range(tile.count):
-            query, key = tile.query + index * tile.query_step, tile.key + index * tile.key_step
-            assert torch.equal(queries[:, index], tensor[:, query : query + tile.rows])
-            assert torch.equal(keys[:, index], tensor[:, key : key + tile.width])
+        views = tile.queries(tensor), tile.keys(tensor)
+        assert all(view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for view in views)
+        for index, (_, *slices) in enumerate(rectangles([tile])):
+            assert all(torch.equal(view[:, index], tensor[:, part]) for view, part in zip(views, slices, strict=True))
 
 
 def test_blocks_may_overlap() -> None:

@@ -4,6 +4,7 @@ import functools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
+from alibi_viz import LanguageModel, TransformerConfig, lab, laws
 from alibi_viz.models import POSITIONS, Position, register_method
 from alibi_viz.models.positions.custom import custom_method, evaluate_law, provenance
 from tests.custom_laws import root
@@ -71,31 +72,38 @@ def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> 
     assert model.transformer.position.bias(1, 2)[0, 0].tolist() == [-1, 0]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["linear", "square_root", "logarithmic", "power", "window"])
+FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {  # of head 3 of 8, whose slope is 1 / 8
+    "linear": lambda d: -d / 8,
+    "square_root": lambda d: -d.sqrt() / 8,
+    "logarithmic": lambda d: -0.75 * torch.log1p(d),
+    "power": lambda d: -(d ** (3 / 8)) / 8,
+    "window": lambda d: torch.where(d < 32, 0.0, -torch.inf),
+}
+
+
+@pytest.mark.parametrize("name", laws.__all__)
 def test_built_in_laws_have_the_values_of_their_formulas_and_make_models(name: str) -> None:
-    law, distance, slopes = getattr(laws, name), torch.arange(9), alibi_slopes(8)
-    expected = {
-        "linear": -slopes[2] * distance,
-        "square_root": -slopes[2] * distance.sqrt(),
-        "logarithmic": -0.75 * torch.log1p(distance.float()),
-        "power": -slopes[2] * distance ** (3 / 8),
-        "window": torch.zeros(9),
-    }
-    torch.testing.assert_close(law(distance, 3, 8), expected[name])
+    law, distance = getattr(laws, name), torch.arange(40)
+    torch.testing.assert_close(law(distance, 3, 8), FORMULAS[name](distance.float()))
     assert bool(lab.make_model(law)(torch.zeros(1, 300, dtype=torch.long)).isfinite().all())
-    assert laws.window(distance, 1, 8).tolist() == [0.0] * 8 + [-torch.inf]
+    for head in (0, 9, -1):
+        with pytest.raises(ValueError, match=f"head must be between 1 and 8, got {head}"):
+            law(distance, head, 8)
+
+
+def test_windows_of_many_heads_do_not_overflow() -> None:
     assert not evaluate_law(laws.window, 128, 64)[-70:].any()
 
 
-def returning(value: Any) -> Any:
-    return lambda distance, head, num_heads: value(distance) if callable(value) else value
+def returning(value: Callable[[Tensor], Any]) -> Any:
+    return lambda distance, head, num_heads: value(distance)
 
 
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (returning(torch.zeros(3)), r"must return a tensor \[64\], got shape \[3\]"),
-        (returning(None), "got NoneType"),
+        (returning(lambda d: d[:3]), r"must return a tensor \[64\], got shape \[3\]"),
+        (returning(lambda d: None), "got NoneType"),
         (returning(lambda d: d < 4), r"it must return numbers, got torch\.bool"),
         (returning(lambda d: -1j * d), r"it must return numbers, got torch\.complex64"),
         (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),

@@ -1,6 +1,7 @@
 """The statistics of a cache, and decoding that reads only the keys within the spans."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +13,9 @@ from torch import Tensor
 from alibi_viz import AlibiSelfAttention, KeyValueCache, alibi_attention, choose_backend
 from alibi_viz.attention import KeyBall
 from alibi_viz.models.positions import relative
+from tests.attention import cases
 
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+normal = partial(cases.normal, dtype=torch.float32)
 
 
 @given(steps=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 30), st.booleans()), min_size=1, max_size=6))
@@ -81,13 +81,8 @@ def test_windowed_decoding_equals_one_pass_also_across_inference_mode_and_remove
 
     monkeypatch.setattr(relative, "alibi_attention", windowed)
     parts = [1400, 1, 3, 95, 1]
-    for part, expected, mode in zip(
-        x.split(parts, 1),
-        whole.split(parts, 1),
-        [torch.inference_mode, torch.no_grad] * 2 + [torch.no_grad],
-        strict=True,
-    ):
-        with mode():
+    for index, (part, expected) in enumerate(zip(x.split(parts, 1), whole.split(parts, 1), strict=True)):
+        with torch.no_grad() if index % 2 else torch.inference_mode():
             torch.testing.assert_close(attention(part, cache), expected, atol=2e-6, rtol=1e-5)
     cache.length = 1200  # another continuation
     with torch.no_grad():

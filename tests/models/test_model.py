@@ -54,12 +54,8 @@ INVALID: dict[str, Callable[[], object]] = {
     "at least one token, got shape [1, 0]": lambda: model().generate(PROMPT[:, :0], 3),
     "new_tokens must be at least 0, got -1": lambda: model().generate(PROMPT, -1),
     "new_tokens must be an integer, got 2.0": lambda: model().generate(PROMPT, 2.0),  # type: ignore[arg-type]
-    "temperature must be a finite number of at least 0, got -1.0": lambda: model().generate(
-        PROMPT, 1, temperature=-1.0
-    ),
-    "not defined beyond max_length=8, got length 9": lambda: model(position="learned", max_length=8).generate(
-        PROMPT, 9
-    ),
+    "temperature must be a finite number of at least 0, got -1": lambda: model().generate(PROMPT, 1, temperature=-1),
+    "beyond max_length=4, got length 5": lambda: model(position="learned", max_length=4)(PROMPT[:, [0] * 5]),
     "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
 }
 

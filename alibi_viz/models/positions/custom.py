@@ -27,10 +27,10 @@ _CUSTOM: dict[str, LawFunction | type[Position]] = {}  # registered by `register
 
 
 def register_method(method: Method) -> str:
-    """Register your own position method, and return its name. A name of a known method is returned as it is.
+    """Register your own position method and return its name, which models, the lab and the apps then know.
 
-    Afterwards models, the lab, the apps and the command line know it by this name, the function's or the class's own.
-    A later definition of the same name replaces it; existing models keep theirs.
+    It is the name of the function or class. A later definition of the same name replaces it; existing models keep
+    theirs. The name of a known method is returned as it is.
 
     Args:
         method: a name in `POSITIONS`; or a function law(distance, head, num_heads) -> bias, where distance is int64
@@ -51,8 +51,8 @@ def register_method(method: Method) -> str:
         if method not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, or a function, got {method!r}")
         return method
-    is_class = isinstance(method, type) and issubclass(method, Position)
-    if not is_class and (isinstance(method, type) or not callable(method)):
+    is_class = isinstance(method, type)
+    if not (issubclass(method, Position) if is_class else callable(method)):  # type: ignore[arg-type]
         raise TypeError(f"a position method must be a name, a function or a subclass of Position, got {method!r}")
     if method in POSITIONS.values():
         return str(method.name)  # type: ignore[union-attr]  # a class
@@ -134,10 +134,9 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     tensor([[ 0.0000, -1.0000, -2.0000, -3.0000],
             [ 0.0000, -0.5000, -1.0000, -1.5000]])
     """
-    name = getattr(law, "__name__", repr(law))
     rows = []
     for head in range(1, num_heads + 1):
-        where = f"law {name!r}, head {head} of {num_heads}"
+        where = f"law {getattr(law, '__name__', repr(law))!r}, head {head} of {num_heads}"
         try:
             row: Any = law(torch.arange(size), head, num_heads)
         except Exception as error:
@@ -200,10 +199,8 @@ def provenance(method: Any) -> dict[str, str]:
             return f"({', '.join(sorted(items) if isinstance(value, set | frozenset) else items)})"
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return f"({', '.join(f'{key}: {describe(value[key])}' for key in sorted(value))})"
-        if isinstance(value, partial):
-            return f"partial{describe((value.func, value.args, value.keywords))}"
-        if isinstance(value, MethodType):
-            return f"{describe(value.__func__)} of {describe(value.__self__)}"
+        if isinstance(value, partial | MethodType):
+            return describe(value.__reduce__())  # the function or object, and the arguments or the name
         value = inspect.unwrap(value)
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
         origin = getattr(value, "__module__", None) or type(value).__module__
@@ -232,15 +229,14 @@ def _reads(definition: FunctionType | type) -> Iterator[tuple[str, Any]]:
             if isinstance(member, FunctionType) or not (name.startswith("__") or name in ("name", "summary")):
                 yield name, member
         return
-    for parameter in inspect.signature(definition).parameters.values():
-        if parameter.default is not parameter.empty:
-            yield parameter.name, parameter.default
+    parameters = inspect.signature(definition).parameters.values()
+    yield from ((each.name, each.default) for each in parameters if each.default is not each.empty)
     for name, cell in zip(definition.__code__.co_freevars, definition.__closure__ or (), strict=True):
         with suppress(ValueError):  # not assigned yet
             yield name, cell.cell_contents
-    for name in sorted(_global_names(definition.__code__) & definition.__globals__.keys()):
-        if not isinstance(definition.__globals__[name], ModuleType):
-            yield name, definition.__globals__[name]
+    known = definition.__globals__
+    read = sorted(_global_names(definition.__code__) & known.keys())
+    yield from ((name, known[name]) for name in read if not isinstance(known[name], ModuleType))
 
 
 def _global_names(code: CodeType) -> set[str]:
@@ -251,15 +247,14 @@ def _global_names(code: CodeType) -> set[str]:
 
 
 def _source(function: FunctionType) -> str:
+    def bytecode(code: CodeType) -> tuple[Any, ...]:
+        constants = [bytecode(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+        return code.co_code, constants, code.co_names
+
     try:
         return textwrap.dedent(inspect.getsource(function)).rstrip()
     except (OSError, TypeError):
-        return f"# {function.__name__}: bytecode {_digest(repr(_bytecode(function.__code__)))}"
-
-
-def _bytecode(code: CodeType) -> tuple[Any, ...]:
-    constants = [_bytecode(each) if isinstance(each, CodeType) else each for each in code.co_consts]
-    return code.co_code, constants, code.co_names
+        return f"# {function.__name__}: bytecode {_digest(repr(bytecode(function.__code__)))}"
 
 
 def _digest(text: str) -> str:
