@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -23,6 +24,11 @@ from alibi_viz.slopes import alibi_slopes
 Names = tuple[str, ...]
 
 _HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_ROUNDINGS: list[tuple[Names, torch.dtype]] = [
+    ((), torch.float64),
+    (("imprecise slopes",), torch.float16),
+    (("imprecise slopes",), torch.bfloat16),
+]
 _VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
@@ -87,8 +93,10 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
 def _by_rules(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """As `_explain`, by a rule and the slopes that fit it best."""
     cap, window = _cap(observations), _window(observations)
+    first = [None if window is None else _last_key(o) for o in observations]
     explanations = []
-    for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
+    every = (rules(o.probe, expected.causal, cap, window, n) for o, n in zip(observations, first, strict=True))
+    for candidates in zip(*every, strict=True):
         slopes = _fit(observations, candidates)
         if _agree(observations, candidates, slopes):
             faults = [Finding(fault, evidence) for fault in candidates[0].faults]
@@ -170,6 +178,12 @@ def _cap(observations: Sequence[Observation]) -> int | None:
     return cap if 0 < cap < longest.probe.key_length - 1 else None
 
 
+def _last_key(observation: Observation) -> Tensor:
+    """The number of the last key that the last query sees, int64 [heads]."""
+    visible = observation.log_weights[:, -1] > observation.floor
+    return (visible * torch.arange(1, visible.shape[-1] + 1)).amax(-1)
+
+
 def _window(observations: Sequence[Observation]) -> int | None:
     """The number of keys that the last query sees in the longest call, if it is not all of them."""
     longest = max(observations, key=lambda o: o.probe.key_length)
@@ -222,18 +236,19 @@ def _cost(names: Names) -> int:
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
     """Names of faults, and the slopes that they give, for all head counts one after another.
 
-    Each combines a scheme with a factor of the bias. A wrong factor of the content may apply to the bias too.
+    Each combines a scheme with a rounding and a factor of the bias. A wrong factor of the content may apply to the bias
+    too.
     """
     got = torch.cat(list(slopes.values()))
     known = _known_factors(expected.head_dim)
     for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
-        for scheme, rule in _schemes(slopes, expected.slopes, smallest):
-            unit = torch.cat([content[heads] * rule(heads) for heads in slopes])
+        for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
+            unit = torch.cat([content[heads] * rule(heads).to(dtype).double() for heads in slopes])
             for names, factor in known:
-                yield (*scheme, *names), factor * unit
+                yield (*scheme, *rounding, *names), factor * unit
             fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
             if math.isfinite(fitted):
-                yield (*scheme, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+                yield (*scheme, *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
 def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
@@ -243,18 +258,12 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
     yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
-    for dtype in (torch.float16, torch.bfloat16):
-        yield ("imprecise slopes",), partial(_rounded, reference, dtype)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):
             yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
             yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
     yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
     yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
-
-
-def _rounded(reference: Slopes, dtype: torch.dtype, num_heads: int) -> Tensor:
-    return reference(num_heads).to(dtype).double()
 
 
 def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:

@@ -24,11 +24,13 @@ class Rule(NamedTuple):
 
     faults: tuple[str, ...]
     distance: Tensor  # float64 [query, key]
-    visible: Tensor  # bool [query, key]
+    visible: Tensor  # bool [query, key] or [heads, query, key]
 
     def bias(self, slopes: Tensor, rows: Rows = slice(None)) -> Tensor:
         """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
-        return (-slopes.double()[:, None, None] * self.distance[rows]).masked_fill(~self.visible[rows], -math.inf)
+        return (-slopes.double()[:, None, None] * self.distance[rows]).masked_fill(
+            ~self.visible[..., rows, :], -math.inf
+        )
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,13 @@ class Expectation:
         return next(rules(probe, self.causal)).bias(self.slopes(probe.num_heads))
 
 
-def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None = None) -> Iterator[Rule]:
+def rules(
+    probe: Probe, causal: bool, cap: int | None = None, window: int | None = None, first: Tensor | None = None
+) -> Iterator[Rule]:
     """All rules, those with the fewest faults first.
 
-    `cap` is a distance beyond which the bias may be constant, `window` one beyond which keys may be masked.
+    `cap` is a distance beyond which the bias may be constant, and `window` one beyond which keys may be masked; `first`
+    [heads] are numbers of keys after which all others may be masked.
     """
     row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
     key = torch.arange(probe.key_length, dtype=torch.float64)
@@ -83,9 +88,11 @@ def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None
         ]
     else:
         futures.append(("only earlier keys", past, torch.abs))
-    futures.append(("rewarded future", everything, torch.clone))
+    futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
     if window is not None:
         futures.append(("window", visible & (offset.abs() < window), torch.abs))
+    if first is not None:
+        futures.append(("first keys only", visible & (key < first[:, None, None]), torch.abs))
     combinations = [
         Rule(tuple(filter(None, (name, future))), sign(distance), shown)
         for (name, distance), (future, shown, sign) in itertools.product(distances.items(), futures)
