@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -16,13 +17,18 @@ from torch import Tensor
 from alibi_viz.check.call import try_each
 from alibi_viz.check.probe import SHORT, Observation, Probe, precision
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import ROUNDINGS, Expectation, Rounding, Rule, Slopes, rules
+from alibi_viz.check.rules import Expectation, Rule, Slopes, rules
 from alibi_viz.gallery.slopes import first_slope_is_one
 from alibi_viz.slopes import alibi_slopes
 
 Names = tuple[str, ...]
 
 _HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_ROUNDINGS: list[tuple[Names, torch.dtype]] = [
+    ((), torch.float64),
+    (("imprecise slopes",), torch.float16),
+    (("imprecise slopes",), torch.bfloat16),
+]
 _VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
@@ -77,51 +83,23 @@ def _in_branch(name: str, places: list[tuple[Probe, str]], calls: int) -> Findin
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
-    for explain in (_by_rules, _by_half_precision, _by_rounding):
-        findings = explain(observations, expected, evidence)
-        if findings is not None:
-            return findings
-    return None
-
-
-def _by_rules(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
-    """As `_explain`, by a rule and the slopes that fit it best."""
-    cap, window = _cap(observations), _window(observations)
+    longest = max(observations, key=lambda o: o.probe.key_length)
+    cap, window = longest.cap, longest.window
+    candidates = (rules(o.probe, expected, cap, window, None if window is None else o.last_key) for o in observations)
     explanations = []
-    for candidates in zip(*(rules(o.probe, expected.causal, cap, window) for o in observations), strict=True):
-        slopes = _fit(observations, candidates)
-        if _agree(observations, candidates, slopes):
-            faults = [Finding(fault, evidence) for fault in candidates[0].faults]
+    for rule in zip(*candidates, strict=True):
+        slopes = _fit(observations, rule)
+        if _agree(observations, rule, slopes):
+            faults = [Finding(fault, evidence) for fault in rule[0].faults]
             explanations.append(_name(slopes, expected, observations[0].dtype) + faults)
             if len(explanations[-1]) == 1:
                 break
     # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
     is_scaled = any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
-    return min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
-
-
-def _by_half_precision(
-    observations: Sequence[Observation], expected: Expectation, evidence: str
-) -> list[Finding] | None:
-    """As `_explain`, by weights that are right, but less exactly than their dtype allows."""
-    floor = precision(torch.bfloat16).floor
-    coarse = [Observation(o.probe, o.logits, torch.bfloat16, floor) for o in observations]
-    is_right = all(each.agrees(expected.bias(each.probe)) for each in coarse)
-    return [Finding("rounded to half precision", evidence)] if is_right else None
-
-
-def _by_rounding(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
-    """As `_explain`, by positions, or slopes times positions, that were rounded to half precision."""
-    for dtype, form in ROUNDINGS:
-        roundings = [
-            Rounding(o.probe, expected.slopes(o.probe.num_heads), expected.causal, dtype, form) for o in observations
-        ]
-        fitted = _fit(observations, roundings)
-        factors = {heads: factor.mean().expand(heads) for heads, factor in fitted.items()}
-        if _agree(observations, roundings, factors):
-            slopes = {heads: factor * expected.slopes(heads) for heads, factor in factors.items()}
-            return [*_name(slopes, expected, dtype), Finding("colliding positions", evidence)]
-    return None
+    fewest = min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
+    if fewest is None and all(each.coarse.agrees(expected.bias(each.probe)) for each in observations):
+        return [Finding("rounded to half precision", evidence)]
+    return fewest
 
 
 def _name(slopes: Mapping[int, Tensor], expected: Expectation, dtype: torch.dtype) -> list[Finding]:
@@ -130,9 +108,7 @@ def _name(slopes: Mapping[int, Tensor], expected: Expectation, dtype: torch.dtyp
     return name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
 
 
-def _agree(
-    observations: Sequence[Observation], candidates: Sequence[Rule | Rounding], slopes: Mapping[int, Tensor]
-) -> bool:
+def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
     """Whether all observed weights are those of the candidates' biases.
 
     A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
@@ -145,7 +121,7 @@ def _agree(
     )
 
 
-def _fit(observations: Sequence[Observation], candidates: Sequence[Rule | Rounding]) -> dict[int, Tensor]:
+def _fit(observations: Sequence[Observation], candidates: Sequence[Rule]) -> dict[int, Tensor]:
     """For every head count, the factors [heads] of the biases that fit the last query best, by least squares."""
     covariance: dict[int, Tensor] = {}
     variance: dict[int, Tensor] = {}
@@ -159,22 +135,6 @@ def _fit(observations: Sequence[Observation], candidates: Sequence[Rule | Roundi
         covariance[heads] = covariance.get(heads, 0) + (x * y).sum(-1)
         variance[heads] = variance.get(heads, 0) + (x * x).sum(-1)
     return {heads: covariance[heads] / variance[heads].clamp(min=1e-12) for heads in covariance}
-
-
-def _cap(observations: Sequence[Observation]) -> int | None:
-    """The distance from which on the bias of the last query is constant in the longest call, if there is one."""
-    longest = max(observations, key=lambda o: o.probe.key_length)
-    step = longest.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
-    moving = (step > precision(longest.dtype).absolute / 10).nonzero()
-    cap = int(moving.max()) + 1 if len(moving) else 0
-    return cap if 0 < cap < longest.probe.key_length - 1 else None
-
-
-def _window(observations: Sequence[Observation]) -> int | None:
-    """The number of keys that the last query sees in the longest call, if it is not all of them."""
-    longest = max(observations, key=lambda o: o.probe.key_length)
-    window = int((longest.log_weights[:, -1] > longest.floor).sum(-1).max())
-    return window if window < longest.probe.key_length else None
 
 
 def _worst(observations: Sequence[Observation], expected: Expectation) -> Comparison:
@@ -222,18 +182,19 @@ def _cost(names: Names) -> int:
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
     """Names of faults, and the slopes that they give, for all head counts one after another.
 
-    Each combines a scheme with a factor of the bias. A wrong factor of the content may apply to the bias too.
+    Each combines a scheme with a rounding and a factor of the bias. A wrong factor of the content may apply to the bias
+    too.
     """
     got = torch.cat(list(slopes.values()))
     known = _known_factors(expected.head_dim)
     for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
-        for scheme, rule in _schemes(slopes, expected.slopes, smallest):
-            unit = torch.cat([content[heads] * rule(heads) for heads in slopes])
+        for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
+            unit = torch.cat([content[heads] * rule(heads).to(dtype).double() for heads in slopes])
             for names, factor in known:
-                yield (*scheme, *names), factor * unit
+                yield (*scheme, *rounding, *names), factor * unit
             fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
             if math.isfinite(fitted):
-                yield (*scheme, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+                yield (*scheme, *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
 def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
@@ -243,18 +204,12 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
     yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
-    for dtype in (torch.float16, torch.bfloat16):
-        yield ("imprecise slopes",), partial(_rounded, reference, dtype)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):
             yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
             yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
     yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
     yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
-
-
-def _rounded(reference: Slopes, dtype: torch.dtype, num_heads: int) -> Tensor:
-    return reference(num_heads).to(dtype).double()
 
 
 def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:

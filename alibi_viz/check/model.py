@@ -1,6 +1,7 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from alibi_viz.check.call import check_seconds, on_cpu
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
 from alibi_viz.check.rules import Expectation
+from alibi_viz.gallery import EXHIBITS
 from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
 
@@ -34,8 +36,9 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     the weights of the model don't matter, and a tiny model with random weights shows what a large one does.
 
     Args:
-        model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. Falcon
-            divides its bias by sqrt(head_dim) and rounds it to bfloat16, and was trained so: that counts as correct.
+        model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. What the
+            weights of its family were trained with is a note of the report, not a fault: Falcon divides its bias by
+            sqrt(head_dim), and Falcon and BLOOM round it to half precision.
         layer: index of the layer, from 0.
         length: the longest length to try; no longer than the model allows.
         seconds: time limit of a call.
@@ -62,21 +65,38 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         convert=lambda tensor: tensor.to(parameter.device),
         seconds=seconds,
     )
-    length, divisor, note = min(length, longest_context(model) or length), 1.0, ""
-    if family == "falcon":
-        divisor, length, reader.read_dtype = math.sqrt(attention.head_dim), SHORT, torch.bfloat16
-        note = " Falcon divides its bias by sqrt(head_dim) and rounds it to bfloat16; so were its checkpoints trained."
-    with on_cpu():
-        report = examine_attention(
+
+    def examine(length: int, divisor: float = 1.0) -> Report:
+        """Compare with the official slopes, divided by `divisor`."""
+        return examine_attention(
             reader,
             f"{type(model).__name__}, layer {layer}",
             probes([heads], True, length),
-            Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor, causal=True),
+            Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor),
             padding=True,
             key_heads=None if attention.key_heads == heads else 1,
         )
-    report.notes.append(f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).{note}")
-    return report
+
+    trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
+    differences = []
+    if trained and parameter.dtype != torch.float32:
+        reader.read_dtype = torch.bfloat16  # the sum of q . k and the bias is rounded too
+    with on_cpu():
+        report = examine(min(length, longest_context(model) or length))
+        if trained:
+            differences = [trained[finding.name] for finding in report.findings if finding.name in trained]
+            # Its differences from the paper can hide faults, so compare also with what it was trained with.
+            reader.read_dtype = torch.bfloat16
+            again = examine(SHORT, math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0)
+            found = {finding.name: finding for finding in (*report.findings, *again.findings)}
+            findings = [finding for name, finding in found.items() if name not in trained]
+            report = Report(report.subject, findings, comparison=report.comparison if findings else None)
+    notes = [f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim})."]
+    notes += [
+        f"Differs from the paper; right for these weights: {each.effect} ({each.system}, {each.source})"
+        for each in differences
+    ]
+    return replace(report, notes=notes)
 
 
 def _state(report: Report) -> str:

@@ -7,7 +7,7 @@ content is equal, and with one-hot values the output is the weights themselves.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -95,6 +95,31 @@ class Observation:
     @property
     def weights(self) -> Tensor:
         return self.log_weights.exp()
+
+    @property
+    def coarse(self) -> "Observation":
+        """The same, to be compared within the precision of bfloat16."""
+        return replace(self, dtype=torch.bfloat16, floor=precision(torch.bfloat16).floor)
+
+    @property
+    def cap(self) -> int | None:
+        """The distance from which on the bias of the last query is constant, if there is one."""
+        step = self.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
+        moving = (step > precision(self.dtype).absolute / 10).nonzero()
+        cap = int(moving.max()) + 1 if len(moving) else 0
+        return cap if 0 < cap < self.probe.key_length - 1 else None
+
+    @property
+    def window(self) -> int | None:
+        """The number of keys that the last query sees, if it is not all of them."""
+        window = int((self.log_weights[:, -1] > self.floor).sum(-1).max())
+        return window if window < self.probe.key_length else None
+
+    @property
+    def last_key(self) -> Tensor:
+        """The number of the last key that the last query sees, int64 [heads]."""
+        visible = self.log_weights[:, -1] > self.floor
+        return (visible * torch.arange(1, self.probe.key_length + 1)).amax(-1)
 
     def normalize(self, bias: Tensor) -> Tensor:
         """The log weights of a bias [heads, query, key] at equal content, at least `floor`.

@@ -54,7 +54,7 @@ class Finding:
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.fault.problem}", f"  Found: {self.evidence}"]
-        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in[:2]]
+        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in]
         return "\n".join([*lines, f"  Fix: {self.fault.fix}"])
 
 

@@ -13,22 +13,19 @@ from alibi_viz.check.probe import Probe
 
 Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 Rows = slice | list[int]
-_HALF = (torch.bfloat16, torch.float16)
-ROUNDINGS = [
-    (dtype, form) for dtype in _HALF for form in ("product", "factors", "from the end", "positions", "difference")
-]
 
 
 class Rule(NamedTuple):
     """A bias of -slope * distance, where visible. `faults` is empty for the correct rule."""
 
     faults: tuple[str, ...]
-    distance: Tensor  # float64 [query, key]
-    visible: Tensor  # bool [query, key]
+    distance: Tensor  # float64 [query, key] or [heads, query, key]
+    visible: Tensor  # bool [query, key] or [heads, query, key]
 
     def bias(self, slopes: Tensor, rows: Rows = slice(None)) -> Tensor:
         """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
-        return (-slopes.double()[:, None, None] * self.distance[rows]).masked_fill(~self.visible[rows], -math.inf)
+        bias = -slopes.double()[:, None, None] * self.distance[..., rows, :]
+        return bias.masked_fill(~self.visible[..., rows, :], -math.inf)
 
 
 @dataclass(frozen=True)
@@ -49,18 +46,28 @@ class Expectation:
 
     def bias(self, probe: Probe) -> Tensor:
         """The correct bias with the causal mask, float64 [heads, query, key]."""
-        return next(rules(probe, self.causal)).bias(self.slopes(probe.num_heads))
+        return next(rules(probe, self)).bias(self.slopes(probe.num_heads))
 
 
-def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None = None) -> Iterator[Rule]:
+def rules(
+    probe: Probe,
+    expected: Expectation,
+    cap: int | None = None,
+    window: int | None = None,
+    last_key: Tensor | None = None,
+) -> Iterator[Rule]:
     """All rules, those with the fewest faults first.
 
-    `cap` is a distance beyond which the bias may be constant, `window` one beyond which keys may be masked.
+    `cap` is a distance beyond which the bias may be constant, and `window` one beyond which keys may be masked;
+    `last_key` [heads] are numbers of keys after which all others may be masked.
     """
     row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
     key = torch.arange(probe.key_length, dtype=torch.float64)
     query = row + probe.key_length - probe.query_length
     offset = query - key  # [query, key], negative for keys after the query
+    everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
+    visible = past if expected.causal else everything
+    yield Rule((), offset.abs(), visible)
     distances = {
         "": offset,
         "wrong corner of the cache": (row - key).abs(),
@@ -69,11 +76,9 @@ def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None
     }
     if cap is not None:
         distances["length cap"] = offset.clamp(-cap, cap)
-    everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
     # which keys are visible, and whether the distance to later ones counts as positive, zero or negative
-    visible = past if causal else everything
     futures: list[tuple[str, Tensor, Callable[[Tensor], Tensor]]] = [("", visible, torch.abs)]
-    if causal:
+    if expected.causal:
         futures += [
             ("future not masked", everything, torch.abs),
             ("future not masked", everything, torch.relu),
@@ -83,37 +88,29 @@ def rules(probe: Probe, causal: bool, cap: int | None = None, window: int | None
         ]
     else:
         futures.append(("only earlier keys", past, torch.abs))
-    futures.append(("rewarded future", everything, torch.clone))
+    futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
     if window is not None:
         futures.append(("window", visible & (offset.abs() < window), torch.abs))
+    if last_key is not None:
+        futures.append(("first keys only", visible & (key < last_key[:, None, None]), torch.abs))
     combinations = [
         Rule(tuple(filter(None, (name, future))), sign(distance), shown)
         for (name, distance), (future, shown, sign) in itertools.product(distances.items(), futures)
     ]
-    yield from sorted(combinations, key=lambda rule: len(rule.faults))
+    yield from sorted(combinations[1:], key=lambda rule: len(rule.faults))
+    slopes = expected.slopes(probe.num_heads)[:, None, None]
+    for distance in _rounded_distances(query, key, slopes.where(slopes != 0, 1.0)):
+        yield Rule(("colliding positions",), distance.expand(probe), visible)
 
 
-class Rounding(NamedTuple):
-    """A bias with positions, or slope times position, rounded to `dtype`; `form` is one of those in `ROUNDINGS`."""
+def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[Tensor]:
+    """Distances of positions, or of products of slopes and positions, that were rounded to half precision.
 
-    probe: Probe
-    slopes: Tensor  # [heads]
-    causal: bool
-    dtype: torch.dtype
-    form: str
-
-    def bias(self, factors: Tensor, rows: Rows = slice(None)) -> Tensor:
-        """The bias times factors [heads], in these rows: float64 [heads, rows, key]."""
-        slopes, dtype, key_length = self.slopes[:, None, None], self.dtype, self.probe.key_length
-        query = torch.arange(key_length - self.probe.query_length, key_length)[rows, None]
-        key = torch.arange(key_length)
-        if self.form == "positions":
-            bias = -slopes * (key.to(dtype).double() - query.to(dtype).double()).abs()
-        elif self.form == "difference":
-            bias = -slopes * (key.to(dtype) - query.to(dtype)).double().abs()
-        elif self.form == "factors":
-            bias = (slopes.to(dtype) * key.to(dtype)).double()
-        else:
-            bias = (slopes * (key - (key_length - 1 if self.form == "from the end" else 0))).to(dtype).double()
-        bias = factors.double()[:, None, None] * bias.expand(-1, len(query), -1)
-        return bias.masked_fill(key > query, -math.inf) if self.causal else bias
+    A distance per head is up to a constant of the row, which changes no weight.
+    """
+    for dtype in (torch.bfloat16, torch.float16):
+        yield -(slopes * key).to(dtype).double() / slopes
+        yield -(slopes.to(dtype) * key.to(dtype)).double() / slopes
+        yield -(slopes * (key - key[-1])).to(dtype).double() / slopes
+        yield (query.to(dtype).double() - key.to(dtype).double()).abs()
+        yield (query.to(dtype) - key.to(dtype)).double().abs()

@@ -5,7 +5,7 @@ compares how systems compute the slopes.
 """
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -28,6 +28,8 @@ class Exhibit:
         source: the URL of the code, or of the pull request or issue about it.
         effect: what the system computes, in a sentence.
         options: arguments of the check.
+        trained: the model types of transformers whose released weights were trained this way, so that it is right for
+            them although it differs from the paper.
     """
 
     kind: str
@@ -37,6 +39,7 @@ class Exhibit:
     source: str
     effect: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    trained: Sequence[str] = ()
 
 
 _MODULES = {"attention": attention, "bias": biases, "slopes": slopes}

@@ -70,3 +70,15 @@ def megatron_2022(query: Tensor, key: Tensor, value: Tensor, devices: int = 2) -
     bias = alibi_bias(alibi_slopes(heads), query_length, key.shape[2])[rows]  # [batch, heads, query, key]
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
     return logits.masked_fill(~causal_mask(query_length, key.shape[2]), -math.inf).softmax(-1) @ value
+
+
+def falcon(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """softmax((q . k + m j) / sqrt(head_dim)) v, which is right for Falcon's weights: they were trained with it."""
+    return labml_2021(query, key, value)
+
+
+def leet_gpu_2026(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """softmax(q . k / sqrt(head_dim) + a (i - j)) v without a causal mask, here with the slope of each head as a."""
+    distance = torch.arange(query.shape[2])[:, None] - torch.arange(key.shape[2])
+    bias = alibi_slopes(query.shape[1])[:, None, None] * distance
+    return (query @ key.mT / math.sqrt(query.shape[-1]) + bias).softmax(-1) @ value

@@ -5,15 +5,18 @@ keys, and returns a bias that is added to the logits, broadcastable to [heads, q
 each was seen.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
 from alibi_viz.bias import alibi_bias, mask_future
+from alibi_viz.gallery.slopes import mlx_2023
 from alibi_viz.slopes import alibi_slopes
 
 
 def ggml_2023(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """m (i + 1), the same for all keys, [heads, query, 1]. Sequence Toy (July 2025) does this too."""
+    """m (i + 1), the same for all keys, [heads, query, 1]. Sequence Toy (November 2025) does this too."""
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(1, query_length + 1)[:, None]
     return slopes * position
@@ -93,3 +96,39 @@ def step_audio(num_heads: int, query_length: int, key_length: int) -> Tensor:
     query = torch.arange(key_length - query_length, key_length)[:, None]
     distance = (query - torch.arange(key_length)).clamp(min=0)
     return -slopes * distance.sqrt()
+
+
+def flash_bias_2025(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """m i - m j as a product of two factors in float16, [heads, query, key].
+
+    The factors are [m, m i] of each query and [-j, 1] of each key, for slopes m of 256^(-h/H). From 2048 on, float16
+    has no odd numbers, so neighboring keys share a bias.
+    """
+    slopes = torch.tensor(mlx_2023(num_heads))[:, None]
+    query = torch.arange(key_length - query_length, key_length).expand(num_heads, -1)
+    key = torch.arange(float(key_length))
+    query_factor = torch.stack([slopes.expand_as(query), slopes * query], dim=-1).half()
+    key_factor = torch.stack([-key, torch.ones_like(key)]).half()
+    return query_factor.float() @ key_factor.float()
+
+
+def transformer_lens(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """A cached -m (i - j) with slopes m of 256^(-h/H), sliced [-i:, :j]: [heads, query, key].
+
+    After a longer text, here of twice the length, the slice has the rows of later queries. Under the causal mask that
+    changes each row by a constant only, so the cache does no harm.
+    """
+    position = torch.arange(2 * key_length)
+    distance = (position[:, None] - position).clamp(min=0)
+    cached = -torch.tensor(mlx_2023(num_heads))[:, None, None] * distance
+    return cached[:, -query_length:, :key_length]
+
+
+def xformers_pattern(num_heads: int, query_length: int, key_length: int, threshold: float = 1.0) -> Tensor:
+    """0 where m j < threshold, otherwise -inf: [heads, 1, key].
+
+    A mask for block-sparse attention. It takes the bias m j of the key form, which counts from the start of the text,
+    for a distance.
+    """
+    bias = alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
+    return torch.zeros_like(bias).masked_fill(bias >= threshold, -math.inf)

@@ -61,7 +61,10 @@ def halving(num_heads: int) -> list[float]:
 
 
 def first_slope_is_one(num_heads: int) -> list[float]:
-    """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes."""
+    """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes.
+
+    The exercise "alibi position bias" of crackedaicode.com (November 2026) has 1 / 2^(8h/H) for all heads.
+    """
     closest = 2 ** math.floor(math.log2(num_heads))
     first = [2 ** (-8 * head / closest) for head in range(closest)]
     return first + [2 ** (-4 * power / closest) for power in range(1, 2 * (num_heads - closest), 2)]

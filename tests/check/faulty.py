@@ -53,6 +53,7 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "one key ahead": lambda row, query, key: key <= query + 1,
         "causal mask in the wrong corner": lambda row, query, key: key <= row,
         "future not masked": lambda row, query, key: key >= 0,
+        "first keys only": lambda row, query, key: (key <= query) & (key < 50),
         "window": lambda row, query, key: (key <= query) & (key > query - 11),
     },
     "content": {

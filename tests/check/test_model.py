@@ -77,8 +77,27 @@ def test_falcon_without_alibi_has_no_bias() -> None:
     assert "no bias" in names(check.model(build("falcon", alibi=False)))
 
 
-def test_bloom_in_bfloat16_has_colliding_positions() -> None:
-    assert names(check.model(build("bloom").bfloat16())) == {"colliding positions"}
+DIFFERS = "Differs from the paper; right for these weights: "
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_what_a_family_was_trained_with_differs_from_the_paper_but_is_no_fault(dtype: torch.dtype) -> None:
+    falcon = check.model(build("falcon", implementation="sdpa").to(dtype))
+    assert falcon.ok and "Fix:" not in str(falcon)
+    assert [DIFFERS in note for note in falcon.notes] == [False, True, True]
+    assert f"{DIFFERS}the bias is divided by sqrt(head_dim)" in str(falcon) and f"{DIFFERS}m j in bf" in str(falcon)
+    bloom = check.model(build("bloom").to(dtype))
+    assert bloom.ok
+    if dtype != torch.float16:  # which is exact enough for 300 tokens
+        assert (f"{DIFFERS}m j in bfloat16" in str(bloom)) == (dtype == torch.bfloat16)
+    assert DIFFERS not in str(check.model(build("mpt").to(dtype)))
+
+
+def test_falcon_with_the_bias_of_the_paper_is_wrong_for_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = transformers.models.falcon.modeling_falcon
+    build_bias = module.build_alibi_tensor
+    monkeypatch.setattr(module, "build_alibi_tensor", lambda *sizes, **options: 4 * build_bias(*sizes, **options))
+    assert names(check.model(build("falcon", 12, "sdpa"))) == {"bias multiplied"}
 
 
 def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:

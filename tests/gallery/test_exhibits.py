@@ -15,6 +15,8 @@ ALSO = {
     attention.falcon_2024: {"bias before scaling"},
     attention.falcon_eager: {"bias before scaling"},
     biases.keras_hub_falcon: {"raises an error"},  # for 5 queries with a cache, as in keras-hub
+    biases.flash_bias_2025: {"geometric slopes", "imprecise slopes"},  # with 12 heads
+    biases.xformers_pattern: {"no bias"},
 }
 
 
@@ -58,6 +60,34 @@ def test_encoders_without_a_mask_prefer_the_last_key() -> None:
         assert bool((output(function).argmax(-1) == 15).all())
     first = output(attention.jaketae_encoder)[0, 0]
     assert (first[15].item(), first[0].item()) == pytest.approx((0.394, 0.0002), abs=5e-4)
+
+
+def test_leet_gpu_prefers_the_first_key_for_a_positive_slope_and_the_last_for_a_negative_one() -> None:
+    # the first example of the challenge, with two queries, three keys and a = 0.5 (the first slope of eight heads)
+    inputs = torch.eye(2, 4), torch.eye(3, 4), torch.arange(1.0, 13).view(3, 4)
+    out = attention.leet_gpu_2026(*(each.expand(1, 8, -1, -1) for each in inputs))[0, 0]
+    assert out.flatten().tolist() == pytest.approx([3.05, 4.05, 5.05, 6.05, 3.93, 4.93, 5.93, 6.93], abs=6e-3)
+    assert bool((output(attention.leet_gpu_2026).argmax(-1) == 0).all())
+
+
+def test_flash_bias_rewards_distance_and_its_far_neighbors_share_a_bias() -> None:
+    bias = biases.flash_bias_2025(50, 1024, 1024)[0, -1, -5:]
+    assert bias.tolist() == pytest.approx([3.48, 2.58, 1.69, 0.79, -0.10], abs=6e-3)  # instead of -3.58 to 0
+    assert len(biases.flash_bias_2025(8, 1, 4096)[0, 0, -64:].unique()) == 33
+    report = check.bias(biases.flash_bias_2025, num_heads=[8], length=4096)
+    assert {finding.name for finding in report.findings} == {"sign reversed", "colliding positions"}
+
+
+def test_transformer_lens_keeps_the_weights_with_its_cache_and_is_wrong_with_12_heads() -> None:
+    assert torch.allclose(weights(biases.transformer_lens(8, 16, 16)), weights(alibi_bias(SLOPES, 16)), atol=1e-6)
+    assert check.bias(biases.transformer_lens, num_heads=[8, 16, 32]).ok
+    assert check.bias(biases.transformer_lens, slopes="geometric").ok
+
+
+def test_xformers_pattern_keeps_the_first_keys_for_every_query() -> None:
+    visible = biases.xformers_pattern(8, 16, 600).isfinite()
+    assert visible.sum(-1).flatten().tolist() == [2, 4, 8, 16, 32, 64, 128, 256]
+    assert bool(visible[0, 0, :2].all())
 
 
 def test_jaketae_content_is_too_small_by_the_root_of_the_number_of_heads() -> None:
