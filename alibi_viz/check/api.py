@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, count, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnose import diagnose, name_slopes, observe_all
@@ -161,7 +161,7 @@ def attention(
 
     def run(layout: str, calls: Sequence[Probe]) -> Report:
         reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
-        return examine_attention(reader, _name(function), calls, expected, padding=padding, key_heads=key_heads)
+        return examine_attention(reader, _name(function), calls, expected, padding=padding)
 
     with on_cpu():
         report = run(layout, calls)
@@ -169,10 +169,8 @@ def attention(
             return report
         swapped = layout.translate(str.maketrans("hl", "lh"))
         if run(swapped, calls[:1]).ok and run(swapped, calls).ok:  # one call, because most faults are others
-            return replace(
-                report,
-                findings=[Finding("wrong layout", f"with layout {swapped} instead of {layout}, it has no fault")],
-            )
+            finding = Finding("wrong layout", f"with layout {swapped} instead of {layout}, it has no fault")
+            return replace(report, findings=[finding])
         return report
 
 
@@ -181,12 +179,8 @@ def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
     check_seconds(seconds)
-    heads = list(num_heads) if isinstance(num_heads, Iterable) else [num_heads]
-    if not heads:
-        raise ValueError("num_heads must contain at least one head count")
-    for each in heads:
-        check_positive_integers(num_heads=each, length=length)
-    return heads
+    check_positive_integers(length=length)
+    return positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -232,12 +226,8 @@ def examine_attention(
     expected: Expectation,
     *,
     padding: bool = False,
-    key_heads: int | None = None,
 ) -> Report:
-    """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs.
-
-    `key_heads` is the number of different keys and values; by default each head has its own.
-    """
+    """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs."""
     if unrepeatable := check_repeatable(reader.output, probes[0], tolerance=1e-5):
         return Report(subject, unrepeatable)  # everything else would differ from call to call
     results, findings = observe_all(reader.observe, probes)
@@ -251,7 +241,7 @@ def examine_attention(
     if padding and small and not findings:
         findings += _check_padding(reader, small[0], expected)
     if not findings:
-        findings += try_each(lambda probe: _check_output(reader, probe, expected, key_heads), results)[1]
+        findings += try_each(lambda probe: _check_output(reader, probe, expected), results)[1]
     return Report(subject, findings, comparison=comparison)
 
 
@@ -262,16 +252,16 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_sc
     if not wrong:
         return []
 
-    def all_equal(expected: Mapping[Probe, float]) -> bool:
-        return all(abs(factor - expected[probe]) <= tolerance * expected[probe] for probe, factor in wrong.items())
-
-    name = "content multiplied"
-    if all_equal({probe: probe.num_heads**-0.5 for probe in wrong}):
-        name = "content too weak"
-    elif all_equal(dict.fromkeys(wrong, reader.head_dim**0.5)):
-        name = "content not scaled"
-    elif is_scaled:
-        name = "logits multiplied"
+    hypotheses: dict[str, Callable[[Probe], float]] = {
+        "content too weak": lambda probe: probe.num_heads**-0.5,
+        "content not scaled": lambda _: reader.head_dim**0.5,
+        "logits multiplied" if is_scaled else "content multiplied": lambda probe: wrong[probe],
+    }
+    name = next(
+        name
+        for name, predict in hypotheses.items()
+        if all(abs(wrong[p] - predict(p)) <= tolerance * abs(predict(p)) for p in wrong)
+    )
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
     return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
@@ -286,27 +276,24 @@ def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation)
         return [Finding(error.fault, f"with padding: {error}")]
     tolerance = 8 * reader.precision.absolute
     for sequence, padding in enumerate(_PADDING):
-        real = weights[sequence, :, padding:]
+        hidden, real = weights[sequence, :, padding:].split([padding, probe.key_length - padding], dim=-1)
         place = f"{probe}, {padding} of them padding"
         if bool(real.isnan().any()):
             return [Finding("returns NaN", f"{place}: weights of real tokens are NaN")]
-        if padding and float(real[..., :padding].max()) > tolerance:
-            evidence = f"{place}: padding gets a weight of up to {float(real[..., :padding].max()):.3g}"
-            return [Finding("padding not masked", evidence)]
-        length = probe.key_length - padding
-        correct = expected.bias(Probe(probe.num_heads, length, length)).softmax(-1)
-        difference = float((real[..., padding:] - correct).abs().max())
-        if difference > tolerance:
+        if padding and (largest := float(hidden.max())) > tolerance:
+            return [Finding("padding not masked", f"{place}: padding gets a weight of up to {largest:.3g}")]
+        correct = expected.bias(Probe(probe.num_heads, *real.shape[1:])).softmax(-1)
+        if (difference := float((real - correct).abs().max())) > tolerance:
             return [Finding("padding changes the bias", f"{place}: a weight is off by {difference:.3g}")]
     return []
 
 
-def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation, key_heads: int | None) -> None:
+def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation) -> None:
     """Raise Unusable if the output for random inputs is wrong."""
     heads, query_length, key_length = probe
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
-    key, value = torch.randn(2, 3, key_heads or heads, key_length, reader.head_dim, generator=generator)
+    key, value = torch.randn(2, 3, reader.key_heads or heads, key_length, reader.head_dim, generator=generator)
     key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
     got = reader(query, key, value)
     # the function gets them rounded to its dtype

@@ -66,32 +66,30 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
             findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
-    return [_in_branch(name, places, calls) for name, places in found.items()]
-
-
-def _in_branch(name: str, places: list[tuple[Probe, str]], calls: int) -> Finding:
-    """A fault that appears for these sizes, perhaps not in all calls."""
-    probes, evidence = [probe for probe, _ in places], places[0][1]
-    if len(probes) == calls:
-        return Finding(name, evidence)
-    if name == "sign reversed":
-        name = "sign reversed in one branch"
-    elif name == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
-        name = "no bias while decoding"
-    return Finding(name, f"{evidence} (only with {'; '.join(map(str, probes))})")
+    findings = []
+    for fault, places in found.items():
+        (name, evidence), probes = (fault, places[0][1]), [probe for probe, _ in places]
+        if len(probes) < calls:
+            evidence += f" (only with {'; '.join(map(str, probes))})"
+            if fault == "sign reversed":
+                name = "sign reversed in one branch"
+            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
+                name = "no bias while decoding"
+        findings.append(Finding(name, evidence))
+    return findings
 
 
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
     longest = max(observations, key=lambda o: o.probe.key_length)
-    cap, window = longest.cap, longest.window
+    cap, window, limits = longest.cap, longest.window, precision(longest.dtype)
     candidates = (rules(o.probe, expected, cap, window, None if window is None else o.last_key) for o in observations)
     explanations = []
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
         if _agree(observations, rule, slopes):
-            faults = [Finding(fault, evidence) for fault in rule[0].faults]
-            explanations.append(_name(slopes, expected, observations[0].dtype) + faults)
+            faults = name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
+            explanations.append(faults + [Finding(fault, evidence) for fault in rule[0].faults])
             if len(explanations[-1]) == 1:
                 break
     # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
@@ -100,12 +98,6 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     if fewest is None and all(each.coarse.agrees(expected.bias(each.probe)) for each in observations):
         return [Finding("rounded to half precision", evidence)]
     return fewest
-
-
-def _name(slopes: Mapping[int, Tensor], expected: Expectation, dtype: torch.dtype) -> list[Finding]:
-    """Name the faults of slopes that were fitted to weights of this dtype."""
-    limits = precision(dtype)
-    return name_slopes(slopes, expected, limits.relative, limits.absolute / (2 * SHORT))
 
 
 def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
@@ -155,24 +147,26 @@ def name_slopes(
     """
     close = partial(torch.allclose, rtol=relative, atol=absolute)
     got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
-    evidence = _evidence([(heads, head + 1) for heads in slopes for head in range(heads)], got, wanted)
+    errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
+    worst = errors.index(max(errors))
+    heads, head = [(heads, head + 1) for heads in slopes for head in range(heads)][worst]
+    evidence = f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"
     if close(got, 0 * got):
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
     hypotheses = _hypotheses(slopes, expected, absolute)
-    possible = [names for names, predicted in hypotheses if close(got, predicted)]
+    possible = sorted((names for names, predicted in hypotheses if close(got, predicted)), key=_cost)
     if possible:
-        best = min(possible, key=_cost)
-        others = [" and ".join(names) for names in possible if _cost(names) == _cost(best) and names != best]
+        others = [names for names in possible if _cost(names) == _cost(possible[0]) and names != possible[0]]
         if others:
-            evidence += f"; '{others[0]}' gives the same slopes, and another head count would tell them apart"
-        return [Finding(name, evidence) for name in best]
+            evidence += (
+                f"; '{' and '.join(others[0])}' gives the same slopes, and another head count would tell them apart"
+            )
+        return [Finding(name, evidence) for name in possible[0]]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
-    return (
-        name_slopes(wrong, expected, relative, absolute)
-        if len(wrong) < len(slopes)
-        else [Finding("other slopes", evidence)]
-    )
+    if len(wrong) == len(slopes):
+        return [Finding("other slopes", evidence)]
+    return name_slopes(wrong, expected, relative, absolute)
 
 
 def _cost(names: Names) -> int:
@@ -205,21 +199,14 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
-        if all(heads % devices == 0 for heads in slopes):
-            yield ("slopes of a head slice",), partial(_local_slopes, reference, devices)
-            yield ("slopes of a head slice",), partial(_first_slice, reference, devices)
+        if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
+            yield ("slopes of a head slice",), partial(lambda n, heads: reference(heads // n).repeat(n), devices)
+            yield (
+                ("slopes of a head slice",),
+                partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices),
+            )
     yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
     yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
-
-
-def _local_slopes(reference: Slopes, devices: int, num_heads: int) -> Tensor:
-    """Every device computes the slopes for its own number of heads."""
-    return reference(num_heads // devices).repeat(devices)
-
-
-def _first_slice(reference: Slopes, devices: int, num_heads: int) -> Tensor:
-    """Every device uses the slopes of the first device's heads."""
-    return reference(num_heads)[: num_heads // devices].repeat(devices)
 
 
 def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
@@ -233,11 +220,3 @@ def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
     known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
     known += [(("added twice", *names), 2 * factor) for names, factor in known]
     return known + [(("sign reversed", *names), -factor) for names, factor in known]
-
-
-def _evidence(places: list[tuple[int, int]], got: Tensor, wanted: Tensor) -> str:
-    """The first of the slopes that are off by the largest factor; `places` has their (num_heads, head)."""
-    errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
-    worst = errors.index(max(errors))
-    heads, head = places[worst]
-    return f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"

@@ -1,8 +1,9 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import math
-from dataclasses import replace
-from typing import Any, NamedTuple
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,22 +49,22 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch module, got {type(model).__name__}")
-    layers = _find_layers(model)
-    check_integer("layer", layer, 0, len(layers) - 1)
-    check_seconds(seconds)
     config: Any = getattr(model, "config", None)
     heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
+    layers = _find_layers(model, heads)
+    check_integer("layer", layer, 0, len(layers) - 1)
+    check_seconds(seconds)
     if not heads:
         raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
-    attention = _Layer(model, layers[layer], heads)
+    attention, parameter = layers[layer], next(model.parameters())
     family = str(getattr(config, "model_type", type(model).__name__))
-    parameter = next(model.parameters())
     reader = AttentionReader(
         attention,
         head_dim=attention.head_dim,
         dtype=parameter.dtype,
         convert=lambda tensor: tensor.to(parameter.device),
         seconds=seconds,
+        key_heads=attention.key_heads,
     )
 
     def examine(length: int, divisor: float = 1.0) -> Report:
@@ -74,7 +75,6 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             probes([heads], True, length),
             Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor),
             padding=True,
-            key_heads=None if attention.key_heads == heads else 1,
         )
 
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
@@ -108,21 +108,14 @@ def _state(report: Report) -> str:
     return "ALiBi is on" + (", with the official slopes" if report.ok else "")
 
 
-class _Projections(NamedTuple):
-    """The projections of an attention layer."""
-
-    inputs: list[nn.Module]
-    output: nn.Module
-    order: str
-
-
-def _find_layers(model: nn.Module) -> list[_Projections]:
+def _find_layers(model: nn.Module, heads: int) -> list["_Layer"]:
+    base = getattr(model, "base_model", model)  # without the head, whose logits would be large
     layers = []
     for module in model.modules():
         for names, output, order in _PROJECTIONS:
             projections: list[Any] = [getattr(module, name, None) for name in (*names, output)]
             if all(isinstance(each, nn.Module) for each in projections):
-                layers.append(_Projections(projections[:-1], projections[-1], order))
+                layers.append(_Layer(base, projections[:-1], projections[-1], order, heads))
                 break
     if not layers:
         known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
@@ -130,26 +123,30 @@ def _find_layers(model: nn.Module) -> list[_Projections]:
     return layers
 
 
+@dataclass(frozen=True)
 class _Layer:
     """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim]."""
 
-    def __init__(self, model: nn.Module, projections: _Projections, heads: int) -> None:
-        self.model: Any = getattr(model, "base_model", model)  # without the head, whose logits would be large
-        self.projections = projections
-        weight: Any = projections.output.weight  # [out, in]; transposed in GPT-2, whose width is that of its heads
-        self.head_dim = int(weight.shape[1]) // heads
-        self.key_heads = heads
-        if projections.order == "separate":
-            key_weight: Any = projections.inputs[1].weight
-            self.key_heads = int(key_weight.shape[0]) // self.head_dim
+    model: Any
+    inputs: list[Any]  # the projections to queries, keys and values
+    output: Any
+    order: str
+    heads: int
+
+    @property
+    def head_dim(self) -> int:
+        return int(self.output.weight.shape[1]) // self.heads  # [out, in]; square in GPT-2, which transposes it
+
+    @property
+    def key_heads(self) -> int:
+        return int(self.inputs[1].weight.shape[0]) // self.head_dim if self.order == "separate" else self.heads
 
     @torch.no_grad()
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        before = key.shape[2] - query.shape[2]
-        cache = None
+        before, cache = key.shape[2] - query.shape[2], None
         with evaluation_mode(self.model):
             if before:  # the first keys go into the cache; their queries don't matter
-                first = torch.zeros_like(key[:, :, :before])
+                first = torch.zeros_like(query[:, :, :1]).expand(-1, -1, before, -1)
                 cache = self._run((first, key[:, :, :before], value[:, :, :before]))[0].past_key_values
             _, output = self._run((query, key[:, :, before:], value[:, :, before:]), cache, mask)
         return output.unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
@@ -159,28 +156,23 @@ class _Layer:
     ) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
-        packed = self._pack(inputs)
-        hooks = [
-            module.register_forward_hook(lambda _module, _inputs, output, new=new: _replace(output, new))
-            for module, new in zip(self.projections.inputs, packed, strict=True)
-        ]
-        hooks.append(self.projections.output.register_forward_pre_hook(lambda _module, args: captured.append(args[0])))
-        ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=packed[0].device)
+        ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=inputs[0].device)
         real = None if mask is None else mask.long()
-        try:
+        with ExitStack() as hooks:
+            for module, new in zip(self.inputs, self._pack(inputs), strict=True):
+                hook = module.register_forward_hook(lambda _module, _inputs, output, new=new: _replace(output, new))
+                hooks.callback(hook.remove)
+            hook = self.output.register_forward_pre_hook(lambda _module, arguments: captured.append(arguments[0]))
+            hooks.callback(hook.remove)
             output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
-        finally:
-            for hook in hooks:
-                hook.remove()
         return output, captured[0]
 
     def _pack(self, inputs: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
         """What the projections should return, [batch, length, features] each."""
-        query, key, value = (tensor.transpose(1, 2) for tensor in inputs)  # [batch, length, heads, head_dim]
-        if self.projections.order == "separate":
-            step = key.shape[2] // self.key_heads
-            return [query.flatten(2), key[:, :, ::step].flatten(2), value[:, :, ::step].flatten(2)]
-        return [torch.stack((query, key, value), dim=3 if self.projections.order == "per head" else 2).flatten(2)]
+        parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
+        if self.order == "separate":
+            return [part.flatten(2) for part in parts]
+        return [torch.stack(parts, dim=3 if self.order == "per head" else 2).flatten(2)]
 
 
 def _replace(output: Tensor, new: Tensor) -> Tensor:

@@ -61,13 +61,10 @@ def precision(dtype: torch.dtype) -> Precision:
     """The precision with which correct implementations in `dtype` reproduce log weights.
 
     A few units in the last place: half precision rounds the logits, -m (i - j) included, and then the weights. Weights
-    that are too small to change an output of the dtype may be left out.
+    that are too small to change an output of the dtype may be left out; in float16, much smaller ones are subnormal.
     """
-    if dtype == torch.bfloat16:
-        return Precision(2**-5, 2**-7, -8.0)
-    if dtype == torch.float16:
-        return Precision(2**-7, 2**-9, -8.0)  # much smaller weights are subnormal
-    return Precision(2e-4, 5e-5, -16.0)
+    half = {torch.bfloat16: Precision(2**-5, 2**-7, -8.0), torch.float16: Precision(2**-7, 2**-9, -8.0)}
+    return half.get(dtype, Precision(2e-4, 5e-5, -16.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +144,8 @@ class Observation:
         difference = (self.weights - self.normalize(bias).exp()).abs()
         if float(difference.max()) < 1e-3:
             difference = (self.log_weights - self.normalize(bias)).abs()
-        head, query, key = (int(axis) for axis in np.unravel_index(int(difference.argmax()), difference.shape))
-        return float(difference[head, query, key]), (head, query, key)
+        head, query, key = map(int, np.unravel_index(int(difference.argmax()), difference.shape))
+        return float(difference.max()), (head, query, key)
 
 
 def read_bias(function: Callable[[int, int, int], Any], probe: Probe, causal: bool, seconds: float) -> Observation:
@@ -218,11 +215,9 @@ class AttentionReader:
         probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
         group = probe.num_heads // (self.key_heads or probe.num_heads)
         tensors = (tensors[0], *(tensor[..., ::group, :, :] for tensor in tensors[1:]))
+        inputs = [torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)) for tensor in tensors]
         # clones, because the function may change its arguments
-        inputs = [
-            torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(memory_format=torch.contiguous_format)
-            for tensor in tensors
-        ]
+        inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in inputs]
         arguments = [self.convert(tensor) for tensor in (*inputs, *masks)]
         result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
         output, dtype = to_tensor(result, str(probe), nan=bool(masks))
@@ -259,11 +254,9 @@ class AttentionReader:
         worst = float(total.flatten()[(total - 1).abs().argmax()])
         tolerance = max(self.precision.absolute, 4e-3)  # sums of weights that were rounded inside
         if float(weights.min()) < -tolerance or abs(worst - 1) > tolerance:
-            raise Unusable(
-                "not a weighted average",
-                f"{probe}: with one-hot values, the weights of a query add up to {worst:.4g}, and the smallest is "
-                f"{float(weights.min()):.3g}; expected a sum of 1 and no negative weight",
-            )
+            message = f"{probe}: with one-hot values, the weights of a query add up to {worst:.4g}, and the smallest is"
+            message += f" {float(weights.min()):.3g}; expected a sum of 1 and no negative weight"
+            raise Unusable("not a weighted average", message)
         return weights
 
     def observe(self, probe: Probe) -> Observation:
@@ -294,7 +287,7 @@ class AttentionReader:
             ("content depends on the head", heads - heads.nanmedian()),
         ):
             if float(values.abs().flatten().nanquantile(0.75)) > tolerance:  # most of them, not a single odd query
-                low, high = float(factors.nan_to_num(torch.inf).min()), float(factors.nan_to_num(-torch.inf).max())
+                low, high = (float(each) for each in factors[~factors.isnan()].aminmax())
                 message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
                 raise Unusable(name, message)
         return float(heads.nanmedian())

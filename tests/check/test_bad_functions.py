@@ -100,7 +100,7 @@ def test_call_that_fails_the_second_time_is_a_finding() -> None:
     ("arguments", "message"),
     [
         ({"function": 5}, "function must be callable, got 5"),
-        ({"num_heads": []}, "num_heads must contain at least one head count"),
+        ({"num_heads": []}, "num_heads must have at least one integer"),
         ({"num_heads": 8.0}, r"num_heads must be an integer of at least 1, got 8\.0"),
         ({"length": 0}, "length must be an integer of at least 1, got 0"),
         ({"seconds": math.nan}, "seconds must be positive"),
