@@ -15,8 +15,7 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures.matrices import blank_pair, draw_pair
 from alibi_viz.lessons import BUGS, Bug
-from alibi_viz.lessons.bugs import MATCH
-from alibi_viz.lessons.repair import SECONDS, shown_weights
+from alibi_viz.lessons.bugs import MATCH, SECONDS
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
@@ -113,7 +112,7 @@ class SpotTheBug(App):
         report, weights = lessons.try_repair(name, code, SECONDS), None
         if not _hangs(report):
             with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-                weights = shown_weights(BUGS[name], code, SECONDS)
+                weights = BUGS[name].weights(code, SECONDS)
         self._checked[name] = code, report, weights
         if report.ok:
             self._solved.add(name)
@@ -222,7 +221,7 @@ class SpotTheBug(App):
 def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
     """The correct weights in the view of a bug, those of its faulty code, and the checker's report on that code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), shown_weights(bug), lessons.try_repair(name, bug.code)
+    return bug.view.correct(bug.causal), bug.weights(), lessons.try_repair(name, bug.code)
 
 
 def _hangs(report: Report) -> bool:
