@@ -162,7 +162,7 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
     def mistake(case: tuple[float, float], problem: str, hint: str) -> Grade:
         return Grade(name, ((f"for slope 1/{1 / case[0]:g} and share {case[1]:.3g}{problem}", HINTS["window"][hint]),))
 
-    results = {}
+    results: dict[tuple[float, float], Any] = {}
     for case in cases:
         try:
             results[case] = result = function(*case)
