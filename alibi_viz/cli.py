@@ -9,6 +9,7 @@ The exit status is 0 if all is well, 1 if `check` found a fault or a run failed,
 """
 
 import argparse
+import inspect
 import os
 import subprocess
 import sys
@@ -40,9 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    counts = {name: value for name in ("seeds", "workers") if (value := getattr(options, name, None)) is not None}
     try:
-        check_positive_integers(**counts)
+        check_positive_integers(**_given(options, "seeds", "workers"))
         status: int = options.command(options) or 0
         sys.stdout.flush()
         return status
@@ -82,8 +82,9 @@ def _check(options: argparse.Namespace) -> int:
     if options.vectors:
         report = check_vectors(options.vectors)
     else:
-        options.dtype = getattr(torch, options.dtype)
-        report = getattr(check, options.kind)(load_function(options.function), **_given(options, *KINDS[options.kind]))
+        options.dtype = getattr(torch, options.dtype or "float32")
+        function, checked = load_function(options.function), getattr(check, options.kind)
+        report = checked(function, **_given(options, *[*inspect.signature(checked).parameters][1:]))
     print(report)
     return 0 if report.ok else 1
 
@@ -96,8 +97,7 @@ def _vectors(options: argparse.Namespace) -> None:
 
 def _race(options: argparse.Namespace) -> None:
     """Train position methods side by side and print bits per byte by length."""
-    methods, text = _methods(options) or METHODS, av.lab.load_text(options.text)
-    folder = Path(options.save) if options.save else None
+    methods, text, folder = _methods(options) or METHODS, av.lab.load_text(options.text), options.save
     if folder:
         from alibi_viz.lab.sweep import check_new, create_folder  # noqa: PLC0415  # loads pandas, as below
 
@@ -152,18 +152,16 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> None:
     """Train position methods with several seeds and compare them: tables, figures and verdicts."""
-    methods = [load_function(name) if ":" in name else name for name in options.methods]
     given = _given(options, "seeds", "text", "length", "steps", "longest", "workers", "scheduler")
     folder = Path(options.out or "results")
-    comparison = av.lab.compare(methods, out=folder, **given)
+    comparison = av.lab.compare(_methods(options), out=folder, **given)
     first = comparison.methods[: av.figures.MAX_METHODS]
-    shown = {"figure": first}
-    for method, curves in comparison.curves.items():
-        if len(curves) > 1:  # not only a window
-            shown[f"figure-{method}"] = (method, *curves)
-    axes = comparison.axes
-    drawn = {name: av.figures.curve_figure(comparison.rows(curves), axes, first) for name, curves in shown.items()}
-    images = {folder / f"{name}{suffix}": figure for name, figure in drawn.items() for suffix in IMAGES}
+    variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
+    shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
+    images = {}
+    for name, curves in shown.items():
+        figure = av.figures.curve_figure(comparison.rows(curves), comparison.axes, first)
+        images |= {folder / f"{name}{suffix}": figure for suffix in IMAGES}
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
@@ -224,41 +222,35 @@ def _methods(options: argparse.Namespace) -> list[str]:
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The options that were given, so that the defaults are those of the library."""
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
-_ALWAYS = ("slopes", "seconds", "num_heads")
-_SHAPED = (*_ALWAYS, "causal", "decoding", "length")
-KINDS = {"attention": (*_SHAPED, "layout", "head_dim", "key_heads", "dtype"), "bias": _SHAPED, "slopes": _ALWAYS}
-DTYPES = ("float32", "float64", "float16", "bfloat16")
 SIGNATURES = "(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or num_heads -> slopes"
 SWITCH = argparse.BooleanOptionalAction
-CHECK: dict[str, dict[str, Any]] = {
-    "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
-    "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},
-    "--kind": {"choices": tuple(KINDS), "default": "attention", "help": SIGNATURES},
-    "--layout": {"default": "bhld", "help": "axes of query, key, value and output (default: bhld)"},
-    "--causal": {"action": SWITCH, "default": True, "help": "for a decoder"},
-    "--decoding": {"action": SWITCH, "default": True, "help": "also try fewer queries than keys"},
-    "--heads": {"dest": "num_heads", "type": int, "nargs": "+", "metavar": "N", "help": "head counts to try"},
-    "--head-dim": {"type": int, "default": 64, "help": "channels per head (default: 64)"},
-    "--key-heads": {"type": int, "metavar": "N", "help": "heads of key and value, if fewer than of the query"},
-    "--length": {"type": int, "default": 300, "help": "the longest length to try (default: 300)"},
-    "--dtype": {"choices": DTYPES, "default": "float32", "help": "of query, key and value"},
-    "--slopes": {"default": "official", "help": "the correct slopes: official, geometric or halving"},
-    "--seconds": {"type": float, "default": 60.0, "help": "time limit of a call (default: 60)"},
-}
+# Options without a default leave it to the library.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "lesson": {"nargs": "?", "default": "00_start_here.ipynb", "help": "the notebook to open"},
     "file": {"help": "JSON file to write"},
+    "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
     "methods": {"nargs": "*", "metavar": "method", "help": "a name listed below, or file.py:function"},
     "question": {"help": "what was measured, such as 'longer windows'"},
     "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
     "parts": {"nargs": "*", "metavar": "part", "help": "search, tales, python, needle or induction; all by default"},
     "run": {"help": "the folder of a saved run"},
     "lengths": {"type": int, "nargs": "+", "help": "test lengths"},
+    "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},
+    "--kind": {"choices": ("attention", "bias", "slopes"), "default": "attention", "help": SIGNATURES},
+    "--layout": {"help": "axes of query, key, value and output (default: bhld)"},
+    "--causal": {"action": SWITCH, "help": "for a decoder (the default)"},
+    "--decoding": {"action": SWITCH, "help": "also try fewer queries than keys (the default)"},
+    "--heads": {"dest": "num_heads", "type": int, "nargs": "+", "metavar": "N", "help": "head counts to try"},
+    "--head-dim": {"type": int, "help": "channels per head (default: 64)"},
+    "--key-heads": {"type": int, "metavar": "N", "help": "heads of key and value, if fewer than of the query"},
+    "--dtype": {"choices": ("float32", "float64", "float16", "bfloat16"), "help": "of query, key and value"},
+    "--slopes": {"help": "the correct slopes: official (the default), geometric or halving"},
+    "--seconds": {"type": float, "help": "time limit of a call (default: 60)"},
     "--text": {"metavar": "FILE", "type": Path, "help": "a UTF-8 file to use instead of the built-in text"},
-    "--length": {"type": int, "help": "training length L in bytes"},
+    "--length": {"type": int, "help": "training length L in bytes; of a check, the longest to try (default: 300)"},
     "--steps": {"type": int, "help": "number of training steps"},
     "--longest": {"type": int, "help": "tests go to this many times L (default: 16)"},
     "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
@@ -268,13 +260,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
     "--scheduler": {"metavar": "ADDRESS", "help": "Dask scheduler, such as tcp://127.0.0.1:8786"},
     "--out": {"metavar": "FOLDER", "help": "where to write"},
-    "--save": {"metavar": "FOLDER", "help": "save each trained model in this folder"},
+    "--save": {"metavar": "FOLDER", "type": Path, "help": "save each trained model in this folder"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
+SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--key-heads", "--length"
 TRAINING, SWEEPING = ("--text", "--length", "--steps"), ("--workers", "--scheduler", "--seeds", "--out")
 COMMANDS = {
     _lab: ("lesson",),
-    _check: tuple(CHECK),
+    _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
     _race: ("methods", *TRAINING, "--seed", "--save"),
     _evaluate: ("run", "lengths", "--text"),
@@ -303,5 +296,5 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.set_defaults(command=function)
         for name in names:
-            command.add_argument(name, **(CHECK if function is _check else ARGUMENTS)[name])
+            command.add_argument(name, **ARGUMENTS[name])
     return parser

@@ -31,18 +31,9 @@ def constraints() -> dict[str, Version]:
     return {canonicalize_name(pin.name): Version(str(pin.specifier)[2:]) for pin in pins}
 
 
-@pytest.fixture(scope="module")
-def environment() -> dict[str, object]:
-    return yaml.safe_load((ROOT / "environment.yml").read_text())
-
-
 @pytest.mark.parametrize("requirement", RUN + TEST, ids=str)
 def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
     assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
-
-
-def test_torch_is_the_tested_version() -> None:
-    assert constraints()["torch"] == Version("2.13.0")
 
 
 def test_anywidget_is_a_dependency() -> None:
@@ -81,22 +72,16 @@ def dependencies(
     return collected
 
 
-def test_conda_environment_has_the_same_names_and_ranges(environment: dict) -> None:
-    conda = [Requirement(line) for line in environment["dependencies"] if isinstance(line, str) and ">" in line]
+def test_conda_environment_has_the_same_names_and_ranges_and_installs_the_package() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    lines = environment["dependencies"]
+    assert (environment["name"], environment["channels"]) == ("alibi_viz", ["conda-forge"])
+    assert {"pip": ["-e ."]} in lines and "pip" in lines
+    (python,) = (line for line in lines if str(line).startswith("python="))
+    assert Version(python.removeprefix("python=")) in SpecifierSet(PROJECT["requires-python"])
+    conda = [Requirement(line) for line in lines if isinstance(line, str) and ">" in line]
     expected = {CONDA_NAMES.get(package.name, package.name): package.specifier for package in RUN}
     assert {package.name: package.specifier for package in conda} == expected
-
-
-def test_conda_environment_installs_the_package_itself(environment: dict) -> None:
-    assert environment["name"] == "alibi_viz"
-    assert environment["channels"] == ["conda-forge"]
-    assert {"pip": ["-e ."]} in environment["dependencies"]
-    assert "pip" in environment["dependencies"]
-
-
-def test_conda_environment_uses_a_supported_python(environment: dict) -> None:
-    (python,) = (line for line in environment["dependencies"] if str(line).startswith("python="))
-    assert Version(python.removeprefix("python=")) in SpecifierSet(PROJECT["requires-python"])
 
 
 def test_notebook_kernel_is_this_interpreter() -> None:
@@ -117,8 +102,7 @@ def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     command = ["make", "--silent", f"PYTHON={old}", f"VENV={tmp_path}/venv", "install"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode != 0
-    assert "3.11 or newer" in result.stderr
-    assert "Python 3.9.1" in result.stderr
+    assert "3.11 or newer" in result.stderr and "Python 3.9.1" in result.stderr
     assert not (tmp_path / "venv").exists()
 
 

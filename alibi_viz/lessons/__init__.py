@@ -5,7 +5,7 @@ lessons.grade_slopes(my_slopes)
 lessons.try_repair("case 1", my_repair)
 """
 
-from alibi_viz.lessons.bugs import BUGS, Bug
+from alibi_viz.lessons.bugs import BUGS, Bug, try_repair
 from alibi_viz.lessons.grading import (
     Grade,
     grade_attention,
@@ -16,7 +16,6 @@ from alibi_viz.lessons.grading import (
     grade_window,
     if_written,
 )
-from alibi_viz.lessons.repair import try_repair
 
 __all__ = [
     "BUGS",

@@ -1,7 +1,7 @@
 """Faulty implementations to recognize by their attention weights and to repair, ordered from easy to hard.
 
-Each has one fault that was in a public project. Its code is that of the gallery's function, unless the project had a
-second fault, which is left out in a short version here.
+Each has one fault that was in a public project. Its code is that of the gallery; where the project had a second fault,
+`bugs.toml` says what is replaced to leave it out.
 """
 
 import ast
@@ -9,22 +9,28 @@ import inspect
 import math
 import re
 import tomllib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from importlib.resources import files
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from alibi_viz.bias import alibi_bias, causal_mask
-from alibi_viz.check.call import Unusable, call, to_tensor
-from alibi_viz.check.probe import Probe
+import alibi_viz
+from alibi_viz import check
+from alibi_viz.bias import alibi_bias
+from alibi_viz.check.call import Unusable, call, on_cpu, to_tensor
+from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.gallery import EXHIBITS, Exhibit
 from alibi_viz.slopes import alibi_slopes
 
 HEAD_DIM = 64
 MATCH = 4.0  # the content, q . k / sqrt(head_dim), of two equal words; that of different words is 0
+SECONDS = 10.0  # time limit of a call of the reader's function
+_FILE = "<your code>"
 
 
 @dataclass(frozen=True)
@@ -70,22 +76,18 @@ class View:
 
         Raises Unusable if the function fails, or if its result has the wrong shape.
         """
-        sizes = Probe(self.num_heads, self.query_length, self.key_length)
+
+        def bias_of_slopes(num_heads: int, *lengths: int) -> Tensor:
+            slopes, _ = to_tensor(function(num_heads), "the slopes")
+            return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
+
         query, key, value = self._inputs()
-        arguments = {"slopes": sizes[:1], "bias": sizes, "attention": (query, key, value)}[kind]
-        expected = {"slopes": [self.num_heads], "bias": list(sizes), "attention": list(query.shape)}[kind]
-        result, _ = to_tensor(call(function, *arguments, seconds=seconds, description=str(sizes)), str(sizes))
-        try:
-            result = result.expand(expected) if kind == "bias" else result.reshape(expected)
-        except RuntimeError as error:
-            raise Unusable("wrong shape", f"returned {list(result.shape)}, expected {expected}") from error
         if kind == "attention":
-            weights = result[0, :, :, : self.key_length]
+            weights = AttentionReader(function, seconds=seconds)(query, key, value)[0, ..., : self.key_length]
         else:
-            bias = result if kind == "bias" else result[:, None, None] * alibi_bias(torch.ones(1), *sizes[1:])
-            logits = (query @ key.mT)[0] / HEAD_DIM**0.5 + bias
-            visible = causal_mask(*sizes[1:])
-            weights = (logits.masked_fill(~visible, -torch.inf) if causal else logits).softmax(-1)
+            sizes = Probe(self.num_heads, self.query_length, self.key_length)
+            bias = read_bias(bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds).logits
+            weights = ((query @ key.mT)[0] / HEAD_DIM**0.5 + bias).softmax(-1)
         rows = weights[:, -1] if self.head is None else weights[self.head - 1]
         return (rows / rows.amax(-1, keepdim=True)).nan_to_num(0.0)[:, -self.shown :]
 
@@ -100,13 +102,11 @@ class View:
         if self.words:
             positions = torch.arange(self.key_length)
             content[positions, positions % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
-        one_hot = torch.eye(max(HEAD_DIM, self.key_length))[: self.key_length, :HEAD_DIM]
-
-        def in_all_heads(tensor: Tensor) -> Tensor:
-            return tensor.expand(1, self.num_heads, -1, -1).clone()
-
-        query = content[self.key_length - self.query_length :]
-        return in_all_heads(query), in_all_heads(content), in_all_heads(one_hot)
+        one_hot = torch.eye(self.key_length, HEAD_DIM)
+        query, key, value = (
+            each.expand(1, self.num_heads, -1, -1) for each in (content[-self.query_length :], content, one_hot)
+        )
+        return query, key, value
 
 
 @dataclass(frozen=True)
@@ -142,24 +142,82 @@ class Bug:
         """Whether keys after the query should be masked."""
         return bool(self.exhibit.options.get("causal", True))
 
-
-def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Without the division of the bias by sqrt(head_dim)."""
-    query_length, key_length = query.shape[2], key.shape[2]
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length)
-    mask = bias.masked_fill(~causal_mask(query_length, key_length), -math.inf)
-    logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
-    return (logits + mask).softmax(-1) @ value
+    def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
+        """The weights that the view shows, of the faulty code or of another. Raises Unusable if the code fails."""
+        with on_cpu():
+            return self.view.weights(self.kind, load_code(code or self.code, seconds), self.causal, seconds)
 
 
-def keras_hub_falcon(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """Without an error for a few queries with a cache."""
-    slopes = alibi_slopes(num_heads)[:, None, None]
-    position = torch.arange(key_length if query_length > 1 else query_length)
-    return slopes * position
+def try_repair(name: str, repair: str | Callable[..., Any], seconds: float = SECONDS) -> check.Report:
+    """Check the repaired function of a bug, with the checker and the options that found the bug.
+
+    Args:
+        name: a key of `BUGS`.
+        repair: the function, or its source text. Errors in the text become findings.
+        seconds: the time limit of a call.
+
+    Raises ValueError if there is no such bug, and TypeError if `repair` is neither text nor callable.
+
+    >>> from alibi_viz import lessons
+    >>> lessons.try_repair("case 1", lessons.BUGS["case 1"].code).ok
+    False
+    >>> lessons.try_repair("case 1", lambda heads, *lengths: alibi_bias(alibi_slopes(heads), *lengths)).ok
+    True
+    """
+    if name not in BUGS:
+        raise ValueError(f"there is no bug {name!r}; there are {', '.join(BUGS)}")
+    bug = BUGS[name]
+    if isinstance(repair, str):
+        try:
+            repair = load_code(repair, seconds)
+        except Unusable as error:
+            return check.Report(f"your {bug.kind}", [check.Finding(error.fault, str(error))])
+    return getattr(check, bug.kind)(repair, seconds=seconds, **bug.exhibit.options)
 
 
-_SHORT = {each.__name__: each for each in (falcon_eager, keras_hub_falcon)}
+def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
+    """Execute source text, and return the last function that it defines.
+
+    The text can use `torch`, `math` and `av` without importing them. Errors raised by the function say in which line
+    of the text they happened.
+
+    Raises Unusable if the text cannot be executed within `seconds`, or defines no function.
+
+    >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
+    >>> double(4)
+    tensor(8)
+    """
+    namespace: dict[str, Any] = {"torch": torch, "math": math, "av": alibi_viz}
+
+    def execute() -> Any:
+        tree = ast.parse(code, _FILE)
+        exec(compile(tree, _FILE, "exec"), namespace)
+        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        return namespace.get(names[-1]) if names else None
+
+    function = call(_naming_lines(execute, code), seconds=seconds, description="running the code")
+    if not callable(function):
+        raise Unusable("raises an error", "the code defines no function")
+    return _naming_lines(function, code)
+
+
+def _naming_lines(function: Callable[..., Any], code: str) -> Callable[..., Any]:
+    """The function, whose exceptions become Unusable with the line of the text in which they happened."""
+
+    @wraps(function)
+    def run(*arguments: object) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            numbers = [frame.lineno for frame in frames if frame.filename == _FILE and frame.lineno]
+            message: object = error
+            line = f"line {numbers[-1]}, `{code.splitlines()[numbers[-1] - 1].strip()}`: " if numbers else ""
+            if isinstance(error, SyntaxError) and not numbers:  # the text itself cannot be read
+                line, message = f"line {error.lineno}: ", error.msg
+            raise Unusable("raises an error", f"{line}{type(error).__name__}: {message}") from error
+
+    return run
 
 
 def _source(function: Callable[..., Any], name: str) -> str:
@@ -173,11 +231,11 @@ def _source(function: Callable[..., Any], name: str) -> str:
 
 
 def _load() -> dict[str, Bug]:
-    by_rule = {exhibit.rule.__name__: exhibit for exhibit in EXHIBITS}
+    exhibits = {exhibit.rule.__name__: exhibit for exhibit in EXHIBITS}
     bugs = {}
     for number, case in enumerate(tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))["case"]):
-        exhibit, name = by_rule[case["rule"]], f"case {number + 1}"
-        code = _source(_SHORT.get(case["rule"], exhibit.rule), exhibit.kind)
+        exhibit, name = exhibits[case["rule"]], f"case {number + 1}"
+        code = _source(exhibit.rule, exhibit.kind).replace(*case.get("replace", ("", "")), 1)
         bugs[name] = Bug(name, code, exhibit, tuple(case["answers"]), View(**case["view"]))
     return bugs
 

@@ -5,8 +5,11 @@ look, not what to write.
 """
 
 import math
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import torch
@@ -14,14 +17,15 @@ from torch import Tensor
 
 from alibi_viz import check
 from alibi_viz.bias import causal_mask
-from alibi_viz.check import FAULTS, Finding, Report
+from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.api import SLOPE_HEADS
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.report import notebook_html
-from alibi_viz.lessons.hints import HINTS, WINDOW_MISTAKES, window
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 20.0  # time limit of a call
+# {exercise: {mistake: hint}}, and "any" for all exercises
+HINTS: dict[str, dict[str, str]] = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
 _SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
 
 
@@ -48,18 +52,13 @@ class Grade:
         """Whether the function is written and right."""
         return self.is_written and not self.mistakes
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         if not self.is_written:
             return f"{self.name} isn't written yet. Replace the three dots, run its cell, and then this one again."
         if self.ok:
             return f"{self.name} is right. {self.praise}"
-        lines = [f"{self.name} isn't right yet."]
-        for problem, hint in self.mistakes:
-            lines += [f"  {problem}", f"  Hint: {hint}"]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return str(self)
+        mistakes = [f"  {problem}\n  Hint: {hint}" for problem, hint in self.mistakes]
+        return "\n".join([f"{self.name} isn't right yet.", *mistakes])
 
     def _repr_html_(self) -> str:
         return notebook_html(str(self), None if self.ok or self.report is None else self.report.comparison)
@@ -73,13 +72,8 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
     """
-    return _grade(
-        "slopes",
-        function,
-        (8,),
-        lambda: check.slopes(function, seconds=SECONDS),
-        f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others.",
-    )
+    tested = f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others."
+    return _grade("slopes", function, (8,), partial(check.slopes, function), tested)
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
@@ -88,7 +82,7 @@ def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
     >>> lessons.grade_bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys)).ok
     True
     """
-    return _grade("bias", function, (8, 4, 4), lambda: check.bias(function, seconds=SECONDS), _SIZES)
+    return _grade("bias", function, (8, 4, 4), partial(check.bias, function), _SIZES)
 
 
 def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -97,8 +91,7 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     >>> lessons.grade_attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1]))).ok
     True
     """
-    example = torch.zeros(3, 1, 8, 4, 4).unbind()
-    return _grade("attention", function, example, lambda: check.attention(function, seconds=SECONDS), _SIZES)
+    return _grade("attention", function, (*torch.zeros(3, 1, 8, 4, 4),), partial(check.attention, function), _SIZES)
 
 
 def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
@@ -121,13 +114,8 @@ def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
             rows[:, index, :keys] = row
         return rows
 
-    return _grade(
-        "decoding row",
-        function,
-        (8, 4),
-        lambda: check.bias(bias, decoding=False, seconds=SECONDS),
-        "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16.",
-    )
+    tested = "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16."
+    return _grade("decoding row", function, (8, 4), partial(check.bias, bias, decoding=False), tested)
 
 
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -152,13 +140,9 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
         logits = (wide_query @ wide_key.mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
         return logits.softmax(-1) @ value
 
-    return _grade(
-        "fold",
-        function,
-        (*torch.zeros(2, 1, 8, 4, 4).unbind(), alibi_slopes(8)),
-        lambda: check.attention(attention, decoding=False, seconds=SECONDS),
-        "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16.",
-    )
+    example = *torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)
+    tested = "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16."
+    return _grade("fold", function, example, partial(check.attention, attention, decoding=False), tested)
 
 
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
@@ -171,25 +155,57 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
     <lambda> isn't right yet.
       for slope 1/2 and share 0.01 it returns 8, expected 9...
     """
-    name = _name(function)
+    name, cases = _name(function), [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
     if not _is_written(function, 0.5, 0.01):
         return Grade(name, is_written=False)
-    cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
-    got: dict[tuple[float, float], Any] = {}
+
+    def mistake(case: tuple[float, float], problem: str, hint: str) -> Grade:
+        return Grade(name, ((f"for slope 1/{1 / case[0]:g} and share {case[1]:.3g}{problem}", HINTS["window"][hint]),))
+
+    results: dict[tuple[float, float], Any] = {}
     for case in cases:
         try:
-            got[case] = value = function(*case)
-            if int(value) != value:
-                raise ValueError(f"returned {value!r}, expected an integer")
+            results[case] = result = function(*case)
+            if int(result) != result:
+                raise ValueError(f"returned {result!r}, expected an integer")
         except Exception as error:
-            problem = f"{_describe(*case)}: {type(error).__name__}: {error}"
-            return Grade(name, ((problem, HINTS["window"]["raises an error"]),))
-    wrong = next((case for case in cases if got[case] != window(*case)), None)
-    if wrong is None:
-        return Grade(name, praise=f"Tested with {len(cases)} slopes and shares.")
-    problem = f"{_describe(*wrong)} it returns {got[wrong]}, expected {window(*wrong)}"
-    hints = [hint for hint, rule in WINDOW_MISTAKES if all(got[case] == rule(*case) for case in cases)]
-    return Grade(name, ((problem, hints[0] if hints else HINTS["window"]["unknown fault"]),))
+            return mistake(case, f": {type(error).__name__}: {error}", "raises an error")
+    for case in cases:
+        if results[case] != window(*case):
+            rules = [(hint, rule) for hint, rules in WINDOW_MISTAKES.items() for rule in rules]
+            hints = [hint for hint, rule in rules if all(results[each] == rule(*each) for each in cases)]
+            problem = f" it returns {results[case]}, expected {window(*case)}"
+            return mistake(case, problem, hints[0] if hints else "unknown fault")
+    return Grade(name, praise=f"Tested with {len(cases)} slopes and shares.")
+
+
+def window(slope: float, share: float) -> int:
+    """The window that `grade_window` asks for.
+
+    At equal content, a key d steps back has weight proportional to e^(-m d), so all keys more than w steps back
+    together have the share e^(-m (w + 1)) of a text without end, and less of a shorter one.
+
+    >>> from alibi_viz.lessons.grading import window
+    >>> window(1 / 2, 0.01)
+    9
+    """
+    return _steps(-math.log(share), slope)
+
+
+def _steps(logarithm: float, slope: float) -> int:
+    """The smallest window w >= 0 with slope * (w + 1) >= logarithm."""
+    return max(0, math.ceil(logarithm / slope) - 1)
+
+
+# {mistake: the rules (slope, share) -> window that make it}
+WINDOW_MISTAKES: dict[str, list[Callable[[float, float], int]]] = {
+    "one too many": [lambda m, s: window(m, s) + 1],
+    "one too few": [lambda m, s: window(m, s) - 1],
+    "another logarithm": [lambda m, s: _steps(-math.log2(s), m), lambda m, s: _steps(-math.log10(s), m)],
+    "another proportion": [lambda m, s: window(1.0, s), lambda m, s: window(1 / m, s)],
+    "a single key": [lambda m, s: _steps(math.log(-math.expm1(-m) / s), m)],
+    "the nearest key": [lambda m, s: _steps(-math.log(-math.expm1(-m) * s), m)],
+}
 
 
 def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -205,22 +221,22 @@ def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) 
 
 
 def _grade(
-    exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[[], Report], praise: str
+    exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[..., Report], praise: str
 ) -> Grade:
-    """Run a check, unless the function still has its blank, and add a hint to each fault that it found."""
-    name = _name(function)
+    """Run a check, unless the function still has its blank, and add a hint to each fault that it found.
+
+    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is.
+    """
+    name, hints = _name(function), HINTS["any"] | HINTS[exercise]
     if not _is_written(function, *example):
         return Grade(name, is_written=False)
-    report = run()
-    mistakes = tuple((f"{finding.name}: {finding.evidence}", _hint(exercise, finding)) for finding in report.findings)
-    return Grade(name, mistakes, praise, report)
-
-
-def _hint(exercise: str, finding: Finding) -> str:
-    """The hint of this exercise for a fault, or a general one; for faults without a hint, what the fault is."""
-    problem = FAULTS[finding.name].problem
-    hints = {**HINTS["any"], **HINTS[exercise]}
-    return hints.get(finding.name, f"{problem[0].upper()}{problem[1:]}.")
+    report = run(seconds=SECONDS)
+    mistakes = []
+    for finding in report.findings:
+        problem = FAULTS[finding.name].problem
+        hint = hints.get(finding.name, f"{problem[0].upper()}{problem[1:]}.")
+        mistakes.append((f"{finding.name}: {finding.evidence}", hint))
+    return Grade(name, tuple(mistakes), praise, report)
 
 
 def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
@@ -239,7 +255,3 @@ def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
 def _name(function: Callable[..., Any]) -> str:
     """The name of a function; for another callable, such as a `functools.partial`, that of its type."""
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _describe(slope: float, share: float) -> str:
-    return f"for slope 1/{1 / slope:g} and share {share:.3g}"

@@ -15,8 +15,7 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures.matrices import blank_pair, draw_pair
 from alibi_viz.lessons import BUGS, Bug
-from alibi_viz.lessons.bugs import MATCH
-from alibi_viz.lessons.repair import SECONDS, shown_weights
+from alibi_viz.lessons.bugs import MATCH, SECONDS
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
@@ -33,9 +32,10 @@ _STYLE = """<style>
 </style>"""
 _VERDICT = """<div role="status"><p>{verdict} {problem}.</p>
 <p>The checker found: {evidence}.</p>
-<p>Seen in <a href="{source}" target="_blank" rel="noopener">{system}</a>:<br>{origin}.</p></div>
+<p>Seen in <a href="{source}" target="_blank" rel="noopener">{system}</a>:<br>{effect}.</p></div>
 <p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
 <code>math</code> and <code>av</code> (this library) are imported. Empty the box to get the faulty code back.</p>"""
+_REPORT = '<div role="status">{}{}</div>'
 _HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows everything down.
 Restart the kernel to end it.</p>"""
 
@@ -113,7 +113,7 @@ class SpotTheBug(App):
         report, weights = lessons.try_repair(name, code, SECONDS), None
         if not _hangs(report):
             with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-                weights = shown_weights(BUGS[name], code, SECONDS)
+                weights = BUGS[name].weights(code, SECONDS)
         self._checked[name] = code, report, weights
         if report.ok:
             self._solved.add(name)
@@ -158,31 +158,30 @@ class SpotTheBug(App):
         question = HTML("<b>What is wrong with the implementation on the right?</b>")
         return [column(HTML(_STYLE), cases, question, *rows, self._revealed)]
 
-    def draw(self) -> str:
-        bug = BUGS[self.bug]
-        code, report, repaired = self._checked.get(self.bug, (None, None, None))
-        if code != self._current_code():  # changed since it was checked
+    def draw(self) -> tuple[str, str]:
+        bug, code, view = BUGS[self.bug], self._current_code(), BUGS[self.bug].view
+        checked, report, repaired = self._checked.get(self.bug, (None, None, None))
+        if checked != code:  # changed since it was checked
             report, repaired = None, None
         correct, faulty, found = _faulty(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
-        draw_pair(
-            self.figure,
-            correct,
-            shown,
-            rows=bug.view.rows,
-            keys=bug.view.keys,
-            row_name="head" if bug.view.head is None else "query",
-            names=("a correct implementation", name),
-        )
-        self._show_answers()
-        self._box.value = self._current_code()
-        self._box.layout.height = f"{_LINE * max(8, self._box.value.count(chr(10)) + 2)}px"
+        row_name, names = "head" if view.head is None else "query", ("a correct implementation", name)
+        draw_pair(self.figure, correct, shown, rows=view.rows, keys=view.keys, row_name=row_name, names=names)
+        for answer, choice, problem in zip(self.answers, self._answers, self._problems, strict=True):
+            right = self.guess is not None and answer == bug.fault
+            mark = ("check", "success") if right else ("times", "danger") if answer == self.guess else ("", "")
+            choice.description, (choice.icon, choice.button_style) = answer, mark
+            problem.value = html.escape(FAULTS[answer].problem)
+        self._box.value, self._box.layout.height = code, f"{_LINE * max(8, code.count(chr(10)) + 2)}px"
         self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, found)
         self._revealed.layout.display = "none" if self.guess is None else None
-        shown_report = "" if report is None else f"{report._repr_html_()}{_HANGS * _hangs(report)}"
-        self._report.value = shown_report and f'<div role="status">{shown_report}</div>'
+        self._report.value = _REPORT.format(report._repr_html_(), _HANGS * _hangs(report)) if report else ""
         self._progress.value = f"{len(self._solved)} of {len(BUGS)} solved"
-        return f"{_describe(bug)} {_compare(bug, correct, shown, name)}"
+        content = "All tokens have the same content."
+        if view.words:
+            content = f"The tokens are {view.words} words in turn, and equal words have the content {MATCH:g}."
+        details = f"{content} Colors are relative to the largest weight of a row; empty cells are masked."
+        return f"{_describe(bug)} {_compare(bug, correct, shown, name)}", details
 
     def fit(self, width: int) -> None:
         super().fit(min(width, MAX_WIDTH))
@@ -201,14 +200,6 @@ class SpotTheBug(App):
     def _read_code(self, text: str) -> str:
         return "" if text.strip() in ("", BUGS[self.bug].code) else text
 
-    def _show_answers(self) -> None:
-        for name, answer, problem in zip(self.answers, self._answers, self._problems, strict=True):
-            answer.description, problem.value = name, html.escape(FAULTS[name].problem)
-            is_right = self.guess is not None and name == BUGS[self.bug].fault
-            is_wrong = name == self.guess and not is_right
-            answer.icon = "check" if is_right else "times" if is_wrong else ""
-            answer.button_style = "success" if is_right else "danger" if is_wrong else ""
-
     def _go(self, step: int) -> None:
         names = list(BUGS)
         self.bug = names[(names.index(self.bug) + step) % len(names)]
@@ -222,7 +213,7 @@ class SpotTheBug(App):
 def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
     """The correct weights in the view of a bug, those of its faulty code, and the checker's report on that code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), shown_weights(bug), lessons.try_repair(name, bug.code)
+    return bug.view.correct(bug.causal), bug.weights(), lessons.try_repair(name, bug.code)
 
 
 def _hangs(report: Report) -> bool:
@@ -231,54 +222,44 @@ def _hangs(report: Report) -> bool:
 
 def _reveal(bug: Bug, guess: str, report: Report) -> str:
     """Whether the guess is right, what the fault is, the number that shows it, and its public origin, as HTML."""
-    fault, exhibit = FAULTS[bug.fault], bug.exhibit
-    name = f"<b>{html.escape(fault.name)}</b>"
-    right = guess == bug.fault
-    return _VERDICT.format(
-        verdict=f"<b>Right:</b> it is {name}."
-        if right
-        else f"<b>No.</b> You chose {html.escape(guess)}, but it is {name}.",
-        problem=html.escape(fault.problem[0].upper() + fault.problem[1:]),
-        evidence=html.escape("; ".join(finding.evidence for finding in report.findings)),
-        source=html.escape(exhibit.source),
-        system=html.escape(exhibit.system),
-        origin=html.escape(exhibit.effect),
-    )
+    problem, evidence = FAULTS[bug.fault].problem, "; ".join(finding.evidence for finding in report.findings)
+    texts = {
+        "problem": problem[0].upper() + problem[1:],
+        "evidence": evidence,
+        "source": bug.exhibit.source,
+        "system": bug.exhibit.system,
+        "effect": bug.exhibit.effect,
+    }
+    verdict = "<b>Right:</b> it" if guess == bug.fault else f"<b>No.</b> You chose {html.escape(guess)}, but it"
+    verdict += f" is <b>{html.escape(bug.fault)}</b>."
+    return _VERDICT.format(verdict=verdict, **{name: html.escape(text) for name, text in texts.items()})
 
 
 def _describe(bug: Bug) -> str:
-    """The sizes of the call, which weights are shown, and the content of the tokens."""
+    """The sizes of the call, and which weights are shown."""
     view, model = bug.view, "causal" if bug.causal else "an encoder"
     cached = view.query_length < view.key_length
     decoding = f", decoding: the last {view.query_length} are queries, the others are cached" * cached
     shown = f"head {view.head}" if view.head else "the last query of each head"
-    content = "All tokens have the same content."
-    if view.words:
-        content = f"The tokens are {view.words} words, repeated in order, and the content of equal words is {MATCH:g}."
-    return (
-        f"Case {[*BUGS].index(bug.name) + 1} of {len(BUGS)}, {model}: {shown} of {view.num_heads}, "
-        f"{view.key_length:,} tokens{decoding}. {content} Colors are relative to the largest weight of a row; empty "
-        "cells are masked."
-    )
+    number = [*BUGS].index(bug.name) + 1
+    sizes = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding}"
+    return f"Case {number} of {len(BUGS)}, {model}: {sizes}."
 
 
 def _compare(bug: Bug, correct: Tensor, shown: Tensor, subject: str) -> str:
     """Which heads are correct, and the row that differs most: its first visible key, the middle one, the last two."""
-    by_row = (shown - correct).abs().amax(-1)  # the largest difference of each row
+    view, by_row = bug.view, (shown - correct).abs().amax(-1)  # the largest difference of each row
     if float(by_row.max()) < _EQUAL:
         return "The two pictures are the same."
-    at, text = int(by_row.argmax()), ""
-    if bug.view.head is None:
-        right = [
-            str(head) for head, difference in zip(bug.view.rows, by_row.tolist(), strict=True) if difference < _EQUAL
-        ]
-        text = f"Correct heads: {', '.join(right) or 'none'}. "
+    at, name, start = int(by_row.argmax()), "query", "The"
+    if view.head is None:
+        same = [str(head) for head, difference in zip(view.rows, by_row, strict=True) if difference < _EQUAL]
+        name, start = "head", f"Correct heads: {', '.join(same) or 'none'}; the"
     visible = (correct[at] > 0).nonzero().flatten().tolist()
     columns = sorted({visible[0], visible[len(visible) // 2], *visible[-2:]})
-    keys = ", ".join(str(bug.view.keys[column]) for column in columns)
+    keys = ", ".join(str(view.keys[column]) for column in columns)
     got, wanted = (", ".join(format_percent(weights[at, column]) for column in columns) for weights in (shown, correct))
-    name = "head" if bug.view.head is None else "query"
     return (
-        f"{text}The largest difference is in {name} {bug.view.rows[at]}: keys {keys} get {got} in {subject}; "
-        f"correct are {wanted}."
+        f"{start} largest difference is in {name} {view.rows[at]}: keys {keys} get {got} in {subject}; correct are "
+        f"{wanted}."
     )

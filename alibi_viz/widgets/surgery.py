@@ -1,9 +1,10 @@
 """SlopeSurgery: change a trained model without training it again, and see what that does at every length."""
 
 import math
+import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +15,25 @@ from torch import Tensor, nn
 from alibi_viz import lab, study
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
-from alibi_viz.lab.evaluation import TARGETS, diverged
+from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, diverged
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
-from alibi_viz.lab.modify import has_sinks
+from alibi_viz.lab.modify import VARIANTS, has_sinks
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import FIT, column, labeled, row
 from alibi_viz.widgets.core.formatting import format_number
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value, short_repr
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 
 YOURS = "yours"
 MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
 MAX_HEADS = 32  # heads whose bias can be dropped one by one
-WINDOWS = tuple(2**power for power in range(2, 12))
+WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
 STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one window
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
-RULES = {
-    "pi": "positions interpolated",
-    "ntk": "rotary frequencies scaled by the NTK rule",
-    "yarn": "rotary frequencies scaled by YaRN",
-}
 
 
 @dataclass(frozen=True)
@@ -55,30 +51,33 @@ class Subject:
     """A trained model to change, and a text to test it on: here a model of this lab, which reads bytes."""
 
     unit = "bytes"  # what lengths are counted in
-    has_bias = True
-    is_rotary = False
-    text: Any  # for a model of transformers, as in `lab.length_curve`
 
-    def __init__(self, model: Any, length: Any, text: lab.Text, lengths: Sequence[int] | None) -> None:
+    def __init__(self, model: LanguageModel, length: Any, text: lab.Text, lengths: Sequence[int] | None = None) -> None:
+        position = model.transformer.position
+        self.name, self.num_heads = model.config.position, model.config.num_heads
+        self.has_bias, self.is_rotary, self.has_sinks = position.has_bias, self.name == "rotary", has_sinks(model)
+        self._use(model, length, text, lengths)
+
+    def _use(self, model: Any, length: Any, text: lab.Text, lengths: Sequence[int] | None) -> None:
         if isinstance(length, bool) or not isinstance(length, int) or length < 1:
             raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
-        self.model, self.length, self.text, self.text_name = model, length, text, text.name
+        self.model, self.length, self.text = model, length, text
         self.lengths = list(lengths or lab.evaluation_lengths(length))
-        self.has_sinks = has_sinks(model)
-        if isinstance(model, LanguageModel):
-            self.name, self.num_heads = model.config.position, model.config.num_heads
-            self.has_bias, self.is_rotary = model.transformer.position.has_bias, self.name == "rotary"
+
+    @cached_property
+    def as_trained(self) -> Evaluation:
+        """The evaluation of the model without a change."""
+        return self.evaluate(self.model)
 
     def evaluate(self, model: Any) -> Evaluation:
         """Evaluate the model, or a changed copy. Raises ValueError if the text is too short or the losses are NaN."""
-        longest = max(self.lengths)
-        targets = max(TARGETS, longest)
+        targets = max(TARGETS, *self.lengths)
         losses = lab.loss_by_length(model, self.text, self.lengths, targets=targets)
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
-        predicted = min(targets, len(self.text.validation) - 1) // longest * longest  # whole windows only
         window = int(min(STATS_LENGTH * self.length, model.transformer.position.max_length or math.inf))
         stats = attention_stats(model, self.text, window, trained=self.length, windows=4)
+        predicted = count_shared_targets(self.text, self.lengths, targets)
         return Evaluation(losses, predicted, window, stats.distance, float(stats.beyond.mean()))
 
 
@@ -86,19 +85,19 @@ class PretrainedSubject(Subject):
     """A BLOOM, MPT or Falcon model of the transformers library."""
 
     unit = "tokens"
+    has_bias, is_rotary, has_sinks = True, False, True
 
     def __init__(self, model: nn.Module, tokenizer: Any, length: Any, text: Any, lengths: Sequence[int] | None) -> None:
-        family, self.name = family_of(model), family_name(model)
+        self.name, family = family_name(model), family_of(model)
         if tokenizer is None:
             raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
-        super().__init__(model, training_length(model) if length is None else length, evaluated_bytes(text)[0], lengths)
-        self.tokenizer, self.text = tokenizer, text
-        self.num_heads = len(family.slopes(family.layers(model)[0]))
+        self.num_heads, self.tokenizer, self.source = len(family.slopes(family.layers(model)[0])), tokenizer, text
+        self._use(model, training_length(model) if length is None else length, evaluated_bytes(text)[0], lengths)
 
     def evaluate(self, model: Any) -> Evaluation:
         stride, targets = max(1, min(self.lengths) // 2), PRETRAINED_TARGETS
         table = lab.length_curve(
-            model, self.tokenizer, self.text, self.lengths, targets=targets, stride=stride, trained=self.length
+            model, self.tokenizer, self.source, self.lengths, targets=targets, stride=stride, trained=self.length
         )
         losses = dict(zip(table["x"].tolist(), table["value"].tolist(), strict=True))
         defined = [length for length, bits in losses.items() if not math.isnan(bits)]
@@ -106,7 +105,7 @@ class PretrainedSubject(Subject):
             limit = longest_context(model)
             raise ValueError(f"the model has {limit} positions; lengths must be no longer, got {[*losses]}")
         window = min(STATS_LENGTH * self.length, max(defined))
-        ids = encode(model, self.tokenizer, evaluated_bytes(self.text)[1])[None, -window:]
+        ids = encode(model, self.tokenizer, evaluated_bytes(self.source)[1])[None, -window:]
         device = next(model.parameters()).device
         stats = pretrained_stats(model, ids.to(device), trained=self.length, queries=STATS_QUERIES)
         return Evaluation(losses, int(table["count"].iloc[0]), window, stats.distance, float(stats.beyond.nanmean()))
@@ -168,7 +167,6 @@ class SlopeSurgery(App):
         text: str | Path | bytes | None = None,
         **state: Any,
     ) -> None:
-        self._as_trained: dict[str, Evaluation] = {}
         self._subjects: dict[str, Subject] = {}
         with raising_bad_value():
             self._text = lab.load_text(text)
@@ -179,9 +177,7 @@ class SlopeSurgery(App):
                 self._subjects[YOURS] = PretrainedSubject(model, tokenizer, length, text, lengths)
             elif any(option is not None for option in (tokenizer, length, lengths)):
                 raise BadValue("tokenizer, length and lengths belong to a model of yours: pass the model too")
-        if self._subjects:
-            state.setdefault("subject", YOURS)
-        super().__init__(**state)
+        super().__init__(**({"subject": YOURS} if self._subjects else {}) | state)
 
     # Results.
 
@@ -197,27 +193,24 @@ class SlopeSurgery(App):
 
     def refresh(self) -> None:
         """Evaluate the model again, because its weights may have changed, and draw."""
-        self._as_trained.clear()
+        for subject in self._subjects.values():
+            vars(subject).pop("as_trained", None)
         super().refresh()
 
     def open_run(self, folder: str | Path) -> None:
         """Open a model that `lab.save_run` saved. Raises BadValue, and changes nothing, if it can't be used."""
         with raising_bad_value():
-            saved = lab.load_run(_path(folder))
-            task = saved.settings.get("task", "text")
-            if task != "text":
+            saved, previous = lab.load_run(os.path.expanduser(folder)), self._subjects
+            if (task := saved.settings.get("task", "text")) != "text":
                 raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
             length = saved.settings.get("length", saved.model.config.max_length)
-            previous = self._subjects, self._as_trained
-            self._subjects = self._subjects | {YOURS: Subject(saved.model, length, self._text, None)}
-            self._as_trained = {name: result for name, result in self._as_trained.items() if name != YOURS}
+            self._subjects = previous | {YOURS: Subject(saved.model, length, self._text)}
             try:
                 if self.subject == YOURS:
                     self._redraw()
-                else:
-                    self.subject = YOURS
+                self.subject = YOURS
             except (TypeError, ValueError):
-                self._subjects, self._as_trained = previous
+                self._subjects = previous
                 raise
 
     # Methods that `App` requires.
@@ -235,8 +228,7 @@ class SlopeSurgery(App):
         self._factor = FloatLogSlider(**options, layout=Layout(width="150px"), continuous_update=False)
         self.link(self._factor.add_class("s-factor"), "factor")
         self._factor_field = self.field("factor", "s-factor-field", "60px", tip)
-        tip = "How many keys a query sees, including its own"
-        self._window = Dropdown(layout=FIT, options=_windows(None), tooltip=tip)
+        self._window = Dropdown(layout=FIT, tooltip="How many keys a query sees, including its own")
         self.link(self._window.add_class("s-window"), "window", lambda size: size or None, self._show_window)
         self._sinks = self.field("sinks", "s-sinks", "44px", "How many tokens at the start stay visible")
         hint, layout = "the folder of a saved run", Layout(width="280px")
@@ -248,91 +240,88 @@ class SlopeSurgery(App):
 
     def draw(self) -> tuple[str, str]:
         subject = self._subject()
-        settings, changes = self._changes(subject)
-        if self.subject not in self._as_trained:
-            self._as_trained[self.subject] = subject.evaluate(subject.model)
-        before = after = self._as_trained[self.subject]
+        changes, words, unused = self._changes(subject)
+        before = after = subject.as_trained
         if changes:
-            after = subject.evaluate(lab.modify(subject.model, **settings, trained_length=subject.length))
+            after = subject.evaluate(lab.modify(subject.model, **changes, trained_length=subject.length))
         self._before, self._after = before, after
         for control in (self._factor, self._factor_field, self._dropped):
             control.disabled = not subject.has_bias
-        self._rule.disabled = not subject.is_rotary
-        self._sinks.disabled = not subject.has_sinks
+        self._rule.disabled, self._sinks.disabled = not subject.is_rotary, not subject.has_sinks
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
-        return self._words(subject, changes)
+        details = (
+            f"The losses are bits per byte of {before.targets:,} bytes of {subject.text.name}, and the distances were "
+            f"measured on windows of {before.window:,} {subject.unit}."
+        )
+        caption = _describe(subject, f"with {', '.join(words)}" if words else "as it was trained", before, after)
+        return caption, " ".join([details, *unused])
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
             if self.subject == YOURS:
                 raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
             saved = study.published_model(self.subject)
-            self._subjects[self.subject] = Subject(saved.model, saved.settings["length"], self._text, None)
+            self._subjects[self.subject] = Subject(saved.model, saved.settings["length"], self._text)
         return self._subjects[self.subject]
 
-    def _changes(self, subject: Subject) -> tuple[dict[str, Any], list[str]]:
-        """The changes that apply to the model, as arguments of `lab.modify`, and in words."""
-        heads = range(1, subject.num_heads + 1)
-        settings: dict[str, Any] = {}
-        words = []
-        if subject.has_bias:
-            if self.dropped.isdecimal() and int(self.dropped) not in heads:
+    def _changes(self, subject: Subject) -> tuple[dict[str, Any], list[str], list[str]]:
+        """The changes as arguments of `lab.modify` and in words, and why others don't apply to this model."""
+        name, changes = subject.name, dict[str, Any]()
+        words, unused = list[str](), list[str]()
+        if self.factor != 1 or self.dropped != "none":
+            heads = [str(head) for head in range(1, subject.num_heads + 1)]
+            if not subject.has_bias:
+                unused.append(f"There is no bias in {name} to multiply or drop.")
+            elif self.dropped not in ("none", "all", *heads):
                 raise BadValue(f"dropped must be none, all or a head from 1 to {len(heads)}, got {self.dropped}")
-            settings["slopes"] = [0.0 if self.dropped in ("all", str(head)) else self.factor for head in heads]
-            if self.dropped == "all":
-                words.append("the bias of every head dropped")
             else:
-                words += [f"slopes times {self.factor:g}"] if self.factor != 1 else []
-                words += [f"the bias of head {self.dropped} dropped in every layer"] if self.dropped != "none" else []
-        if subject.is_rotary and self.rule != "plain":
-            settings["rotary"] = self.rule
-            words.append(RULES[self.rule])
+                changes["slopes"] = [0.0 if self.dropped in ("all", head) else self.factor for head in heads]
+                if self.factor != 1 and self.dropped != "all":
+                    words.append(f"slopes times {self.factor:g}")
+                if self.dropped != "none":
+                    which = "every head" if self.dropped == "all" else f"head {self.dropped}"
+                    words.append(f"the bias of {which} dropped in every layer")
+        if self.rule != "plain" and not subject.is_rotary:
+            unused.append(f"The rule is for rotary positions only, so it does not apply to {name}.")
+        elif self.rule != "plain":
+            changes["rotary"] = self.rule
+            words.append(VARIANTS[self.rule].removeprefix("with "))
         if self.window is not None:
-            settings |= {"window": self.window, "sinks": self.sinks if subject.has_sinks else 0}
-            first = f" and the first {self.sinks:,}" if settings["sinks"] else ""
-            words.append(f"a window of {self.window:,} keys{first} imposed")
-        return settings, words
-
-    def _words(self, subject: Subject, changes: list[str]) -> tuple[str, str]:
-        """What was changed and what that does; and what was measured, and the changes that don't apply."""
-        before, after, name, length = self._before, self._after, subject.name, subject.length
-        change = f"with {', '.join(changes)}" if changes else "as it was trained"
-        losses = [_compare(after.losses[x], before.losses[x], x) for x in (min(before.losses), max(before.losses))]
-        distance, original = (format_number(each.distance.mean()) for each in (after, before))
-        trained = f" (as trained {original})" if distance != original else ""
-        caption = (
-            f"{name}, trained on windows of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
-            f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
-            f"keys at least {length:,} back, the training length."
-        )
-        unused_bias = not subject.has_bias and (self.factor != 1 or self.dropped != "none")
-        unused_rule = not subject.is_rotary and self.rule != "plain"
-        details = [
-            (True, f"The losses are bits per byte of {before.targets:,} bytes of {subject.text_name}."),
-            (True, f"The distances were measured on windows of {before.window:,} {subject.unit}."),
-            (unused_bias, f"There is no bias in {name} to multiply or drop."),
-            (unused_rule, f"The rule is for rotary positions only, so it does not apply to {name}."),
-            (
-                self.sinks and not subject.has_sinks,
-                f"The positions of {name} are not all in a bias, so the first tokens are not kept.",
-            ),
-            (
-                self.sinks and self.window is None,
-                "Without a window every token is visible, so sinks change nothing.",
-            ),
-        ]
-        return caption, " ".join(sentence for applies, sentence in details if applies)
+            changes["window"] = self.window
+            words.append(f"a window of {self.window:,} keys imposed")
+        if self.sinks and not subject.has_sinks:
+            unused.append(f"The positions of {name} are not all in a bias, so the first tokens are not kept.")
+        elif self.sinks and self.window is None:
+            unused.append("Without a window every token is visible, so sinks change nothing.")
+        elif self.sinks:
+            changes["sinks"] = self.sinks
+            words.append(f"the first {self.sinks:,} kept")
+        return changes, words, unused
 
     def _on_folder(self, change: Any) -> None:
         if folder := change.new.strip():
             self.attempt(lambda: self.open_run(folder))
 
     def _show_window(self, window: int | None) -> int:
-        """The value of the menu for a window, which becomes one of its options."""
+        """The value of the menu for a window, which becomes an option. 0 is no window, as None is nothing selected."""
         if (window or 0) not in dict(self._window.options).values():
-            self._window.options = _windows(window)
+            sizes = sorted({*WINDOWS, window or WINDOWS[0]})
+            self._window.options = [("none", 0), *((f"{size:,}", size) for size in sizes)]
         return window or 0
+
+
+def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> str:
+    """What was changed, what that does to the losses, and how far back the heads look."""
+    length, lengths = subject.length, sorted(before.losses)
+    losses = [_compare(after.losses[x], before.losses[x], x) for x in (lengths[0], lengths[-1])]
+    distance, original = (format_number(each.distance.mean()) for each in (after, before))
+    trained = f" (as trained {original})" if distance != original else ""
+    return (
+        f"{subject.name}, trained on windows of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
+        f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
+        f"keys at least {length:,} back, the training length."
+    )
 
 
 def _compare(bits: float, original: float, length: int) -> str:
@@ -343,20 +332,3 @@ def _compare(bits: float, original: float, length: int) -> str:
     if math.isnan(original) or abs(bits - original) < EQUAL:
         return words
     return f"{words}, {abs(bits - original):.2f} {'more' if bits > original else 'less'} than before"
-
-
-def _path(name: str | Path) -> Path:
-    """A path that the user typed, with `~` expanded. Raises BadValue for an unknown user or an invalid name."""
-    try:
-        path = Path(name).expanduser()
-        with suppress(FileNotFoundError, NotADirectoryError):  # `load_run` says what is missing
-            path.lstat()  # raises for a name that contains NUL or is too long
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BadValue(f"{short_repr(str(name))} is not a usable path: {reason}") from None
-    return path
-
-
-def _windows(current: int | None) -> list[tuple[str, int]]:
-    """The options of the menu. 0 stands for no window, because a menu takes None for "nothing selected"."""
-    return [("none", 0), *((f"{size:,}", size) for size in sorted({*WINDOWS, current or WINDOWS[0]}))]

@@ -1,78 +1,74 @@
 """Every bug has the fault that it claims, and its picture shows this fault and none of the wrong answers."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
+from alibi_viz import check
 from alibi_viz.check import FAULTS
 from alibi_viz.check.call import Unusable
 from alibi_viz.lessons import BUGS, Bug, try_repair
-from alibi_viz.lessons.repair import load_code, shown_weights
+from alibi_viz.lessons.bugs import View, load_code
 from tests.lessons.repairs import REPAIRS
 
 each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
 
 
-def names(report: object) -> list[str]:
+by_fault = {bug.fault: bug for bug in BUGS.values()}
+
+
+def names(report: check.Report) -> list[str]:
     return [finding.name for finding in report.findings]
 
 
-def by_fault() -> dict[str, Bug]:
-    return {bug.fault: bug for bug in BUGS.values()}
-
-
 def test_at_least_ten_different_faults_each_with_a_repair_here() -> None:
-    assert len(by_fault()) == len(BUGS) >= 10
-    assert by_fault().keys() == REPAIRS.keys()
+    assert len(by_fault) == len(BUGS) >= 10
+    assert by_fault.keys() == REPAIRS.keys()
 
 
 @each_bug
-def test_checker_finds_exactly_the_fault(bug: Bug) -> None:
+def test_checker_finds_exactly_the_fault_and_none_in_the_repair(bug: Bug) -> None:
     report = try_repair(bug.name, bug.code)
     assert names(report) == [bug.fault]
     assert bug.exhibit in report.findings[0].seen_in
-
-
-@each_bug
-def test_checker_finds_no_fault_in_the_repair_and_the_picture_becomes_correct(bug: Bug) -> None:
     assert try_repair(bug.name, REPAIRS[bug.fault]).ok
-    torch.testing.assert_close(
-        shown_weights(bug, REPAIRS[bug.fault]), bug.view.correct(bug.causal), atol=1e-4, rtol=0, check_dtype=False
-    )
 
 
 @each_bug
-def test_picture_shows_the_fault(bug: Bug) -> None:
-    shown, correct = shown_weights(bug), bug.view.correct(bug.causal)
+def test_picture_shows_the_fault_and_no_other_answer_and_becomes_correct_with_the_repair(bug: Bug) -> None:
+    shown, correct = bug.weights(), bug.view.correct(bug.causal)
     assert shown.shape == correct.shape == (len(bug.view.rows), len(bug.view.keys))
     assert float((shown - correct).abs().max()) > 0.15
-
-
-@each_bug
-def test_one_of_four_known_answers_is_right(bug: Bug) -> None:
-    assert len(set(bug.answers)) == 4
-    assert set(bug.answers) <= FAULTS.keys()
-    assert bug.answers.count(bug.fault) == 1
-
-
-@each_bug
-def test_wrong_answers_would_give_another_picture(bug: Bug) -> None:
-    """The faults among the wrong answers that are bugs too, computed for the call that is shown."""
-    shown, others = shown_weights(bug), by_fault()
-    for answer in set(bug.answers) & others.keys() - {bug.fault}:
-        other = others[answer]
+    repaired = bug.weights(REPAIRS[bug.fault])
+    torch.testing.assert_close(repaired, correct, atol=1e-4, rtol=0, check_dtype=False)
+    for answer in set(bug.answers) & by_fault.keys() - {bug.fault}:  # the wrong answers that are bugs too
+        other = by_fault[answer]
         weights = bug.view.weights(other.kind, load_code(other.code), bug.causal, 60.0)
         assert float((shown - weights).abs().max()) > 0.02, f"{answer} looks the same"
 
 
 @each_bug
-def test_name_and_code_do_not_name_the_fault(bug: Bug) -> None:
-    text = f"{bug.name} {bug.code}".lower()
-    assert not any(fault in text for fault in FAULTS)
+def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: Bug) -> None:
+    assert len(set(bug.answers) & FAULTS.keys()) == len(bug.answers) == 4
+    assert bug.fault in bug.answers
+    assert not any(fault in f"{bug.name} {bug.code}".lower() for fault in FAULTS)
     assert 1 <= len(bug.code.splitlines()) - 1 <= 8
+    assert bug.exhibit.source.startswith("https://github.com/")
 
 
-def test_origins_are_exhibits_with_a_source() -> None:
-    assert all(bug.exhibit.source.startswith("https://github.com/") for bug in BUGS.values())
+@pytest.mark.parametrize(
+    ("kind", "function", "message"),
+    [
+        ("slopes", lambda heads: torch.ones(heads - 1), "shape"),
+        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys), r"\[8, 1, 1, 16\], expected"),
+        ("attention", lambda query, key, value: value[..., :3], r"\[1, 8, 16, 3\], expected \[1, 8, 16, 64\]"),
+    ],
+)
+def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor], message: str) -> None:
+    with pytest.raises(Unusable, match=message):
+        View().weights(kind, function, causal=True, seconds=60.0)
 
 
 def test_functions_can_be_checked_as_well_as_text() -> None:
@@ -113,4 +109,4 @@ def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
 
 def test_weights_of_broken_code_raise() -> None:
     with pytest.raises(Unusable, match="line 2"):
-        shown_weights(BUGS["case 1"], "def bias(n, q, k):\n    return 1 / 0")
+        BUGS["case 1"].weights("def bias(n, q, k):\n    return 1 / 0")

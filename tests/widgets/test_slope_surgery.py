@@ -1,5 +1,6 @@
 """SlopeSurgery, driven through its traits: every number it shows is a result of the lab's own functions."""
 
+import html
 import json
 import os
 from pathlib import Path
@@ -59,8 +60,8 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
         ("alibi", {"factor": 0.5, "dropped": "3", "window": 10}, {"slopes": [0.5, 0.5, 0.0, 0.5], "window": 10},
          "slopes times 0.5, the bias of head 3 dropped in every layer, a window of 10 keys imposed"),
         ("alibi", {"factor": 2.0, "dropped": "all"}, {"slopes": 0}, "the bias of every head dropped"),
-        ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "6 keys and the first 4 imposed"),
-        ("rotary", {"rule": "ntk", "factor": 2.0}, {"rotary": "ntk"}, "by the NTK rule"),
+        ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "a window of 6 keys imposed, the first 4 kept"),
+        ("rotary", {"rule": "ntk", "factor": 2.0}, {"rotary": "ntk"}, "with rotary frequencies scaled (NTK)"),
         ("sinusoidal", {"window": 6, "sinks": 4}, {"window": 6}, "a window of 6 keys imposed"),
     ],
 )  # fmt: skip
@@ -175,7 +176,7 @@ def test_a_saved_run_is_opened_from_its_folder(tmp_path: Path) -> None:
         ("other version", "was not written by this version"),
         ("no length", "length must be an integer of at least 1"),
         ("list", "length must be an integer of at least 1"),
-        ("invalid path", "is not a usable path"),
+        ("invalid path", "there is no run '~nosuchuser/x'"),
     ],
 )
 def test_an_unusable_folder_is_named_and_changes_nothing(
@@ -194,7 +195,7 @@ def test_an_unusable_folder_is_named_and_changes_nothing(
         (folder / "run.json").write_text(json.dumps(content | {"format": "alibi_viz run 99"}))
     before = (repr(app), app.caption)
     control(app, "s-folder").value = "~nosuchuser/x" if fault == "invalid path" else str(folder)
-    assert message in app._message.value
+    assert message in html.unescape(app._message.value)
     assert (repr(app), app.caption) == before
 
 
