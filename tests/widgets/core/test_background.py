@@ -53,7 +53,7 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
     background = start(stream())
     time.sleep(0.02)
     background.stop()
-    background.result(timeout=0.5)
+    background.result(timeout=1)
     background.join(timeout=1)
     assert background.stopped and [thread.is_alive() for thread in closed] == [False]
 
@@ -70,7 +70,7 @@ def test_a_stream_that_fails_while_it_is_closed_has_ended_with_that_exception():
     time.sleep(0.02)
     background.stop()
     with pytest.raises(ArithmeticError, match="not closed"):
-        background.result(timeout=0.5)
+        background.result(timeout=1)
     assert len(ends) == 1
 
 

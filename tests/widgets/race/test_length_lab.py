@@ -122,7 +122,7 @@ def test_a_closed_app_trains_and_measures_no_further() -> None:
     until(lambda: app.losses.get("none"), "a step")
     app.question = "by position"
     app.close()
-    future.result(0.5)
+    future.result(DEADLINE)
     future.join(DEADLINE)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("alibi_viz")]
     rows = len(app._races["text"].rows)
