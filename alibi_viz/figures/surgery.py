@@ -14,7 +14,6 @@ from alibi_viz.figures import theme
 BEFORE, AFTER = "as trained", "changed"
 _STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
 _TITLES = "How far back each head looks", "Loss on longer windows"
-_DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
 _LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
@@ -35,9 +34,9 @@ def blank() -> go.Figure:
         )
     figure.update_traces(cliponaxis=False)
     figure.update_annotations(font_size=13)
-    figure.add_hline(y=1, line=_DOTTED, row=1, col=1)
-    figure.add_vline(x=1, line=_DOTTED, layer="below", row=1, col=2)
-    figure.add_vrect(x0=1, x1=1, fillcolor="rgba(128, 128, 128, 0.10)", line_width=0, layer="below", row=1, col=2)
+    figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
+    figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
+    figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
     figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
     ticks = {"type": "log", "dtick": float(np.log10(2)), "tickformat": ".3~g"}  # at powers of two
