@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from plotly.colors import sample_colorscale, sequential
+from plotly.colors import sequential
 from plotly.io import write_images
 from torch import Tensor
 
@@ -80,8 +80,10 @@ def rgb(scale: tuple[str, ...], steps: int) -> NDArray[np.uint8]:
     >>> rgb(DIVERGING, 9)[4].tolist()
     [255, 255, 255]
     """
-    colors = sample_colorscale(list(scale), np.linspace(0, 1, steps), colortype="tuple")
-    return (255 * np.array(colors)).round().astype(np.uint8)
+    stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in scale])
+    where = np.linspace(0, len(scale) - 1, steps)
+    channels = [np.interp(where, np.arange(len(scale)), stops[:, channel]) for channel in range(3)]
+    return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
 def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
