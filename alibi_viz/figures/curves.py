@@ -39,7 +39,7 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
 
     >>> rows = pd.DataFrame({"label": "alibi", "seed": 0, "x": [64, 128], "value": [0.4, 0.3]})
     >>> figure = curve_figure(rows, lab.find_question("longer windows").axes(64))
-    >>> [trace.name for trace in figure.data if trace.visible and trace.showlegend]
+    >>> [trace.name for trace in figure.data if trace.visible]
     ['alibi']
     """
     figure = blank(430)
