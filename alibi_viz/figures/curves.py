@@ -75,7 +75,8 @@ def blank(height: int, left_title: str = "") -> go.Figure:
     lines = [{"color": color, "dash": dash, "width": 2} for color, dash, _ in STYLES]
     for line, (color, _, symbol) in zip(lines, STYLES, strict=True):
         marker, bars = {"color": color, "symbol": symbol, "size": 8}, {"thickness": 1.5, "width": 5}
-        figure.add_scatter(mode="lines+markers", line=line, marker=marker, error_y=bars, **right)
+        means = {"line": line, "marker": marker, "error_y": bars, "showlegend": True}
+        figure.add_scatter(mode="lines+markers", **means, **right)
     for color in theme.COLORS:
         figure.add_scatter(mode="lines", line={"color": color, "width": 1}, opacity=0.6, showlegend=False, **right)
     hover = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
