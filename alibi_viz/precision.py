@@ -22,6 +22,7 @@ _HEAD_DIM = 32  # of random queries and keys
 _TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
 _NEGLIGIBLE = 1e-12
 _ROWS = 256  # queries at a time, which bounds the memory
+_MAX_CELLS = 64  # along each side of `WeightErrors.cells`
 
 
 class WeightErrors(NamedTuple):
@@ -99,9 +100,7 @@ def groups(bias: Tensor) -> list[range]:
     return [range(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)]
 
 
-def weight_errors(
-    slope: float, length: int, *, dtype: torch.dtype, form: str, content: str = "equal", max_cells: int = 64
-) -> WeightErrors:
+def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str, content: str = "equal") -> WeightErrors:
     """Compare the attention weights of one head with those of the exact bias, for all queries and keys.
 
     The bias is rounded to `dtype`, and so is its sum with the content. The softmax is in float64.
@@ -109,10 +108,9 @@ def weight_errors(
     Args:
         slope, length, dtype, form: as in `rounded_bias`.
         content: "equal", which is 0 for every pair, or "random": q . k / sqrt(32) of standard normal vectors.
-        max_cells: at most this many cells along each side of `WeightErrors.cells`.
 
-    Raises TypeError or ValueError if `length` or `max_cells` is not an integer of at least 1, and ValueError for an
-    unknown form or content.
+    Raises TypeError or ValueError if `length` is not an integer of at least 1, and ValueError for an unknown form or
+    content.
 
     >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
     >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)
@@ -123,10 +121,9 @@ def weight_errors(
     if content not in CONTENTS:
         raise ValueError(f"content must be one of {', '.join(CONTENTS)}, got {content!r}")
     check_integer("length", length, 1)
-    check_integer("max_cells", max_cells, 1)
-    generator = torch.Generator().manual_seed(0)
-    query, key = torch.randn(2, length, _HEAD_DIM, generator=generator, dtype=torch.float64) / _HEAD_DIM**0.25
-    size = -(-length // max_cells)
+    random = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, length, _HEAD_DIM, generator=random, dtype=torch.float64) / _HEAD_DIM**0.25
+    size = -(-length // _MAX_CELLS)
     count, rows = -(-length // size), max(1, _ROWS // size) * size  # rows of whole cells
     cells, worst = np.full((count, count), np.nan), (-1.0, 0, 0, 0.0, 0.0)  # error, query, key, weight, exact weight
     for first in range(0, length, rows):

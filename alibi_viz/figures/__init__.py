@@ -20,10 +20,8 @@ _MODULES = {
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
-    "precision_figure": "precision",  # rounded biases, and the errors of the attention weights
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
-    "weight_pair_figure": "matrices",  # weights beside those of a correct implementation
     "window_figure": "windows",  # the span of each head: how far back it looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

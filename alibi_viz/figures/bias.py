@@ -49,9 +49,9 @@ def blank() -> go.Figure:
     figure = theme.blank(480, hovermode="closest", showlegend=False, margin=margin)
     matrices.add_grid(figure, _TEMPLATE)
     matrices.named_trace(figure, "titles").marker.update(color=[0], coloraxis="coloraxis")
-    bar = {"orientation": "h", "thickness": 10, "len": _BAR_LENGTH, "lenmode": "pixels", "outlinewidth": 0}
-    bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top", "ypad": 6, "xpad": 0}
-    figure.update_layout(coloraxis_colorbar={**bar, "ticks": "outside", "ticklen": 3})
+    bar = {**theme.COLOR_BAR, "orientation": "h", "len": _BAR_LENGTH, "lenmode": "pixels", "ypad": 6}
+    bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
+    figure.update_layout(coloraxis_colorbar=bar)
     axis = {"showgrid": False, "showline": False, "tickangle": 0, "fixedrange": True}
     figure.update_xaxes(**axis, title_text="key position j")
     # Tiles are square because of the figure's size. A `scaleanchor` would fail when the page is resized.
@@ -92,7 +92,7 @@ def draw(
     values, hidden = as_array(bias, np.float32), as_array(masked, bool)
     tiles, length = len(values), values.shape[-1]
     values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
-    numbers = list(range(1, tiles + 1)) if heads is None else np.asarray(heads).tolist()
+    numbers = range(1, tiles + 1) if heads is None else np.asarray(heads).tolist()
     grid = Grid(tiles, page_width - _LEFT - _RIGHT - 2 * _PAD)
     positions = grid.visible_cells(length)
     shown = hidden[:, positions][..., positions]
@@ -133,26 +133,21 @@ def weights_from_bias(bias: Floats, masked: NDArray[np.bool_]) -> Floats:
 
 
 def _place(figure: go.Figure, grid: Grid, length: int, page_width: int) -> None:
-    """The size of the figure and its axes, where one unit is one pixel, with the positions of the tiles' cells."""
+    """The size of the figure and its axes, where one unit is one pixel, with the positions of the tiles' cells.
+
+    Tiles with room show their first, middle and last position. Small ones share the ends of the first: a 0 would run
+    into the last position of the tile to its left, and the browser needs 1 ms per label.
+    """
     across, down = (size + 2 * _PAD for size in grid.extent)
     width = max(across, min(_LEGEND_WIDTH, page_width - _LEFT - _RIGHT))
     update_changed(figure.layout, width=width + _LEFT + _RIGHT, height=down + _TOP + _BOTTOM)
-    ranges = matrices.grid_ranges(grid, width)
-    for number, axis in enumerate((figure.layout.xaxis, figure.layout.yaxis)):
-        starts = np.unique(grid.corners[:, number])
-        update_changed(axis, range=ranges[number], **_ticks(starts, grid.side, length))
-
-
-def _ticks(starts: NDArray[np.int64], side: int, length: int) -> dict[str, object]:
-    """The first, the middle and the last position of every tile along an axis. Small tiles share the ends of the first.
-
-    There, a 0 would run into the last position of the tile to its left, and the browser needs 1 ms per label.
-    """
-    last, roomy = length - 1, side >= 160
-    positions = sorted({0, last // 2, last} if roomy else {0, last})
-    starts = starts if roomy else starts[:1]
-    places = [start + (at + 0.5) * side / length for start in starts.tolist() for at in positions]
-    return {"tickvals": places, "ticktext": [str(at) for at in positions] * len(starts)}
+    last, roomy = length - 1, grid.side >= 160
+    positions = np.unique([0, last // 2, last] if roomy else [0, last])
+    axes = (figure.layout.xaxis, figure.layout.yaxis)
+    for axis, limits, corners in zip(axes, matrices.grid_ranges(grid, width), grid.corners.T, strict=True):
+        starts = np.unique(corners) if roomy else corners[:1]
+        places = np.add.outer(starts, (positions + 0.5) * grid.side / length).ravel()
+        update_changed(axis, range=limits, tickvals=places, ticktext=positions.astype(str).tolist() * len(starts))
 
 
 def _titles(grid: Grid, numbers: Sequence[int], slopes: Sequence[str] | None) -> list[str]:

@@ -1,15 +1,12 @@
 """Attention weights that were checked, beside the correct ones."""
 
-import base64
-import io
-
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.color_scale import ColorScale
+from alibi_viz.figures.matrices import png_source
 from alibi_viz.figures.theme import as_array
 
 _SHOWN = 32  # queries and keys at most; more would be too small to see
@@ -28,20 +25,18 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
         place: (head, query, key); a frame marks the cell.
     """
     head, query, key = place
-    rows, columns = _part(query, wanted.shape[1]), _part(key, wanted.shape[2])
-    correct, checked = (as_array(weights[head])[rows, columns] for weights in (wanted, got))
-    largest = max(float(correct.max()), float(checked.max()))
-    weights = ColorScale(0.0, largest, "weight")
-    limit = float(np.abs(checked - correct).max()) or 1.0
-    pictures = {
-        f"wanted (0 to {largest:.2g})": (correct, weights),
-        f"got (0 to {largest:.2g})": (checked, weights),
-        f"got minus wanted ({-limit:.2g} blue, {limit:.2g} orange)": (checked - correct, ColorScale(-limit, limit)),
-    }
-    cell = query - rows.start, key - columns.start
-    cells = [_picture(caption, values, scale, cell) for caption, (values, scale) in pictures.items()]
-    where = f"head {head + 1}, queries {rows.start} to {rows.stop - 1} down, keys {columns.start} to {columns.stop - 1}"
-    return f'<p>{where} across</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(cells)}</div>'
+    rows, keys = _part(query, wanted.shape[1]), _part(key, wanted.shape[2])
+    correct, checked = (as_array(weights[head])[rows, keys] for weights in (wanted, got))
+    error = checked - correct
+    largest, limit = max(correct.max(), checked.max()), np.abs(error).max() or 1.0
+    weights, cell = ColorScale(0.0, float(largest), "weight"), (query - rows.start, key - keys.start)
+    pictures = (
+        _picture(f"wanted (0 to {largest:.2g})", correct, weights, cell),
+        _picture(f"got (0 to {largest:.2g})", checked, weights, cell),
+        _picture(f"got minus wanted ({-limit:.2g} blue, {limit:.2g} orange)", error, ColorScale(-limit, limit), cell),
+    )
+    where = f"head {head + 1}, queries {rows.start} to {rows.stop - 1} down, keys {keys.start} to {keys.stop - 1}"
+    return f'<p>{where} across</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(pictures)}</div>'
 
 
 def _part(index: int, size: int) -> slice:
@@ -52,11 +47,8 @@ def _part(index: int, size: int) -> slice:
 
 def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell: tuple[int, int]) -> str:
     """One matrix with a frame around a cell, and a caption."""
-    image, file = Image.fromarray(scale.indices(values), mode="P"), io.BytesIO()
-    image.putpalette(scale.palette.tobytes())
     # Without compression, the bytes are the same with every version of zlib: tests compare outputs.
-    image.save(file, "PNG", compress_level=0)
-    source = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    source = png_source(scale.indices(values), scale.palette.tobytes(), compress_level=0)
     size = _SIDE / max(values.shape)
     height, width = (round(size * length) for length in values.shape)
     frame = (

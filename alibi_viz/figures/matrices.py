@@ -38,6 +38,14 @@ _TILES, _TITLES = "tiles", "titles"  # the traces
 _MOST_TICKS = 8
 
 
+def png_source(pixels: NDArray[np.uint8], palette: bytes, **options: Any) -> str:
+    """An image of rows of a palette [height, width] as a data URI. `options` are those of Pillow for PNG."""
+    image, file = Image.fromarray(pixels, mode="P"), io.BytesIO()
+    image.putpalette(palette)
+    image.save(file, "PNG", **options)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
 def named_trace(figure: go.Figure, name: str) -> Any:
     """The trace of a figure with this name."""
     return next(figure.select_traces({"name": name}))
@@ -61,11 +69,11 @@ class Grid:
     @cached_property
     def columns(self) -> int:
         """The number of columns that maximizes the tile side times the root of the filled share of the grid."""
-        return max(range(1, self.tiles + 1), key=lambda n: self._side(n) * math.sqrt(self.tiles / n / self._rows(n)))
+        return max(range(1, self.tiles + 1), key=lambda n: self._side(n) / math.sqrt(n * math.ceil(self.tiles / n)))
 
     @property
     def rows(self) -> int:
-        return self._rows(self.columns)
+        return math.ceil(self.tiles / self.columns)
 
     @cached_property
     def side(self) -> int:
@@ -75,8 +83,8 @@ class Grid:
     @property
     def extent(self) -> tuple[int, int]:
         """The width and height of all tiles together."""
-        (x, y), side = self.corners.max(0).tolist(), self.side
-        return x + side, y + side
+        x, y = (self.corners.max(0) + self.side).tolist()
+        return x, y
 
     @cached_property
     def corners(self) -> NDArray[np.int64]:
@@ -112,10 +120,9 @@ class Grid:
         cells = cells.take(cell_of_pixel, axis=1).take(cell_of_pixel, axis=2)
         cells[:, [0, -1]] = cells[:, :, [0, -1]] = _MASKED  # a frame, so that white cells are visible on a white page
         sheet = self.arrange(cells, [int(gap * _DENSITY) for gap in _GAPS], fill=_GAP)
-        image, file = Image.fromarray(sheet, mode="P"), io.BytesIO()
-        image.putpalette(bytes(3) + bytes(theme.MASKED_RGBA[:3]) + palette.tobytes())
-        image.save(file, "PNG", transparency=bytes([0, theme.MASKED_RGBA[3]]), compress_level=1)
-        return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+        *gray, opacity = theme.MASKED_RGBA
+        options = {"transparency": bytes([0, opacity]), "compress_level": 1}
+        return png_source(sheet, bytes(3) + bytes(gray) + palette.tobytes(), **options)
 
     def visible_cells(self, length: int) -> NDArray[np.int64]:
         """The positions 0 <= p < length that the image shows: all of them, or one per pixel if there are more cells."""
@@ -131,12 +138,9 @@ class Grid:
         step = math.ceil(length / max(1, math.isqrt(limit // self.tiles)))
         return np.minimum(np.arange(step // 2, length + step // 2, step), length - 1)
 
-    def _rows(self, columns: int) -> int:
-        return math.ceil(self.tiles / columns)
-
     def _side(self, columns: int) -> int:
-        room = ((self.width, columns), (self.height, self._rows(columns)))
-        sides = [(size - (count - 1) * gap) / count for (size, count), gap in zip(room, _GAPS, strict=True)]
+        counts = np.array([columns, math.ceil(self.tiles / columns)])
+        sides = (np.array([self.width, self.height]) + _GAPS) / counts - _GAPS
         return max(int(min(*sides, _MAX_SIDE)) // 2 * 2, 2)
 
 
@@ -179,14 +183,10 @@ def fill_hover(figure: go.Figure, grid: Grid, length: int, custom: NDArray[np.ob
     """
     count = custom.shape[1]
     edges = np.append(np.arange(0, length, math.ceil(length / count)), length) * (grid.side / length)
-    x, y = (
-        np.concatenate([edges + tile * (grid.side + gap) for tile in range(tiles)])
-        for tiles, gap in zip((grid.columns, grid.rows), _GAPS, strict=True)
-    )
+    x, y = (np.add.outer(np.unique(starts), edges).ravel() for starts in grid.corners.T)
     z = np.broadcast_to(np.array(numbers, dtype=object)[:, None, None], custom.shape[:3])
-    update_changed(
-        named_trace(figure, _TILES), x=x, y=y, z=grid.arrange(z), customdata=grid.arrange(custom), visible=True
-    )
+    cells = {"z": grid.arrange(z), "customdata": grid.arrange(custom)}
+    update_changed(named_trace(figure, _TILES), x=x, y=y, **cells, visible=True)
 
 
 def clear_hover(figure: go.Figure) -> None:
@@ -205,20 +205,6 @@ def on_tile_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> N
     named_trace(figure, _TILES).on_click(clicked)
 
 
-def weight_pair_figure(correct: Any, other: Any, **options: Any) -> go.Figure:
-    """Two matrices of weights side by side, as a plain plotly figure. The arguments are those of `draw_pair`.
-
-    >>> from alibi_viz import figures
-    >>> correct, other = [[1.0, 0.0], [0.6, 1.0]], [[1.0, 0.0], [0.9, 1.0]]
-    >>> figure = figures.weight_pair_figure(correct, other, rows=[0, 1], keys=[0, 1])
-    >>> figure.data[1].z  # weights of 0 are masked
-    ([1.0, None], [0.9, 1.0])
-    """
-    figure = blank_pair()
-    draw_pair(figure, correct, other, **options)
-    return figure
-
-
 def blank_pair() -> go.Figure:
     """The figure of two matrices without data."""
     figure = theme.blank(390, hovermode="closest", showlegend=False, margin={"l": 56, "r": 80, "t": 34, "b": 48})
@@ -228,8 +214,8 @@ def blank_pair() -> go.Figure:
     figure.update_annotations(font_size=14)
     figure.update_xaxes(showgrid=False, fixedrange=True, title_text="key position")
     figure.update_yaxes(showgrid=False, fixedrange=True)
-    bar = {"thickness": 10, "outlinewidth": 0, "x": 1.02, "xpad": 0, "ticks": "outside", "ticklen": 3}
-    return figure.update_layout(coloraxis={**WEIGHT_SCALE.axis, "colorbar": {**bar, **WEIGHT_SCALE.bar}})
+    bar = {**theme.COLOR_BAR, "x": 1.02, **WEIGHT_SCALE.bar}
+    return figure.update_layout(coloraxis={**WEIGHT_SCALE.axis, "colorbar": bar})
 
 
 def draw_pair(
@@ -242,7 +228,7 @@ def draw_pair(
     row_name: str = "query",
     names: tuple[str, str] = ("correct", "other"),
 ) -> None:
-    """Draw two matrices of weights into a figure from `blank_pair`, plain or live.
+    """Draw two matrices of weights side by side into a figure from `blank_pair`, plain or live.
 
     Args:
         figure: the figure.
@@ -252,6 +238,11 @@ def draw_pair(
         keys: the positions of the keys.
         row_name: what a row is, "query" or "head".
         names: the titles of the two heatmaps.
+
+    >>> figure = blank_pair()
+    >>> draw_pair(figure, [[1.0, 0.0], [0.6, 1.0]], [[1.0, 0.0], [0.9, 1.0]], rows=[0, 1], keys=[0, 1])
+    >>> figure.data[1].z  # weights of 0 are masked
+    ([1.0, None], [0.9, 1.0])
     """
     with figure.batch_update():
         for column, (weights, name) in enumerate(zip((correct, other), names, strict=True)):

@@ -17,21 +17,6 @@ _SMALL = "10<sup>\N{MINUS SIGN}%d</sup>"
 _DECADES = {-6: _SMALL % 6, -5: _SMALL % 5, -4: _SMALL % 4, -3: "0.001", -2: "0.01", -1: "0.1", 0: "1"}
 
 
-def precision_figure(
-    keys: Sequence[int], exact: ArrayLike, rounded: ArrayLike, shared: ArrayLike, **options: object
-) -> go.Figure:
-    """The steps and the map as a plain plotly figure. The arguments are those of `draw`.
-
-    >>> from alibi_viz import figures
-    >>> figure = figures.precision_figure([6, 7], [6, 7], [6, 8], [0, 0], cells=[[0.01]], size=8, length=8, query=7)
-    >>> figure.data[4].z  # powers of ten
-    array([[-2.0]], dtype=object)
-    """
-    figure = blank()
-    draw(figure, keys, exact, rounded, shared, **options)  # type: ignore[arg-type]  # `draw` has types
-    return figure
-
-
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
@@ -52,10 +37,11 @@ def blank() -> go.Figure:
     figure.update_yaxes(fixedrange=True, title_standoff=4)
     figure.update_layout(yaxis_title_text="bias", yaxis2={"title_text": "query position", "showgrid": False})
     figure.update_annotations(font_size=14, yshift=30)
-    bar = {"thickness": 10, "outlinewidth": 0, "x": 1.02, "xpad": 0, "ticks": "outside", "ticklen": 3}
     labels = {"tickvals": list(_DECADES), "ticktext": list(_DECADES.values()), "title_text": "error"}
     colors = {"cmin": min(_DECADES), "cmax": max(_DECADES), "colorscale": theme.SEQUENTIAL}
-    return figure.update_layout(legend={"y": 1.0, "font_size": 11}, coloraxis={**colors, "colorbar": {**bar, **labels}})
+    return figure.update_layout(
+        legend={"y": 1.0, "font_size": 11}, coloraxis={**colors, "colorbar": {**theme.COLOR_BAR, "x": 1.02, **labels}}
+    )
 
 
 def draw(
@@ -82,25 +68,22 @@ def draw(
         length: how many there are in all.
         query: the position of the query on the left.
     """
-    position, same = np.asarray(keys), as_array(shared, bool)
-    lines = as_array(exact), as_array(rounded)
-    errors = as_array(cells)
-    low, high = min(map(np.min, lines)), max(map(np.max, lines))
-    padding = 0.05 * (high - low) or 0.5
+    position, same, errors = np.asarray(keys), as_array(shared, bool), as_array(cells)
+    line, steps = as_array(exact), as_array(rounded)
+    both = np.concatenate([line, steps])
+    padding = 0.05 * np.ptp(both) or 0.5
     centers = np.arange(0, length, size) + (size - 1) / 2
-    powers = np.log10(np.maximum(errors, SMALLEST)).round(3)
+    ends = [-0.5, len(centers) * size - 0.5]
+    series = [(position, line), (position, steps), *((position[chosen], steps[chosen]) for chosen in (~same, same))]
     with figure.batch_update():
-        exact_line, steps, distinct, several, error_map = figure.data
-        for trace, line in zip((exact_line, steps), lines, strict=True):
-            trace.update(x=position, y=line)
-        for trace, chosen in ((distinct, ~same), (several, same)):
-            trace.update(x=position[chosen], y=lines[1][chosen])
-        error_map.update(x=centers, y=centers, z=with_gaps(powers), customdata=_texts(errors, size, length))
+        for trace, (x, y) in zip(figure.data, series, strict=False):
+            trace.update(x=x, y=y)
+        powers = np.log10(np.maximum(errors, SMALLEST)).round(3)
+        figure.data[-1].update(x=centers, y=centers, z=with_gaps(powers), customdata=_texts(errors, size, length))
         figure.layout.annotations[0].text = f"<b>bias of query {query:,}</b>"
         figure.layout.xaxis.range = [keys[0] - 0.5, keys[-1] + 0.5]
-        figure.layout.yaxis.range = [low - padding, high + padding]
-        figure.layout.xaxis2.range = [-0.5, len(centers) * size - 0.5]
-        figure.layout.yaxis2.range = [len(centers) * size - 0.5, -0.5]
+        figure.layout.yaxis.range = [both.min() - padding, both.max() + padding]
+        figure.layout.update(xaxis2_range=ends, yaxis2_range=ends[::-1])
 
 
 def _texts(errors: NDArray[np.float64], size: int, length: int) -> list[list[str]]:

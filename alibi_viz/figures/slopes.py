@@ -65,30 +65,25 @@ def draw(
         other: [heads], slopes to compare with, drawn as open diamonds; none by default.
         other_name: their name in the legend.
     """
-    slope = as_array(slopes)
-    others = as_array([] if other is None else other)
-    heads = np.arange(1, len(slope) + 1)
-    all_slopes = np.concatenate([slope, others, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
+    shown = [as_array(slopes), as_array([] if other is None else other)]
+    heads = max(map(len, shown))
+    all_slopes = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
     padding = (all_slopes.max() / all_slopes.min()) ** _MARGIN
     low, high = all_slopes.min() / padding, all_slopes.max() * padding
-    size = 9 if max(len(slope), len(others)) <= 32 else 6
+    ends = [math.log10(math.log(2) / slope) for slope in (low, high)]
     with figure.batch_update():
         main, second, tokens = figure.data
-        main.update(x=heads, y=slope, customdata=_in_tokens(slope), name=name, marker_size=size)
-        shared = {"x": heads[: len(others)], "y": others, "customdata": _in_tokens(others)}
-        second.update(shared, name=other_name, marker_size=size + 2, visible=other is not None)
-        tokens.update(x=heads[:1], y=math.log(2) / slope[:1])
-        figure.layout.xaxis.update(range=[0.4, len(slope) + 0.6], dtick=max(1, math.ceil(len(slope) / 16)), tick0=1)
+        for trace, slope, title in zip((main, second), shown, (name, other_name), strict=True):
+            lives = np.stack([math.log(2) / slope, 4 / slope], axis=1)  # half-life and reach
+            trace.update(x=np.arange(1, len(slope) + 1), y=slope, customdata=lives, name=title)
+            trace.marker.size = (9 if heads <= 32 else 6) + 2 * (trace is second)
+        second.visible = other is not None
+        tokens.update(x=[1], y=math.log(2) / shown[0][:1])
+        figure.layout.xaxis.update(range=[0.4, len(shown[0]) + 0.6], dtick=math.ceil(len(shown[0]) / 16), tick0=1)
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
         figure.layout.yaxis.update(range=[math.log10(low), math.log10(high)], **power_ticks(powers))
-        ends = [math.log10(math.log(2) / slope) for slope in (low, high)]
         ticks = "D2" if ends[0] - ends[1] < 5 else 1 + (ends[0] - ends[1]) // 9  # 1, 2, 5, 10, ... or powers of ten
         figure.layout.yaxis2.update(range=ends, dtick=ticks, tickmode="linear")
-
-
-def _in_tokens(slopes: np.ndarray) -> np.ndarray:
-    """Half-life and reach of each head, [heads, 2]."""
-    return np.stack([math.log(2) / slopes, 4 / slopes], axis=1)
 
 
 def power_ticks(powers: range) -> dict[str, object]:

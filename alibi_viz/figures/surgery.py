@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 
 BEFORE, AFTER = "as trained", "changed"
-_STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
+_STYLES = {  # of the lines and of the markers
+    BEFORE: ({"color": theme.COLORS[6], "dash": "dot"}, {"color": theme.COLORS[6], "symbol": "circle-open"}),
+    AFTER: ({"color": theme.COLORS[0], "dash": "solid"}, {"color": theme.COLORS[0], "symbol": "circle"}),
+}
 _TITLES = "How far back each head looks", "Loss on longer windows"
-_DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
 _LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
@@ -24,20 +26,17 @@ def blank() -> go.Figure:
     """The empty figure: a line per series for the losses, then one marker per head for the distances."""
     figure = theme.blank(380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
-    for name, (color, dash, symbol) in _STYLES.items():
-        marker = {"color": color, "symbol": symbol, "size": 8}
-        line = {"color": color, "dash": dash, "width": 2}
+    for name, (line, marker) in _STYLES.items():
         figure.add_scatter(name=name, line=line, marker=marker, mode="lines+markers", hovertemplate=_LOSS, row=1, col=2)
-    for name, (color, _, symbol) in _STYLES.items():
-        marker = {"color": color, "symbol": symbol, "size": 9}
-        figure.add_scatter(
-            name=name, marker=marker, mode="markers", showlegend=False, hovertemplate=_HEAD, row=1, col=1
-        )
+    for name, (_, marker) in _STYLES.items():
+        heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
+        figure.add_scatter(name=name, marker=marker, **heads, row=1, col=1)
+    figure.update_traces(marker_size=8, line_width=2)
     figure.update_traces(cliponaxis=False)
     figure.update_annotations(font_size=13)
-    figure.add_hline(y=1, line=_DOTTED, row=1, col=1)
-    figure.add_vline(x=1, line=_DOTTED, layer="below", row=1, col=2)
-    figure.add_vrect(x0=1, x1=1, fillcolor="rgba(128, 128, 128, 0.10)", line_width=0, layer="below", row=1, col=2)
+    figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
+    figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)
+    figure.add_vrect(x0=1, x1=1, fillcolor=theme.SHADE, line_width=0, layer="below", row=1, col=2)
     figure.update_layout(legend={"yref": "container", "y": 1, "yanchor": "top"})
     figure.update_xaxes(title_text="head, layer by layer", showgrid=False, tickangle=0, col=1)
     ticks = {"type": "log", "dtick": float(np.log10(2)), "tickformat": ".3~g"}  # at powers of two
@@ -69,39 +68,27 @@ def draw(
     >>> figure.data[0].y, figure.data[2].y
     (array([2.5, 2.6]), array([3., 9.]))
     """
-    curves, heads = (before[0], after[0]), [np.asarray(each[1], dtype=np.float64) for each in (before, after)]
-    numbers = [[layer + 1, head + 1] for layer, head in np.ndindex(heads[0].shape)]
+    series = [(curve, np.asarray(heads, dtype=float)) for curve, heads in (before, after)]
+    heads = [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)]
+    xs = sorted(before[0])
+    ends = np.log10([xs[0] / 1.12, xs[-1] * 1.12])
     with figure.batch_update():
-        for line, markers, curve, distances in zip(figure.data[:2], figure.data[2:], curves, heads, strict=True):
+        for line, markers, (curve, distances) in zip(figure.data[:2], figure.data[2:], series, strict=True):
             defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
             line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
-            markers.update(x=np.arange(1, distances.size + 1), y=distances.ravel(), customdata=numbers)
+            markers.update(x=np.arange(1, distances.size + 1), y=distances.ravel(), customdata=heads)
         level, start, shade = figure.layout.shapes
         level.update(y0=length, y1=length)
         start.update(x0=length, x1=length)
-        xs = sorted(before[0])
-        ends = np.log10([xs[0] / 1.12, xs[-1] * 1.12])
         shade.update(x0=length, x1=float(10 ** ends[1]))
         labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
         title = f"length of the test windows, {unit}"
         figure.layout.xaxis2.update(range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title)
-        figure.layout.yaxis2.range = _loss_range([bits for curve in curves for bits in curve.values()])
-        number_heads = len(numbers) <= _MAX_LABELS
-        figure.layout.xaxis.update(
-            range=[0.4, len(numbers) + 0.6],
-            tickvals=np.arange(1, len(numbers) + 1),
-            ticktext=[_head_label(layer, head, number_heads=number_heads) for layer, head in numbers],
-        )
-
-
-def _head_label(layer: int, head: int, *, number_heads: bool) -> str:
-    """The number of the head, and of its layer below the first head."""
-    first = f"<br>{'layer ' if number_heads else ''}{layer}" if head == 1 else ""
-    return f"{head if number_heads else ''}{first}"
-
-
-def _loss_range(losses: list[float]) -> list[float]:
-    """Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes."""
-    finite = [bits for bits in losses if np.isfinite(bits)]
-    low = np.floor(2 * min(finite, default=2.0) - 0.2) / 2
-    return [float(low), float(max(low + 1, np.ceil(2 * max(finite, default=3.0) + 0.2) / 2))]
+        # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes
+        losses = [bits for curve, _ in series for bits in curve.values() if np.isfinite(bits)]
+        low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
+        figure.layout.yaxis2.range = [low, max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)]
+        figure.layout.xaxis.update(range=[0.4, len(heads) + 0.6], tickvals=np.arange(1, len(heads) + 1))
+        few = len(heads) <= _MAX_LABELS  # the number of each head, and of its layer below the first head
+        names = [(str(head) * few, f"<br>{'layer ' * few}{layer}" * (head == 1)) for layer, head in heads]
+        figure.layout.xaxis.ticktext = [head + layer for head, layer in names]

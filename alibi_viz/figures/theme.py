@@ -5,8 +5,7 @@ half-transparent gray, and the colors below have enough contrast on white and on
 on both: inside an app, `STYLE` gives it the notebook's text color; a saved figure gets a white background (`on_white`).
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,12 @@ SEQUENTIAL = tuple(sequential.Cividis)
 # Half-transparent gray, different from zero and from every color of the scales. Captions explain what is masked.
 MASKED_RGBA = (128, 128, 128, 90)
 MASKED = "rgba(128, 128, 128, 0.35)"
+SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
+DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
+COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 
 INK = "#2B2B2B"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-_KEY, _LETTER = 42, 6.7  # pixels: a legend entry without its text, and one letter of it
 _WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of the figure, and pixels of a PNG for each of these
 _LINE = "rgba(128, 128, 128, 0.30)"
 _TRANSPARENT = "rgba(0, 0, 0, 0)"
@@ -55,35 +56,7 @@ _TEMPLATE = go.layout.Template(
     }
 )
 
-# Only text around the data takes the notebook's color. Text on a colored cell keeps the color set by its figure.
-_TEXT_LAYERS = ".infolayer, .xaxislayer-above, .yaxislayer-above, .xaxislayer-below, .yaxislayer-below, .overaxes-above"
-STYLE = f"""<style>
-.alibi-app {{ --alibi-ink: var(--jp-content-font-color1, var(--vscode-editor-foreground, {INK})); }}
-.alibi-app .js-plotly-plot :is({_TEXT_LAYERS}) text {{ fill: var(--alibi-ink) !important; }}
-.alibi-titles .js-plotly-plot .scatterlayer .textpoint text {{ fill: var(--alibi-ink) !important; }}
-.alibi-app .alibi-caption {{ margin: 2px 2px 8px; }}
-.alibi-app :is(.alibi-caption > .widget-html-content, .alibi-details, .alibi-why) {{ color: var(--alibi-ink);
-  line-height: 1.5; max-width: 60em; }}
-.alibi-app summary {{ cursor: pointer; }}
-.alibi-app .alibi-why a {{ color: var(--jp-content-link-color, inherit); text-decoration: underline; }}
-.alibi-app .alibi-error {{ color: #FFFFFF; background: #A12B00; padding: 4px 10px; border-radius: 3px; }}
-.alibi-app .widget-html-content {{ white-space: normal; overflow-wrap: anywhere; }}
-</style>"""
-
-
-def legend_rows(names: Iterable[str], width: float) -> int:
-    """How many rows a horizontal legend needs in `width` pixels, at least one.
-
-    plotly packs a single row tightly, but arranges several rows in columns as wide as the longest name.
-
-    >>> from alibi_viz.figures import theme
-    >>> legend_rows(["alibi", "rotary"], 500), legend_rows(["rotary trained at 16L"] * 4, 500)
-    (1, 2)
-    """
-    entries = [_KEY + _LETTER * len(name) for name in names]
-    if sum(entries) <= width:
-        return 1
-    return math.ceil(len(entries) / max(1, width // max(entries)))
+STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
 
 
 def blank(height: int, **layout: object) -> go.Figure:

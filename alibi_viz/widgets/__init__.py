@@ -9,7 +9,7 @@ from typing import Any
 _MODULES = {
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
-    "BiasExplorer": "bias.explorer",
+    "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
     "LengthLab": "race.length_lab",
     "PrecisionMicroscope": "precision",

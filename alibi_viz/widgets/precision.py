@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import plotly.graph_objects as go
 import torch
 from ipywidgets import Widget
@@ -80,41 +81,34 @@ class PrecisionMicroscope(HasHead, App):
         slope, dtype = float(alibi_slopes(self.num_heads)[self.head - 1]), DTYPES[self.dtype]
         errors = weight_errors(slope, self.length, dtype=dtype, form=self.form, content=self.content)
         query = self.length - 1 if self.query == "last" or errors.negligible else errors.query
-        rounded = rounded_bias(slope, self.length, slice(query, query + 1), dtype=dtype, form=self.form)[0, : query + 1]
+        near = slice(max(0, query + 1 - NEAREST), query + 1)
+        row = slice(query, query + 1)
+        rounded = rounded_bias(slope, self.length, row, dtype=dtype, form=self.form)[0, : query + 1]
         # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
         offset = {"key": query, "end": query - (self.length - 1)}.get(self.form, 0)
-        exact = slope * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
-        shared = torch.cat([torch.full((len(run),), len(run) > 1) for run in groups(rounded)])  # with a neighbor
-        near = slice(-NEAREST, None)
-        picture.draw(
-            self.figure,
-            range(query + 1)[near],
-            exact[near],
-            rounded[near],
-            shared[near],
-            cells=errors.cells,
-            size=errors.size,
-            length=self.length,
-            query=query,
-        )
+        exact = slope * (torch.arange(near.start, near.stop, dtype=torch.float64) - query + offset)
+        sizes = [len(run) for run in groups(rounded)]
+        shared = np.repeat(np.array(sizes) > 1, sizes)  # with a neighbor
+        rounded = rounded[near]
+        error_map = {"cells": errors.cells, "size": errors.size, "length": self.length}
+        picture.draw(self.figure, range(near.start, near.stop), exact, rounded, shared[near], query=query, **error_map)
         return (
             f"Head {self.head} of {self.num_heads}, slope {format_slope(slope)}, {self.length:,} "
             f"token{'s' * (self.length > 1)}, {self.form} form, {FORMULAS[self.form]}, in {self.dtype}. "
-            f"{self._nearest(query, slope, exact, rounded)} {_largest(errors)}"
+            f"{self._nearest(query, slope, exact, len(groups(rounded)))} {_largest(errors)}"
         )
 
-    def _nearest(self, query: int, slope: float, exact: Tensor, rounded: Tensor) -> str:
+    def _nearest(self, query: int, slope: float, exact: Tensor, different: int) -> str:
         """How many different biases the nearest keys have, and why they are not all different."""
-        near = rounded[-NEAREST:]
-        runs = groups(near)
-        text = f"The {len(near)} nearest keys of query {query:,} have {len(runs)} different biases"
-        if len(near) == 1:
+        if len(exact) == 1:
             return f"Query {query:,} sees only itself."
-        value, step = (float(query), 1.0) if self.form == "positions" else (abs(float(exact[-1])), slope)
+        text = f"The {len(exact)} nearest keys of query {query:,} have {different} different biases"
+        numbers, value, step = "biases", abs(float(exact[-1])), slope
+        if self.form == "positions":
+            numbers, value, step = "positions", float(query), 1.0
         spacing = _spacing(value, self.dtype)
         if spacing > step:
             sizes = [format_slope(size) if size < 1 else format_number(size) for size in (spacing, step)]
-            numbers = "positions" if self.form == "positions" else "biases"
             text += f", because {self.dtype} has only multiples of {sizes[0]} just below {format_number(value)}, while "
             text += f"neighboring {numbers} differ by {sizes[1]}"
         return f"{text}."

@@ -53,39 +53,38 @@ class SlopeExplorer(App):
         slopes = alibi_slopes(self.num_heads, self.scheme)
         other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
         slope_plot.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        caption = f"{_heads(slopes)}, {self.scheme} slopes. {_decay(slopes)}"
+        caption = f"{_heads(self.num_heads)}, {self.scheme} slopes. {_decay(slopes)}"
         if other is None or self.compare == self.scheme:
             return caption
         return f"{caption} {_compare(self.scheme, slopes, self.compare, other)}"
 
 
-def _heads(slopes: Tensor) -> str:
-    return f"{len(slopes)} {'head' if len(slopes) == 1 else 'heads'}"
+def _heads(count: int) -> str:
+    return f"{count} head{'s' * (count != 1)}"
 
 
 def _decay(slopes: Tensor) -> str:
     """The steepest and the flattest slope, and what they mean in tokens."""
-    heads = {"Steepest": int(slopes.argmax()), "Flattest": int(slopes.argmin())}
+    heads = (("Steepest", int(slopes.argmax())), ("Flattest", int(slopes.argmin())))
     return " ".join(
         f"{name}: head {head + 1}, slope {format_slope(slopes[head])}; its weight halves every "
         f"{format_number(half_life(slopes)[head])} tokens and is below 2% beyond {format_number(4 / slopes[head])}."
-        for name, head in list(heads.items())[: len(slopes)]  # e^-4 = 1.8% at 4/m
+        for name, head in heads[: len(slopes)]  # e^-4 = 1.8% at 4/m
     )
 
 
 def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
-    """How far two schemes differ, and why the official one is special."""
-    heads = len(slopes)
+    """How far two schemes differ, and how the official one continues beyond a power of two."""
+    heads, power = len(slopes), 1 << (len(slopes).bit_length() - 1)
     if torch.equal(slopes, other):
-        return f"For {_heads(slopes)}, {scheme} and {compare} agree exactly."
-    ratio = slopes.double() / other.double()
-    factor = format_number(torch.maximum(ratio, 1 / ratio).max())
-    count = int((ratio != 1).sum())
-    text = f"{scheme.capitalize()} and {compare} slopes differ in {count} of {_heads(slopes)}, "
-    text += f"by up to a factor of {factor}."
-    if "official" not in (scheme, compare) or not heads & (heads - 1):
+        return f"For {_heads(heads)}, {scheme} and {compare} agree exactly."
+    factor = (slopes.double() / other.double()).log().abs().max().exp()
+    text = (
+        f"{scheme.capitalize()} and {compare} slopes differ in {int((slopes != other).sum())} of {_heads(heads)}, "
+        f"by up to a factor of {format_number(factor)}."
+    )
+    if "official" not in (scheme, compare) or heads == power:
         return text
-    power = 1 << (heads.bit_length() - 1)
     return (
         f"{text} {heads} is not a power of two: the official rule takes the slopes of {power} heads and adds every "
         f"other slope of {2 * power} heads until there are {heads}. So the slopes do not decrease from head to head."

@@ -22,15 +22,12 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
     assert "rgb(255, 255, 255)" in svg, "the background is white, not transparent"
 
 
-def test_without_a_browser_the_error_names_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_files_that_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_browser(**_: object) -> None:
         raise ChromeNotFoundError
 
+    with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
+        save_images({tmp_path / "x.gif": FIGURE})
     monkeypatch.setattr(theme, "write_images", no_browser)
     with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
         save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})
-
-
-def test_unknown_suffix_raises(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
-        save_images({tmp_path / "x.gif": FIGURE})

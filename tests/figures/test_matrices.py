@@ -80,9 +80,8 @@ def click(figure: go.FigureWidget, name: str, row: int, column: int, y: int = 0)
 def test_weight_pair_reads_back(rows: int, keys: int, first: int, seed: int) -> None:
     random = np.random.default_rng(seed)
     pair = random.random((2, rows, keys)) * (random.random((2, rows, keys)) < 0.7)
-    figure = matrices.weight_pair_figure(
-        *pair, rows=range(1, rows + 1), keys=range(first, first + keys), row_name="head", names=("right", "wrong")
-    )
+    figure, options = matrices.blank_pair(), {"row_name": "head", "names": ("right", "wrong")}
+    matrices.draw_pair(figure, *pair, rows=range(1, rows + 1), keys=range(first, first + keys), **options)
     for weights, heatmap, title in zip(pair, figure.data, ("right", "wrong"), strict=True):
         shown = np.array(heatmap.z, dtype=object).astype(float)
         np.testing.assert_array_equal(np.isnan(shown), weights == 0)

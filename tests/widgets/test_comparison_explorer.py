@@ -129,7 +129,7 @@ def test_any_seven_methods_have_colors_of_their_own_that_are_those_of_length_lab
 
 def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(app: ComparisonExplorer) -> None:
     def marks(app: ComparisonExplorer) -> list[str]:
-        return [note.text for note in app.figure.layout.annotations if note.visible and note.text.startswith("alibi")]
+        return [line.name for line in app.figure.layout.shapes if line.visible and line.showlegend]
 
     published = ComparisonExplorer(TABLE.assign(origin="published"))
     assert (marks(app), marks(published)) == ([], ["alibi 1/m", "alibi 4/m"])

@@ -1,1 +1,0 @@
-"""BiasExplorer and its caption."""
