@@ -158,7 +158,7 @@ def _compare(options: argparse.Namespace) -> None:
     first = comparison.methods[: av.figures.MAX_METHODS]
     variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
     shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
-    images = {}
+    images: dict[str | Path, Any] = {}
     for name, curves in shown.items():
         figure = av.figures.curve_figure(comparison.rows(curves), comparison.axes, first)
         images |= {folder / f"{name}{suffix}": figure for suffix in IMAGES}

@@ -235,7 +235,8 @@ def _load() -> dict[str, Bug]:
     bugs = {}
     for number, case in enumerate(tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))["case"]):
         exhibit, name = exhibits[case["rule"]], f"case {number + 1}"
-        code = _source(exhibit.rule, exhibit.kind).replace(*case.get("replace", ("", "")), 1)
+        old, new = case.get("replace", ("", ""))
+        code = _source(exhibit.rule, exhibit.kind).replace(old, new, 1)
         bugs[name] = Bug(name, code, exhibit, tuple(case["answers"]), View(**case["view"]))
     return bugs
 
