@@ -52,7 +52,7 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
-# Takes about an hour and a half on two cores. If interrupted, run it again to continue. The results ship with the package.
+# Takes about 80 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")
 	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 

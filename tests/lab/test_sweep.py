@@ -109,7 +109,8 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
 
 OTHER_SETTINGS: dict[str, Any] = {
     "position": "rotary", "task": "needle", "length": 17, "steps": 5, "batch_size": 3, "learning_rate": 0.5, "seed": 9,
-    "longest": 4, "threads": 2, "path": "other.txt", "device": "cpu", "model": {**SMALL, "num_layers": 2}, "label": "x",
+    "longest": 4, "targets": 99, "variants": ("window",), "threads": 2, "path": "other.txt", "device": "cpu",
+    "model": {**SMALL, "num_layers": 2}, "label": "x",
 }  # fmt: skip
 
 

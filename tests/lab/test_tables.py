@@ -11,7 +11,7 @@ from alibi_viz.table import over_seeds
 
 
 def rows(label: str, values: dict[int, list[float]], variant: str = "as trained", question: str = "longer windows"):
-    common = {"label": label, "length": 64, "variant": variant, "question": question}
+    common = {"task": "text", "label": label, "length": 64, "variant": variant, "question": question}
     cells = [(x, seed, value) for x, each in values.items() for seed, value in enumerate(each)]
     return pd.DataFrame([{**common, "x": x, "seed": seed, "value": value} for x, seed, value in cells])
 
@@ -33,6 +33,11 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
     assert table.loc["alibi, window"].tolist() == ["", "1.000 ± 0.000", 3], "up to L, a change makes no difference"
     assert table.loc["learned"].tolist() == ["2.500", "not defined", 1]
     assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", "a share has limits"
+
+
+def test_results_on_two_texts_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
+        lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer windows")
 
 
 def test_labels_and_xs_choose_rows_and_columns_in_their_order() -> None:

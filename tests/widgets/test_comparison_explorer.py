@@ -98,7 +98,7 @@ def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of
     assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
     assert all(row.numbers in app.details for row in table.itertuples())
     app.question = "longer windows"
-    assert app.figure is curves and curves in app.children and "64" in app.caption
+    assert app.figure is curves and curves in app.children and "256" in app.caption
     app.fit(640)
     app.question = "twelve claims"
     assert app.figure is not curves and app.figure.layout.width == 640
