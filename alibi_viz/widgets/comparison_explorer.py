@@ -151,12 +151,14 @@ class ComparisonExplorer(App):
     def _claims_in_words(self) -> tuple[str, str]:
         assert self._verdicts is not None  # otherwise there is no such view
         table = self._verdicts
-        counts = table.groupby("setting", sort=False)["verdict"].value_counts().unstack("setting").fillna(0).astype(int)
-        said = join([f"{n['tales']} are {verdict}" for verdict, n in counts.sort_values("tales").iloc[::-1].iterrows()])
+        counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
+        seen, not_seen, open_ = (
+            int(counts.get(verdict, 0)) for verdict in ("seen here", "not seen here", "can't tell")
+        )
         agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
         caption = (
-            f"Of twelve claims, tested on models that learned the tales, {said}. "
-            f"On Python's reference, {agree.sum()} of {len(agree)} get the same verdict."
+            f"Of twelve claims, tested on models that learned the tales, {seen} are seen here and {not_seen} are not; "
+            f"of {open_}, one can't tell. On Python's reference, {agree.sum()} of {len(agree)} get the same verdict."
         )
         lines = [
             f"{row.claim} ({row.setting}, {row.source}): {row.verdict}; {row.numbers}." for row in table.itertuples()
