@@ -148,7 +148,7 @@ def _reach(race: RaceState) -> list[str]:
     near, far = race.marks.values()
     return [
         f"In alibi's flattest head, a key {near:,.0f} tokens back (1/m) gets 37% of the weight of the current one if "
-        f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. So a flat curve shows that nothing fails, "
+        f"their content is equal, and a key {far:,.0f} back (4/m) gets 2%. A flat curve says that nothing breaks, "
         "not that the model uses the whole text."
     ]
 
