@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import Widget
+from ipywidgets import VBox, Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
@@ -70,6 +70,7 @@ class ComparisonExplorer(App):
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
         self._verdicts = study.verdict_table(study.published_results(by_block=True)) if results is None else None
+        self._holders: list[VBox] = []  # of the figure of curves and of the forest plot
         table = _published() if results is None else results
         _check_table(table)
         questions = (*QUESTIONS, SLIDING_WINDOWS)
@@ -87,8 +88,10 @@ class ComparisonExplorer(App):
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
         state.setdefault("methods", tuple(chosen))
         super().__init__(**state)
-        self._curves = self.figure
-        self._forest = None if self._verdicts is None else LiveFigure(forest_figure(self._verdicts))
+        figures = [self.figure, *([] if self._verdicts is None else [LiveFigure(forest_figure(self._verdicts))])]
+        self._holders = [VBox([figure]) for figure in figures]
+        at = self.children.index(self.figure)
+        self.children = [*self.children[:at], *self._holders, *self.children[at + 1 :]]
         self._show_figure()
 
     @property
@@ -97,6 +100,11 @@ class ComparisonExplorer(App):
         table = self._table
         shown = (table["question"] == self.question) & (table["variant"] == self._change())
         return table[shown & table["label"].isin(self.methods)]
+
+    def fit(self, width: int) -> None:
+        for holder in self._holders:
+            holder.children[0].layout.width = width
+        super().fit(width)
 
     # Methods that `App` requires.
 
@@ -121,6 +129,7 @@ class ComparisonExplorer(App):
     def draw(self) -> tuple[str, str]:
         self._show_figure()
         if self.question == CLAIMS:
+            self._variant.disabled = True
             return self._claims_in_words()
         question, results = self.questions[self.question], self.results
         visible = [label for label, box in self._boxes.items() if box.layout.display is None]
@@ -137,16 +146,17 @@ class ComparisonExplorer(App):
         return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
 
     def _show_figure(self) -> None:
-        """Show the forest plot or the curves, and the controls of the latter."""
+        """Show the forest plot or the curves, and the methods only with the latter.
+
+        The page gets both figures and hides one, because it can't update a figure that is not on it.
+        """
         show_claims = self.question == CLAIMS
-        self._of_curves.layout.display = self._variant.layout.display = "none" if show_claims else None
-        if not hasattr(self, "_forest"):
+        self._of_curves.layout.display = "none" if show_claims else None
+        if not self._holders:
             return  # not yet: the first drawing is on the way
-        shown, hidden = (self._forest, self._curves) if show_claims else (self._curves, self._forest)
-        if self.figure is hidden:
-            self.figure = shown
-            self.figure.layout.width = hidden.layout.width
-            self.children = [shown if child is hidden else child for child in self.children]
+        for holder, is_shown in zip(self._holders, (not show_claims, show_claims), strict=False):
+            holder.layout.display = None if is_shown else "none"
+        self.figure = self._holders[show_claims].children[0]
 
     def _claims_in_words(self) -> tuple[str, str]:
         assert self._verdicts is not None  # otherwise there is no such view

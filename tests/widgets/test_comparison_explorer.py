@@ -87,8 +87,8 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
 
 def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of_its_own() -> None:
     app = ComparisonExplorer(question="twelve claims")
-    curves, table = app._curves, study.verdict_table(study.published_results(by_block=True))
-    assert app.figure in app.children and curves not in app.children
+    table, (curves, forest) = study.verdict_table(study.published_results(by_block=True)), app._holders
+    assert (app.figure, curves.layout.display, forest.layout.display) == (forest.children[0], "none", None)
     drawn = {text for trace in app.figure.data for text, _ in trace.customdata}
     assert drawn == set(table["text"]) and sum(len(trace.x) for trace in app.figure.data) == len(table)
     on_the_right = {
@@ -98,10 +98,11 @@ def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of
     assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
     assert all(row.numbers in app.details for row in table.itertuples())
     app.question = "longer windows"
-    assert app.figure is curves and curves in app.children and "256" in app.caption
+    assert (app.figure, curves.layout.display, forest.layout.display) == (curves.children[0], None, "none")
+    assert "256" in app.caption and app.figure in controls(app)
     app.fit(640)
     app.question = "twelve claims"
-    assert app.figure is not curves and app.figure.layout.width == 640
+    assert app.figure.layout.width == 640
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(TABLE, question="twelve claims")
 
