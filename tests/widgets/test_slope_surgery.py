@@ -177,6 +177,7 @@ def test_a_saved_run_is_opened_from_its_folder(tmp_path: Path) -> None:
         ("no length", "length must be an integer of at least 1"),
         ("list", "length must be an integer of at least 1"),
         ("invalid path", "there is no run '~nosuchuser/x'"),
+        ("too long", " ... xxx"),
     ],
 )
 def test_an_unusable_folder_is_named_and_changes_nothing(
@@ -185,7 +186,7 @@ def test_an_unusable_folder_is_named_and_changes_nothing(
     folder = tmp_path / "run"
     if fault == "foreign":
         folder.mkdir()
-    elif fault not in ("missing", "invalid path"):
+    elif fault not in ("missing", "invalid path", "too long"):
         length = {"no length": None, "list": [64]}.get(fault, 16)
         lab.save_run(folder, lab.make_model("alibi", max_length=16), settings={"length": length})
     if fault == "damaged":
@@ -194,8 +195,9 @@ def test_an_unusable_folder_is_named_and_changes_nothing(
         content = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(json.dumps(content | {"format": "alibi_viz run 99"}))
     before = (repr(app), app.caption)
-    control(app, "s-folder").value = "~nosuchuser/x" if fault == "invalid path" else str(folder)
-    assert message in html.unescape(app._message.value)
+    given = {"invalid path": "~nosuchuser/x", "too long": 5000 * "x"}
+    control(app, "s-folder").value = given.get(fault, str(folder))
+    assert message in html.unescape(app._message.value) and len(app._message.value) < 500
     assert (repr(app), app.caption) == before
 
 

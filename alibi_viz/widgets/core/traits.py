@@ -25,11 +25,15 @@ class BadValue(TraitError, ValueError):
 
 @contextmanager
 def raising_bad_value() -> Iterator[None]:
-    """Turn the errors of code that checks or reads what the user gave into BadValue, with the same message."""
+    """Turn the errors of code that checks or reads what the user gave into BadValue, with the same message.
+
+    The middle of a very long message is left out: it repeats a very long name.
+    """
     try:
         yield
     except (OSError, TypeError, ValueError) as error:
-        raise BadValue(str(error)) from error
+        message = str(error)
+        raise BadValue(message if len(message) <= 400 else f"{message[:200]} ... {message[-100:]}") from error
 
 
 def short_repr(value: object, max_string: int = 30) -> str:
