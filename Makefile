@@ -16,6 +16,8 @@ PIP_INSTALL = $(PY) -m pip install --disable-pip-version-check --constraint cons
 NBVAL := --nbval --nbval-current-env
 # Few processes, because each of them imports torch.
 PARALLEL := --numprocesses auto --maxprocesses 4
+# Several kernels share the cores: a thread of torch that waits must sleep, not spin (notebooks: 140 s to 85 s).
+units notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
