@@ -144,7 +144,10 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     answer.press("Enter")
     expect(app.locator(".s-verdict")).to_contain_text("Right: it is sign reversed")
     expect(answer).to_be_focused()
-    app.get_by_role("textbox", name="your repair", exact=True).fill("def bias(n, q, k):\n    return <b>undefined</b>")
+    code = app.get_by_role("textbox", name="your repair", exact=True)
+    code.fill("def bias(n, q, k):\n    return <b>undefined</b>")
+    code.blur()
+    page.page.wait_for_timeout(1000)  # ipywidgets may hold back a new value, but not a click: let the code arrive first
     app.get_by_role("button", name="Check").click()
     expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
     app.locator(".s-reset").click()
