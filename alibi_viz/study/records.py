@@ -45,13 +45,13 @@ def _published_table(by_block: bool) -> pd.DataFrame:
 
 
 def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
-    """The finished runs of some parts of the published comparison; of the search for learning rates with `[SEARCH]`."""
+    """The finished runs of some parts of the study; of the search for learning rates with `[SEARCH]`."""
     return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
 
 
 @cache
 def published_rates() -> Rates:
-    """The learning rates of the published comparison, as the search found them."""
+    """The learning rates of the study, as the search found them."""
     return best_rates(published_records([SEARCH]))
 
 

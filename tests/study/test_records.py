@@ -1,4 +1,4 @@
-"""The runs of the published comparison, their learning rates, and the models, and how they are made again."""
+"""The runs of the study, their learning rates, and the models, and how they are made again."""
 
 import dataclasses
 import json

@@ -22,7 +22,8 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
-  then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`.
+  then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`. An app
+  with a second figure (ComparisonExplorer) shows both on the page, hides one, and lets `app.figure` be the other.
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 """
 
