@@ -23,7 +23,7 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
   then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`. An app
-  with a second figure (ComparisonExplorer) shows both on the page, hides one, and lets `app.figure` be the other.
+  with two figures (ComparisonExplorer) keeps both on the page and hides one; `app.figure` is the one in view.
 - Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
 """
 
