@@ -60,7 +60,7 @@ class ComparisonExplorer(App):
     why = Why(
         "A single seed may be an exception. So every seed is drawn, and the interval of the mean says how far "
         "chance alone could have moved it.",
-        "05_train_short_test_long",
+        "06_train_short_test_long",
         "Your race and the published seeds",
     )
     question = Choice("longer windows", "views")

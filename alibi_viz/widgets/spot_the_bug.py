@@ -80,7 +80,7 @@ class SpotTheBug(App):
     why = Why(
         "Where all content is equal, only the bias decides the weights. So a wrong bias shows in them, although the "
         "code runs without an error.",
-        "08_spot_the_bug",
+        "09_spot_the_bug",
         "What a correct picture looks like",
     )
     bug = Choice("case 1", tuple(BUGS))

@@ -147,7 +147,7 @@ class SlopeSurgery(App):
     why = Why(
         "The changed model has the same weights as the one before. So all differences between the lines come from "
         "the change.",
-        "06_surgery",
+        "07_surgery",
         "Steeper or flatter slopes",
     )
     subject = Choice("alibi", (*MODELS, YOURS))

@@ -96,7 +96,7 @@ class LengthLab(App):
     why = Why(
         "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
         "means that longer windows make the predictions worse.",
-        "05_train_short_test_long",
+        "06_train_short_test_long",
         "How length is tested",
     )
     methods = Methods(("alibi", "sinusoidal", "rotary"), (), picture.MAX_METHODS)
