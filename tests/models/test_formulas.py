@@ -65,7 +65,7 @@ def bam(position: Bam) -> Formula:
 
 def cases() -> dict[str, tuple[Position, Formula]]:
     torch.manual_seed(0)
-    kerple_log, buckets, network, gaussian = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, 8), Bam(HEADS)
+    kerple_log, buckets, network, gaussian = KerpleLog(HEADS), T5Buckets(HEADS, 128), Fire(HEADS, 32), Bam(HEADS)
     slopes = alibi_slopes(HEADS).tolist()
     with torch.no_grad():
         kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
@@ -101,12 +101,12 @@ def test_bias_equals_its_formula(name: str) -> None:
 )
 def test_t5_buckets_at_the_original_size(distance: int, bucket: int) -> None:
     """As in T5: 32 buckets, the last from 128 on; bucket 16 + floor(16 ln(d/16) / ln(8)) from d = 16."""
-    assert int(T5Buckets(1, 128).bucket(torch.tensor(distance))) == bucket
+    assert int(T5Buckets(1, 512).bucket(torch.tensor(distance))) == bucket
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
 def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
-    position = T5Buckets(1, length)
+    position = T5Buckets(1, 4 * length)
     buckets = position.bucket(torch.arange(5000))
     assert bool((buckets.diff() >= 0).all())
     assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
@@ -164,15 +164,15 @@ def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyon
 
 def test_randomized_training_draws_different_positions_of_the_whole_range_in_order() -> None:
     torch.manual_seed(0)
-    draws = torch.stack([Randomized(8, max_length=50).positions(10) for _ in range(200)])
+    draws = torch.stack([Randomized(8, trained_length=3).positions(10) for _ in range(200)])
     assert bool((draws.diff() > 0).all())
     assert len(draws.unique(dim=0)) > 190
-    assert draws.unique().tolist() == list(range(50))
+    assert draws.unique().tolist() == list(range(48))
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 63, 64])
 def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down(length: int) -> None:
-    position = Randomized(8, max_length=64).eval()
+    position = Randomized(8, trained_length=4).eval()
     expected = [(i + 1) * 65 // (length + 1) - 1 for i in range(length)]
     assert position.positions(length).tolist() == expected
     with pytest.raises(ValueError, match="depend on the length of the text, so start must be 0, got 3"):
@@ -295,7 +295,7 @@ def stick_breaking_weights(query: Tensor, keys: list[Tensor], _: Tensor) -> list
 
 @pytest.mark.parametrize("window", [None, 4])
 @pytest.mark.parametrize(
-    ("position", "formula"), [(Cope(DIM, 3), cope_weights), (StickBreaking(), stick_breaking_weights)]
+    ("position", "formula"), [(Cope(DIM, 12), cope_weights), (StickBreaking(), stick_breaking_weights)]
 )
 def test_weights_equal_the_formula_also_within_a_window(
     position: Position, formula: Callable[..., list[float]], window: int | None

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from alibi_viz import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig, alibi_slopes
+from alibi_viz import (
+    AlibiSelfAttention,
+    KeyValueCache,
+    LanguageModel,
+    Transformer,
+    TransformerConfig,
+    alibi_slopes,
+    attention_trace,
+)
 from alibi_viz.models import SelfAttention
 from alibi_viz.models.positions.base import NoPosition
 from alibi_viz.models.positions.rotary import Rotary
@@ -103,8 +111,9 @@ def test_trace_and_cached_decoding_agree_with_forward(num_key_heads: int, length
     x = torch.randn(2, length, 24, dtype=torch.float64)
     with torch.no_grad():
         output = module(x)
-        _, _, value = module.heads(x)
-        traced = module.trace(x).weights @ value.repeat_interleave(6 // num_key_heads, dim=1)
+        query, key, value = module.heads(x)
+        weights = attention_trace(query, key, module.slopes).weights
+        traced = weights @ value.repeat_interleave(6 // num_key_heads, dim=1)
         torch.testing.assert_close(module.output(traced.transpose(1, 2).flatten(2)), output, atol=1e-12, rtol=0)
         cache, first = KeyValueCache(), max(0, length - 5)
         steps = [module(part, cache) for part in (x[:, :first], *x[:, first:].split(1, dim=1)) if part.shape[1]]
