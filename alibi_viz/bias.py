@@ -36,11 +36,7 @@ def check_lengths(query_length: int, key_length: int | None = None) -> int:
 def right_aligned(
     query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it.
-
-    >>> right_aligned(2, 5)
-    (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
-    """
+    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it."""
     key_length = check_lengths(query_length, key_length)
     keys = torch.arange(key_length, device=device)
     return keys[key_length - query_length :], keys
@@ -62,12 +58,7 @@ def causal_mask(
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions.
-
-    >>> mask_future(torch.zeros(2, 3))
-    tensor([[0., 0., -inf],
-            [0., 0., 0.]])
-    """
+    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions."""
     return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
 
 

@@ -37,12 +37,10 @@ class KeyBall(NamedTuple):
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     """The dtype to which autocast casts a tensor before a matrix product; None if it keeps its dtype."""
-    device_type = tensor.device.type
-    try:
-        enabled = torch.is_autocast_enabled(device_type)
-    except RuntimeError:  # autocast does not exist on the meta device
+    device = tensor.device.type
+    if device == "meta" or tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return None
-    return torch.get_autocast_dtype(device_type) if enabled and tensor.dtype != torch.float64 else None
+    return torch.get_autocast_dtype(device)
 
 
 class AttentionInputs(NamedTuple):

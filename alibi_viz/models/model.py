@@ -96,8 +96,8 @@ class SelfAttention(nn.Module):
         position: the position method.
         d_model: channels of the input, a multiple of `num_heads`.
         num_heads: number of query heads.
-        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default. With fewer,
-            this is grouped-query attention.
+        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default (fewer:
+            grouped-query attention).
         causal: True for a decoder, False for an encoder, which some position methods don't support.
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
@@ -187,7 +187,7 @@ class AlibiSelfAttention(SelfAttention):
     """Self-attention with ALiBi as its only position method: [batch, length, d_model] to the same shape, at any length.
 
     Args:
-        d_model, num_heads: as in `SelfAttention`, as are `num_key_heads`, `dropout` and `bias` (`options`).
+        d_model, num_heads, options: as in `SelfAttention`; `options` are `num_key_heads`, `dropout` and `bias`.
         causal: True for a decoder, False for an encoder with bias -m |i - j|.
         scheme, slopes: slopes, as in `alibi_slopes`, or [num_heads].
         learned_slopes: make the slopes trainable.
@@ -303,11 +303,7 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
 
     def is_defined_at(self, length: int) -> bool:
-        """Whether the position method is defined for inputs of this many tokens.
-
-        >>> LanguageModel(TransformerConfig(position="learned", max_length=64)).is_defined_at(65)
-        False
-        """
+        """Whether the position method is defined for inputs of this many tokens."""
         return self.transformer.position.is_defined_at(length)
 
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:

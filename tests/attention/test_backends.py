@@ -169,25 +169,6 @@ def test_an_unsupported_call_raises_with_the_reason_and_auto_is_exact(
     assert "dropout" in options or largest_error(*tensors, slopes, **options) < 2e-3
 
 
-def test_dropping_keys_with_explicit_positions_equals_masking_them() -> None:
-    tensors, slopes, remaining = qkv(9, heads=2), alibi_slopes(2), torch.tensor([0, 3, 4, 8])
-    is_real = torch.zeros(1, 9, dtype=torch.bool)
-    is_real[0, remaining] = True
-    whole = alibi_attention(*tensors, slopes, key_padding_mask=is_real)[:, :, remaining]
-    for backend in MASKING:
-        output = alibi_attention(*(t[:, :, remaining] for t in tensors), slopes, positions=remaining, backend=backend)
-        assert torch.allclose(output, whole, atol=1e-12)
-
-
-def test_packed_documents_equal_separate_calls() -> None:
-    tensors, slopes = qkv(7, heads=2), alibi_slopes(2)
-    document = torch.tensor([0, 0, 0, 1, 1, 1, 1])
-    packed = alibi_attention(*tensors, slopes, attn_mask=(document[:, None] == document)[None, None])
-    for part in (slice(0, 3), slice(3, 7)):
-        alone = alibi_attention(*(t[:, :, part] for t in tensors), slopes)
-        assert torch.allclose(packed[:, :, part], alone, atol=1e-12)
-
-
 @pytest.mark.parametrize("backend", MASKING)
 def test_padded_tokens_get_zeros_change_nothing_else_and_have_finite_gradients(backend: str) -> None:
     tensors, slopes = qkv(5, heads=2), alibi_slopes(2)

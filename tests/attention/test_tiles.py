@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz.attention import tiles as tiles_module
-from alibi_viz.attention.tiles import Tile, blocks, tiles
+from alibi_viz.attention.tiles import Tile, tiles
 
 LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
 SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
@@ -117,7 +117,3 @@ def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, la
         assert all(view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for view in views)
         for index, (_, *slices) in enumerate(rectangles([tile])):
             assert all(torch.equal(view[:, index], tensor[:, part]) for view, part in zip(views, slices, strict=True))
-
-
-def test_blocks_may_overlap() -> None:
-    assert blocks(torch.arange(5)[None], 1, 2, 1, 3).tolist() == [[[1, 2], [2, 3], [3, 4]]]

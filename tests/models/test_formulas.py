@@ -113,10 +113,6 @@ def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
     assert int(buckets.max()) == position.num_buckets - 1
 
 
-def test_bam_starts_without_positions() -> None:
-    assert bool((Bam(4).bias(3, 9) == -1).all())  # the softmax cancels a constant
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (1, 6), (3, 7)])
 def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: int) -> None:
     forget, x = Forget(5, alibi_slopes(HEADS)), normal(2, columns, 5).float()
@@ -136,12 +132,6 @@ def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_t
     steps = forget.bias(1, 20_000, torch.zeros(1, 20_000, 5))[0, :, 0].diff()
     torch.testing.assert_close(steps, slopes.expand_as(steps), atol=2e-3, rtol=0)
     torch.testing.assert_close(steps[:, -100:], slopes.expand(-1, 100), atol=1e-6, rtol=1e-4)
-
-
-def test_forget_without_the_input_of_every_key_raises() -> None:
-    for x, got in ((None, "None"), (torch.zeros(1, 2, 5), r"shape \[1, 2, 5\]")):
-        with pytest.raises(ValueError, match=rf"reads the layer's input, \[batch, key=4, d_model\], got {got}"):
-            Forget(5, alibi_slopes(3)).bias(2, 4, x)
 
 
 def test_sinusoidal_equals_the_formula_of_the_paper() -> None:

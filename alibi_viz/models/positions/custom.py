@@ -50,7 +50,8 @@ def register_method(method: Method) -> str:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, or a function, got {method!r}")
         return method
     is_class = isinstance(method, type)
-    if not (issubclass(method, Position) if isinstance(method, type) else _is_function(method)):
+    is_function = isinstance(inspect.unwrap(method), FunctionType)
+    if not (issubclass(method, Position) if isinstance(method, type) else is_function):
         raise TypeError(f"a position method must be a name, a function or a subclass of Position, got {method!r}")
     if method in POSITIONS.values():
         return str(method.name)  # type: ignore[union-attr]  # a class
@@ -75,10 +76,6 @@ def register_methods(methods: Iterable[Method]) -> list[str]:
 def custom_method(name: str) -> LawFunction | type[Position] | None:
     """The function or class that `register_method` registered under this name; None for the methods of alibi_viz."""
     return _CUSTOM.get(name)
-
-
-def _is_function(method: object) -> bool:
-    return isinstance(inspect.unwrap(method), FunctionType)  # type: ignore[arg-type]  # any object
 
 
 def _is_same(registered: Any, method: Any) -> bool:
@@ -115,10 +112,8 @@ class Law(Relative):
         if bool(differs.any()):
             head, distance = differs.nonzero()[0].tolist()
             before, now = float(self.table[head, distance]), float(table[head, distance])
-            raise ValueError(
-                f"law {self.name!r} gives {before:g} and then {now:g} for distance {distance} in head {head + 1}; it "
-                "must depend on nothing but its arguments"
-            )
+            where = f"for distance {distance} in head {head + 1}; it must depend on nothing but its arguments"
+            raise ValueError(f"law {self.name!r} gives {before:g} and then {now:g} {where}")
         self.table = table
 
 
@@ -126,7 +121,7 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     """The biases of a law for distances 0 to size - 1, float32 [heads, size]. Raises ValueError for a bad law."""
     rows = []
     for head in range(1, num_heads + 1):
-        where = f"law {getattr(law, '__name__', repr(law))!r}, head {head} of {num_heads}"
+        where = f"law {law.__name__!r}, head {head} of {num_heads}"
         try:
             row: Any = law(torch.arange(size), head, num_heads)
         except Exception as error:
