@@ -96,15 +96,6 @@ def test_parts_of_a_tile_cover_the_same_pairs(
         assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
 
 
-def test_split_rows_divides_a_single_rectangle_only_if_all_parts_are_equal() -> None:
-    tile = Tile("before", 64, 96, 0, 64)
-    assert tile.split_rows(4) == Tile("before", 64, 24, 0, 64, 4, 24, 0)
-    assert tile.split_rows(5) == tile.split_rows(1) == tile.split_rows(0) == tile
-    own, many = Tile("own", 0, 64, 0, 64), Tile("before", 64, 64, 0, 64, 2, 128, 128)
-    assert own.split_rows(2) == own
-    assert many.split_rows(2) == many
-
-
 @given(length=st.integers(1, 300), span=st.integers(0, 400), layout=st.sampled_from(["plain", "heads", "expanded"]))
 def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, layout: str) -> None:
     tensor = torch.arange(2.0 * length * 3).view(2, length, 3)

@@ -206,15 +206,10 @@ class Mine(Position):
     def embed(self, tokens, start=0):
         return super().embed(tokens, start) * self.head_start
 """
-SETTINGS = {
-    "function": "sqrt",
-    "values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}",
-    "unused": 1,
-    "calls": 0,
-    "factor": 1,
-}
+SETTINGS = {"function": "sqrt", "values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}", "factor": 1}
+SETTINGS |= {"unused": 1, "calls": 0}
 CHANGES = [{"function": "log"}, {"factor": 2}] + [
-    {"values": SETTINGS["values"].replace(*change)}  # type: ignore[attr-defined]
+    {"values": str(SETTINGS["values"]).replace(*change)}
     for change in (("1.0", "1.1"), ("torch.ones", "torch.arange"), ("(300)", "(300).half()"))
 ]
 
