@@ -47,7 +47,7 @@ def causal_mask(
 ) -> Tensor:
     """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
 
-    Raises TypeError for a length that is not an integer, and ValueError for a negative one or more queries than keys.
+    Raises TypeError or ValueError for a length that is not an integer, is negative, or for more queries than keys.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
@@ -101,9 +101,7 @@ def alibi_bias(
     tensor([[[ 0,  1,  2],
              [-1,  0,  1],
              [-2, -1,  0]]])
-    >>> alibi_bias(torch.tensor([0.5]), 1, 4)  # one decoded token after three cached ones
-    tensor([[[-1.5000, -1.0000, -0.5000,  0.0000]]])
-    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))
+    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))  # one decoded token after three
     tensor([[[-7., -2., -1.,  0.]]])
     """
     check_slopes("slopes", slopes)
@@ -154,10 +152,8 @@ class AlibiBias(nn.Module):
 
     Args:
         num_heads: number of heads.
-        scheme: as in `alibi_slopes`.
-        form: as in `alibi_bias`.
-        causal: set the bias of keys after each query to -inf, so that the result is an attention mask; only with form
-            "relative".
+        scheme, form: as in `alibi_slopes` and `alibi_bias`.
+        causal: set the bias of keys after each query to -inf, for a mask; only with form "relative".
         slopes: [num_heads], used instead of a scheme.
 
     Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.

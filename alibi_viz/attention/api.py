@@ -106,10 +106,8 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     """
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
     choice = _choose(inputs)
-    if choice.name != "windowed":
-        return choice
-    spans = tuple(attention_spans(inputs).tolist())
-    return choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
+    spans = tuple(attention_spans(inputs).tolist()) if choice.name == "windowed" else None
+    return choice if spans is None else choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
 
 
 class _Call(NamedTuple):
@@ -181,6 +179,5 @@ def _choose(inputs: AttentionInputs) -> Choice:
         if rule.condition(call) and BACKENDS[rule.backend].unsupported_reason(inputs) is None:
             return Choice(rule.backend, rule.why)
     unsupported = FOLDED.unsupported_reason(inputs)
-    if unsupported is None:
-        return Choice("mask", "with so few queries, a mask is faster than 'folded'")
-    return Choice("mask", f"'folded' does not support this call: {unsupported}")
+    few = "with so few queries, a mask is faster than 'folded'"
+    return Choice("mask", few if unsupported is None else f"'folded' does not support this call: {unsupported}")

@@ -66,8 +66,7 @@ def fold(
 ) -> tuple[Tensor, Tensor]:
     """Add channels to query and key that make any plain causal attention compute ALiBi.
 
-    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4. For torch's own attention,
-    `alibi_attention` does all of this and selects the fastest way.
+    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4; with torch, use `alibi_attention`.
 
     Args:
         query, key, slopes: as in `alibi_attention`.

@@ -115,9 +115,8 @@ class AttentionInputs(NamedTuple):
 
     def key_positions(self) -> Tensor:
         """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
-        if self.positions is None:
-            return torch.arange(self.key_length, device=self.key.device)
-        return self.positions.long()
+        given = self.positions
+        return torch.arange(self.key_length, device=self.key.device) if given is None else given.long()
 
     def bias(self, dtype: torch.dtype) -> Tensor:
         """[1 or batch, heads, query, key]: computed in float32 or more, and cast last."""
@@ -154,10 +153,10 @@ class AttentionInputs(NamedTuple):
                 expected, got = (f"{each.dtype} on {each.device}" for each in (query, tensor))
                 raise TypeError(f"{name} must have the dtype and device of query, {expected}, got {got}")
         batch, heads, queries, head_dim = query.shape
-        key_batch, key_heads, keys, key_dim = key.shape
+        _, key_heads, keys, _ = key.shape
         if heads < 1 or head_dim < 1:
             raise ValueError(f"query must have at least one head and one channel, got shape {list(query.shape)}")
-        if (key_batch, key_dim) != (batch, head_dim) or key_heads < 1 or heads % key_heads:
+        if key.shape != (batch, key_heads, keys, head_dim) or key_heads < 1 or heads % key_heads:
             expected = f"[{batch}, {heads} or a divisor of it, {keys}, {head_dim}]"
             raise ValueError(f"key must be [batch, heads, key, head_dim] = {expected}, got shape {list(key.shape)}")
         if queries > keys:

@@ -13,9 +13,8 @@ The gradient of the slope comes from two *silent channels*. With g_ij for the gr
 
     dL/dm = -sum_ij g_ij (a_i + b_j) = -sum_i a_i (sum_j g_ij) - sum_j b_j (sum_i g_ij)
 
-The kernel doesn't return g, but it returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in
-all queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. A channel with
-ones in the queries and zeros in the keys gives the second.
+The kernel returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in all queries leaves the
+logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. The reverse channel gives the second.
 """
 
 import math

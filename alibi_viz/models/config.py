@@ -29,9 +29,6 @@ class TransformerConfig:
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
     Raises TypeError or ValueError for a value that is of another type, out of range or does not fit the others.
-
-    >>> TransformerConfig(num_heads=2, d_model=32, slope_scale=2.0).slopes()
-    tensor([0.1250, 0.0078])
     """
 
     num_layers: int = 6
@@ -63,6 +60,6 @@ class TransformerConfig:
         return self.d_model // self.num_heads
 
     def slopes(self) -> Tensor:
-        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU."""
-        with torch.device("cpu"):  # so that a model created on the meta device still has real slopes
+        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU also for a model on "meta"."""
+        with torch.device("cpu"):
             return self.slope_scale * alibi_slopes(self.num_heads, self.scheme)

@@ -75,10 +75,9 @@ class KeyValueCache:
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
     def key_ball(self) -> KeyBall:
-        """A ball around the cached keys, `key_ball` of `alibi_attention`. The first two tensors are keys and values.
+        """A ball around the cached keys, the `key_ball` of `alibi_attention`. Each token is read only once.
 
-        Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
-        empty.
+        The first two cached tensors must be keys and values. Raises ValueError if the cache is empty.
         """
         if not self.length:
             raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
@@ -192,8 +191,8 @@ class AlibiSelfAttention(SelfAttention):
         scheme, slopes: slopes, as in `alibi_slopes`, or [num_heads].
         learned_slopes: make the slopes trainable.
 
-    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
-    real token). Raises TypeError or ValueError when the sizes or an input do not fit.
+    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask`, as `SelfAttention`. Raises
+    TypeError or ValueError when the sizes or an input do not fit.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape
@@ -217,8 +216,7 @@ class AlibiSelfAttention(SelfAttention):
         super().__init__(position, d_model, num_heads, causal=causal, **options)
 
     @property
-    def slopes(self) -> Tensor:
-        """float32 [heads]"""
+    def slopes(self) -> Tensor:  # float32 [heads]
         return self.position.slopes
 
 
@@ -241,7 +239,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A stack of blocks: float [batch, length, d_model] to the same shape, at any length.
+    """A stack of blocks: float [batch, length, d_model] to the same shape.
 
     Raises ValueError when the input has another shape, or has no positions at its length.
 

@@ -9,10 +9,7 @@ from alibi_viz.models.positions.base import Position
 
 
 class Sinusoidal(Position):
-    """sin and cos of i * 10000^(-2k / d_model) added to the token vectors (Vaswani et al. 2017, section 3.5).
-
-    Even channels hold the sines and odd channels the cosines, as in the paper.
-    """
+    """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017, section 3.5)."""
 
     config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
     is_relative = False

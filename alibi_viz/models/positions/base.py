@@ -126,5 +126,5 @@ class Position(nn.Module):
 class NoPosition(Position):
     """No positions at all (NoPE, Kazemnejad et al. 2023).
 
-    A decoder can still infer the order of its tokens from the causal mask, because token i averages over i + 1 values.
+    A decoder can infer the order of its tokens from the causal mask, because token i averages over i + 1 values.
     """

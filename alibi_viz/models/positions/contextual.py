@@ -34,9 +34,8 @@ class Cope(Position):
 
     A gate g_it = sigmoid(q_i . k_t / sqrt(head_dim)) is how much query i counts token t. The logits are
     q_i . (k_j + e[p_ij]) / sqrt(head_dim). The position p_ij is a fraction, so e[p] is interpolated between the vectors
-    of the integers around it. It is capped at a quarter of the training length, so that training reaches the cap: with
-    gates around a half, the farthest key is half as many positions away as tokens. Each layer has its own vectors e,
-    shared by its heads, which start at zero. Decoders only.
+    of the integers around it. It is capped at a quarter of the training length, so that training reaches the cap. Each
+    layer has its own vectors e, shared by its heads, which start at zero. Decoders only.
 
     This is the default of the authors' code (arXiv 2405.18719, repository facebookresearch/RAM); the paper's listing
     does not divide q . e by sqrt(head_dim).

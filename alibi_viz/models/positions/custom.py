@@ -79,11 +79,8 @@ def custom_method(name: str) -> LawFunction | type[Position] | None:
 
 
 def _is_same(registered: Any, method: Any) -> bool:
-    """Whether a method equals the registered one of its name, also if a cell of a notebook has defined it again.
-
-    What is defined inside a function may share its text but not the values around it.
-    """
-    is_local = "<locals>" in method.__qualname__
+    """Whether a method equals the registered one of its name, also if a cell of a notebook has defined it again."""
+    is_local = "<locals>" in method.__qualname__  # then equal text may stand for other values around it
     return registered == method or (not is_local and provenance(registered) == provenance(method))
 
 
@@ -158,15 +155,6 @@ def provenance(method: Any) -> dict[str, str]:
     Limits: objects, and what belongs to other modules, are known by their `repr` without addresses. Keys of dicts other
     than strings may be caches, so they don't count. Where Python keeps no text, as in some consoles, bytecode takes its
     place, which depends on Python's version.
-
-    >>> SLOPE = 0.5
-    >>> def steep(distance, head, num_heads):
-    ...     return -SLOPE * distance
-    >>> from alibi_viz.models.positions.custom import provenance
-    >>> before = provenance(steep)
-    >>> SLOPE = 0.25
-    >>> provenance(steep)["fingerprint"] == before["fingerprint"]
-    False
     """
     parts: dict[FunctionType | type, str] = {}  # the functions and classes that are described already
     module = inspect.unwrap(method).__module__

@@ -19,25 +19,15 @@ class Alibi(Position):
     Args:
         num_heads: number of heads.
         causal: True for a decoder, False for an encoder.
-        scheme: slopes, as in `alibi_slopes`.
-        slopes: [heads], instead of a scheme.
-        learned: make the slopes trainable, starting at these values.
+        learned: make the slopes trainable.
+        options: `scheme` or `slopes`, as in `AlibiBias`.
     """
 
     uses_key_ball = True
 
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        causal: bool = True,
-        scheme: str = "official",
-        slopes: Tensor | None = None,
-        learned: bool = False,
-    ) -> None:
+    def __init__(self, num_heads: int, *, causal: bool = True, learned: bool = False, **options: Any) -> None:
         super().__init__()
-        form = "relative" if causal else "symmetric"
-        self.cached_bias = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
+        self.cached_bias = AlibiBias(num_heads, form="relative" if causal else "symmetric", **options)
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
     @classmethod
@@ -45,8 +35,7 @@ class Alibi(Position):
         return cls(config.num_heads, causal=config.causal, slopes=config.slopes(), learned=config.learned_slopes)
 
     @property
-    def slopes(self) -> Tensor:
-        """float32 [heads]"""
+    def slopes(self) -> Tensor:  # float32 [heads]
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
@@ -165,8 +154,7 @@ class Fire(Position):
     """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
     The network's input is between 0 and 1 at any length, so longer texts produce no unseen inputs. c starts at 0.1 and
-    tau at a quarter of the training length (512 for the paper's 2,048); both are learned. The network is 1 -> 32 ->
-    heads with a ReLU.
+    tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
     """
 
     config_fields = ("num_heads", "max_length")

@@ -1,12 +1,10 @@
-"""Rotary positions (RoPE), the rules that scale them beyond the training length without more training, and xPos.
+"""Rotary positions (RoPE), the rules that scale them beyond the training length, and xPos.
 
-At length L', with training length L and s = L' / L:
+At length L', with training length L and s = L' / L, and without the fine-tuning that pi was designed for:
 
     pi    position interpolation: i -> i / s, so every angle was seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
     yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention (Peng et al. 2023)
-
-PI was designed for some fine-tuning at the new length, NTK for none, YaRN for both. None is fine-tuned here.
 """
 
 import math
@@ -80,10 +78,6 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     fastest pair is always kept, as in the authors' code; in the paper (Peng et al. 2023, arXiv 2309.00071) it is linear
     in the number of turns. Below 202 tokens no pair turns 32 times; there the ramp begins at the square root of the
     turns of the fastest pair, halfway to a single turn on the ramp's scale.
-
-    >>> from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
-    >>> yarn_frequencies(8, trained_length=64, s=4.0) / rotary_frequencies(8)
-    tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
     """
     frequencies = rotary_frequencies(head_dim)
     most = trained_length / math.tau  # turns of the fastest pair
@@ -100,10 +94,6 @@ class ScaledRotary(Rotary):
     """Rotary positions scaled by a rule when there are more keys than the training length, and plain otherwise.
 
     Raises ValueError for an unknown rule, a training length below 1, and `head_dim` 2 with "ntk".
-
-    >>> rotary = ScaledRotary(8, "pi", trained_length=16)
-    >>> rotary.for_length(64).frequencies / rotary.for_length(16).frequencies
-    tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
 
     def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
@@ -157,13 +147,12 @@ class Xpos(Rotary):
         self.scale_base, self.max_length = trained_length / 2, 32 * trained_length
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        length = len(key_positions)
-        if not self.is_defined_at(length):
-            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {length}")
-        rotated = self.rotate(query, query_positions), self.rotate(key, key_positions)
-        growth = self.growth(query_positions - length // 2), self.growth(length // 2 - key_positions)
-        return (rotated[0] * growth[0]).to(query.dtype), (rotated[1] * growth[1]).to(key.dtype)
+        queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
+        middle = len(keys) // 2
+        if not self.is_defined_at(len(keys)):
+            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {len(keys)}")
+        rotated = self.rotate(query, queries) * self.growth(queries - middle)
+        return rotated.to(query.dtype), (self.rotate(key, keys) * self.growth(middle - keys)).to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
         """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""
