@@ -78,10 +78,8 @@ class LearnedSlopes(nn.Module):
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
         check_slopes("initial slopes", initial)
-        if not len(initial):
-            raise ValueError("initial slopes must be [heads] with at least one head, got shape [0]")
-        if not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all()):
-            raise ValueError(f"initial slopes must be positive and finite, got {initial.tolist()}")
+        if not len(initial) or (not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all())):
+            raise ValueError(f"initial slopes must be positive and finite, at least one, got {initial}")
         self.log_slopes = nn.Parameter(initial.detach().to(torch.float32).log())
 
     def forward(self) -> Tensor:

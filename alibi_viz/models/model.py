@@ -270,6 +270,7 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
         """[batch, length, d_model], or only the `last` positions at the end: less work in the last block."""
+        check_positive_integers(last=1 if last is None else last)
         if x.ndim != 3 or x.shape[-1] != self.config.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
         layers = [None] * len(self.blocks) if cache is None else cache

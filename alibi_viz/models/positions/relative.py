@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import AlibiBias, alibi_bias, right_aligned
+from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
@@ -62,7 +62,7 @@ class Relative(Position):
         raise NotImplementedError
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        right_aligned(query_length, key_length)  # raises if the lengths do not fit
+        check_lengths(query_length, key_length)
         device = next(self.parameters(), torch.empty(0)).device if x is None else x.device
         if query_length == 0:
             return torch.zeros(self.num_heads, 0, key_length, device=device)
