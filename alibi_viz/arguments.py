@@ -16,13 +16,7 @@ from torch import Tensor
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
-    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the number of axes.
-
-    >>> from alibi_viz.arguments import check_tensor
-    >>> check_tensor("tokens", torch.zeros(2, 5), "integer", "[batch, length]", ndim=2)
-    Traceback (most recent call last):
-    TypeError: tokens must be an integer tensor [batch, length], got torch.float32
-    """
+    """Check the kind of dtype ("floating-point", "integer", "bool" or "integer or bool") and the number of axes."""
     if not isinstance(value, Tensor) or _kind(value) not in dtype:
         got = value.dtype if isinstance(value, Tensor) else type(value).__name__
         article = "an" if dtype.startswith("integer") else "a"
@@ -68,10 +62,9 @@ def check_integer(name: str, value: object, low: int, high: int | None = None) -
 def check_positive_integers(**values: object) -> None:
     """Check that each of the values is an integer of at least 1."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
-        if value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, got {value}")
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or value < 1:  # type: ignore[operator]
+            raise (ValueError if is_integer else TypeError)(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 def check_seed(value: object) -> None:
@@ -125,13 +118,7 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 
 
 def as_list(name: str, values: object, items: str) -> list[Any]:
-    """The values as a list, unless they are a string, which is a list of letters, or can't be iterated.
-
-    >>> from alibi_viz.arguments import as_list
-    >>> as_list("methods", "alibi", items="position methods")
-    Traceback (most recent call last):
-    TypeError: methods must be a list of position methods, got 'alibi'
-    """
+    """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
     try:
         if not isinstance(values, str):
             return [*iter(values)]  # type: ignore[call-overload]  # the error is caught
@@ -155,10 +142,6 @@ def load_function(name: str) -> Callable[..., Any]:
 
     The folder of a file, or the working directory, is added to the module search path, so that worker processes can
     import the function too. Raises ValueError with the reason if it cannot be loaded or is not callable.
-
-    >>> from alibi_viz.arguments import load_function
-    >>> load_function("math:sqrt")(9.0)
-    3.0
     """
     module_name, _, path = name.rpartition(":")
     if not module_name:

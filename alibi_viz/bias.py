@@ -23,30 +23,23 @@ def exact_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def right_aligned(
-    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
-) -> tuple[Tensor, Tensor]:
-    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it.
-
-    >>> right_aligned(2, 5)
-    (tensor([3, 4]), tensor([0, 1, 2, 3, 4]))
-    """
-    key_length = check_lengths(query_length, key_length)
-    keys = torch.arange(key_length, device=device)
-    return keys[key_length - query_length :], keys
-
-
 def check_lengths(query_length: int, key_length: int | None = None) -> int:
     """Return the key length, which defaults to the query length. Raises TypeError or ValueError if they don't fit."""
     check_integer("query_length", query_length, 0)
     key_length = query_length if key_length is None else key_length
     check_integer("key_length", key_length, 0)
-    if query_length > key_length:
-        raise ValueError(
-            f"queries are the last positions of the keys, so query_length must be at most key_length={key_length}, "
-            f"got {query_length}"
-        )
+    if query_length > key_length:  # queries are the last positions of the keys
+        raise ValueError(f"query_length must be at most key_length={key_length}, got {query_length}")
     return key_length
+
+
+def right_aligned(
+    query_length: int, key_length: int | None = None, *, device: torch.device | str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it."""
+    key_length = check_lengths(query_length, key_length)
+    keys = torch.arange(key_length, device=device)
+    return keys[key_length - query_length :], keys
 
 
 def causal_mask(
@@ -54,7 +47,7 @@ def causal_mask(
 ) -> Tensor:
     """True where query i may attend to key j, that is j <= i: bool [query, key]. The queries are the last keys.
 
-    Raises TypeError for a length that is not an integer, and ValueError for a negative one or more queries than keys.
+    Raises TypeError or ValueError for a length that is not an integer, is negative, or for more queries than keys.
 
     >>> causal_mask(2, 3)
     tensor([[ True,  True, False],
@@ -65,12 +58,7 @@ def causal_mask(
 
 
 def mask_future(bias: Tensor) -> Tensor:
-    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions.
-
-    >>> mask_future(torch.zeros(2, 3))
-    tensor([[0., 0., -inf],
-            [0., 0., 0.]])
-    """
+    """Set a bias [..., query, key] to -inf where the key comes after the query. The queries are the last positions."""
     return bias.masked_fill(~causal_mask(*bias.shape[-2:], device=bias.device), float("-inf"))
 
 
@@ -93,7 +81,7 @@ def alibi_bias(
       the rest only to later ones; the other side is -inf
 
     The first three give the same causal attention weights: they differ by a constant per row, which cancels in the
-    softmax. Without a causal mask, which no form includes (see `causal_mask`), they favor keys after the query.
+    softmax. Without a causal mask (see `causal_mask`), they favor keys after the query.
 
     Args:
         slopes: floating point [heads], as returned by `alibi_slopes`.
@@ -105,8 +93,7 @@ def alibi_bias(
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
     Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't depend on the query.
-    Raises TypeError if slopes or dtype are not floating point, or a length or position is not an integer, and
-    ValueError if the form is unknown or a shape or length does not fit.
+    Raises TypeError for a wrong dtype or type, and ValueError for an unknown form or a wrong shape or length.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
@@ -114,9 +101,7 @@ def alibi_bias(
     tensor([[[ 0,  1,  2],
              [-1,  0,  1],
              [-2, -1,  0]]])
-    >>> alibi_bias(torch.tensor([0.5]), 1, 4)  # one decoded token after three cached ones
-    tensor([[[-1.5000, -1.0000, -0.5000,  0.0000]]])
-    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))
+    >>> alibi_bias(torch.tensor([1.0]), 1, positions=torch.tensor([0, 5, 6, 7]))  # one decoded token after three
     tensor([[[-7., -2., -1.,  0.]]])
     """
     check_slopes("slopes", slopes)
@@ -137,27 +122,19 @@ def alibi_bias(
 
 
 def bias_from_positions(
-    slopes: Tensor,
-    query_positions: Tensor,
-    key_positions: Tensor,
-    *,
-    form: str = "relative",
-    dtype: torch.dtype = torch.float32,
+    slopes: Tensor, queries: Tensor, keys: Tensor, *, form: str = "relative", dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """`alibi_bias` without checks, for query positions [..., query] and key positions [..., key]."""
-    compute_dtype = exact_dtype(dtype)
-    slope = slopes.to(compute_dtype)[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
+    """`alibi_bias` without checks, for positions of queries [..., query] and keys [..., key]."""
+    slope = slopes.to(exact_dtype(dtype))[:, None, None]  # [heads, 1, 1], to broadcast with [..., 1, query, key]
     # int64, because differences of uint8 would overflow
-    keys = key_positions.long()[..., None, None, :]  # [..., 1, 1, key]
-    if form == "key":
-        offset = keys
-    elif form == "end":
-        offset = keys - keys.amax(-1, keepdim=True) if keys.shape[-1] else keys
-    else:
-        offset = keys - query_positions.long()[..., None, :, None]  # j - i, [..., 1, query, key]
+    offset = keys.long()[..., None, None, :]  # [..., 1, 1, key]
+    if form == "end" and keys.shape[-1]:
+        offset = offset - offset.amax(-1, keepdim=True)
+    elif form not in ("key", "end"):
+        offset = offset - queries.long()[..., None, :, None]  # j - i, [..., 1, query, key]
     if form not in ("symmetric", "split"):
-        return (slope * offset.to(compute_dtype)).to(dtype)
-    bias = -slope * offset.abs().to(compute_dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
+        return (slope * offset.to(slope.dtype)).to(dtype)
+    bias = -slope * offset.abs().to(slope.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
     if form == "split":
         looks_back = (torch.arange(len(slopes), device=slopes.device) < (len(slopes) + 1) // 2)[:, None, None]
         bias = bias.masked_fill(torch.where(looks_back, offset > 0, offset < 0), float("-inf"))
@@ -168,19 +145,15 @@ class AlibiBias(nn.Module):
     """Cached biases: `bias(query_length, key_length) -> [heads, query, key]`.
 
     A call returns a view of the cache: read it, don't write to it. Lengths are rounded up to powers of two, so growing
-    inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. A single query with many
-    keys, as in decoding, builds a single row. Inside `torch.compile` nothing is cached, and one graph serves all
-    lengths.
+    inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. Inside `torch.compile`
+    nothing is cached, and one graph serves all lengths.
 
-    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()` and
-    `.to(dtype)`.
+    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()`.
 
     Args:
         num_heads: number of heads.
-        scheme: as in `alibi_slopes`.
-        form: as in `alibi_bias`.
-        causal: set the bias of keys after each query to -inf, so that the result is an attention mask; only with form
-            "relative".
+        scheme, form: as in `alibi_slopes` and `alibi_bias`.
+        causal: set the bias of keys after each query to -inf, for a mask; only with form "relative".
         slopes: [num_heads], used instead of a scheme.
 
     Raises TypeError and ValueError as `alibi_slopes` and `alibi_bias` do.
@@ -213,8 +186,7 @@ class AlibiBias(nn.Module):
             raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
         if causal and form != "relative":
             raise ValueError(f"causal=True needs form 'relative', got {form!r}")
-        self.form, self.causal = form, causal
-        self._exact_slopes = values
+        self.form, self.causal, self._exact_slopes = form, causal, values
         self.register_buffer("slopes", values.to(torch.get_default_device()), persistent=False)
         self._cache: dict[tuple[torch.device, torch.dtype], tuple[Tensor, ...]] = {}
 
@@ -272,8 +244,8 @@ class AlibiBias(nn.Module):
 def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
-    It is found by the values of the slopes, in an LRU cache of eight. Returns None where reading them would stall a
-    GPU, break a compiled graph or lose a derivative, and for float64, because `AlibiBias` stores float32.
+    Returns None where reading the slopes would stall a GPU, break a compiled graph or lose a derivative, and for
+    float64, because `AlibiBias` stores float32.
     """
     if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
         return None

@@ -25,10 +25,7 @@ def linear(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def square_root(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-m sqrt(d): Step-Audio's variant (StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue 5392).
-
-    One more step costs less, the further away.
-    """
+    """-m sqrt(d): Step-Audio's variant (StepFun 2025; the code is in NVIDIA/TensorRT-LLM issue 5392)."""
     check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.sqrt()
 
@@ -40,10 +37,7 @@ def logarithmic(distance: Tensor, head: int, num_heads: int) -> Tensor:
 
 
 def power(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    """-m d^p with p = h/H: KERPLE's power law (Chi et al. 2022) without learning.
-
-    BAM learns m and p per head (Bianchessi et al. 2025, arXiv 2505.22842).
-    """
+    """-m d^p with p = h/H: KERPLE's power law (Chi et al. 2022) without learning."""
     check_integer("head", head, 1, num_heads)
     return -alibi_slopes(num_heads)[head - 1] * distance.float() ** (head / num_heads)
 

@@ -18,7 +18,7 @@ def alibi_slopes(
 
     - "official": the paper's code. For a power of two, the geometric sequence 2^(-8/H), 2^(-16/H), ..., 2^-8. For
       any other H, the slopes for the largest power of two p below H, followed by every other slope for 2p, up to H.
-    - "geometric": the geometric sequence for every H. Equal to "official" exactly when H is a power of two.
+    - "geometric": the geometric sequence for every H.
     - "halving": 2^-1, 2^-2, ..., 2^-H.
 
     Args:
@@ -68,10 +68,8 @@ class LearnedSlopes(nn.Module):
     The parameters are the logarithms of the slopes, so slopes stay positive. The paper reports that trainable slopes
     "did not yield strong extrapolation results" and slowed training by 3% (section 3).
 
-    Args:
-        initial: floating-point tensor [heads] of positive numbers.
-
-    Raises TypeError for another dtype, and ValueError for another shape or slopes that are not positive and finite.
+    They start at `initial`, floating point [heads]. Raises TypeError for another dtype, and ValueError for another
+    shape or slopes that are not positive and finite.
 
     >>> LearnedSlopes(alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
@@ -80,10 +78,8 @@ class LearnedSlopes(nn.Module):
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
         check_slopes("initial slopes", initial)
-        if not len(initial):
-            raise ValueError("initial slopes must be [heads] with at least one head, got shape [0]")
-        if not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all()):
-            raise ValueError(f"initial slopes must be positive and finite, got {initial.tolist()}")
+        if not len(initial) or (not initial.is_meta and not bool(((initial > 0) & initial.isfinite()).all())):
+            raise ValueError(f"initial slopes must be positive and finite, at least one, got {initial}")
         self.log_slopes = nn.Parameter(initial.detach().to(torch.float32).log())
 
     def forward(self) -> Tensor:
@@ -93,8 +89,8 @@ class LearnedSlopes(nn.Module):
 def half_life(slopes: Tensor | float) -> Tensor:
     """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope 0.
 
-    After 1 / m tokens it has fallen to 1 / e = 37%, and after 4 / m to e^-4 = 1.8%. None of these is a cutoff: a head
-    can attend to keys further away if their content scores high enough.
+    After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: a head can attend to keys further away if
+    their content scores high enough.
 
     >>> half_life(alibi_slopes(2))
     tensor([ 11.0904, 177.4457])

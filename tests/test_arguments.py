@@ -1,7 +1,6 @@
 """Every argument of a public function of the lab that has the wrong type is named in the error, whatever function."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -86,24 +85,6 @@ def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argumen
 def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: str) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*-1"):
         PUBLIC[function](**{**valid(function), argument: -1})
-
-
-@pytest.mark.parametrize(
-    ("call", "field"),
-    [
-        (lab.make_model, {"heads": 3}),
-        (lab.make_model, {"causal": False}),
-        (lambda **sizes: lab.race(["none"], TEXT, **sizes), {"device": "cpu"}),
-        (lambda **sizes: lab.Run("none", model=sizes), {"position": "none"}),
-    ],
-)
-def test_unknown_fields_of_a_model_are_named_with_the_known_ones(
-    call: Callable[..., object], field: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        ValueError, match=f"fields of a model must be some of num_layers, .*, got '{next(iter(field))}'"
-    ):
-        call(**field)
 
 
 @pytest.mark.parametrize("text", ["mine.txt", b"bytes", TEXT])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.attention.dense import EAGER, MASK, MAX_CACHED_KEYS, shares_blocks
+from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
 from alibi_viz.attention.inputs import AttentionInputs, KeyBall
@@ -39,8 +39,7 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient (in reverse mode; in
-            forward mode only with backend "eager").
+        slopes: [heads], or None for no bias. They may require a gradient (in forward mode only with backend "eager").
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
@@ -49,20 +48,18 @@ def alibi_attention(
             none, because only differences matter. `causal` uses the order of the keys, not their positions.
         scale: factor of q . k; 1 / sqrt(head_dim) by default.
         dropout: probability of dropping an attention weight.
-        backend: "auto" selects the fastest implementation that is exact for the call; `choose_backend` returns which
-            one and why. The others select one by name:
+        backend: "auto" selects the fastest implementation that is exact for the call, see `choose_backend`. Or
 
             - "eager": every step written out; the reference
             - "mask": torch's fused attention with the bias as a float mask
             - "windowed": head by head, without the keys whose weight is negligible
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
-        tolerance: the largest share of a query's weights that "windowed" and "flex" may leave out. The default is half
-            a unit in the last place of the inputs' dtype, so the output is that of all keys to rounding; an output
-            changes by at most twice this share of the largest value.
+        tolerance: the largest share of a query's weights that "windowed" and "flex" may leave out, which changes an
+            output by at most twice this share of the largest value. The default is half a unit in the last place of the
+            inputs' dtype, so the output is that of all keys to rounding.
         key_ball: a ball that contains all keys, or a function that returns it, such as `KeyValueCache.key_ball`. With
-            it, a single query reads only the keys within its spans; without it, it would have to read all keys to find
-            the spans. Ignored if autocast rounds the keys.
+            it, a single query reads only the keys within its spans. Ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
 
@@ -76,29 +73,21 @@ def alibi_attention(
     options = (causal, key_padding_mask, attn_mask, positions, scale, dropout, tolerance, key_ball)
     inputs = AttentionInputs.checked(query, key, value, slopes, *options)
     if backend == "auto":
-        return BACKENDS[_choose(inputs).name].attend(inputs)
-    if backend not in BACKENDS:
+        backend = _choose(inputs).name
+    elif backend not in BACKENDS:
         raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {backend!r}")
-    selected = BACKENDS[backend]
-    if (reason := selected.unsupported_reason(inputs)) is not None:
+    elif (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
         raise ValueError(f"backend {backend!r} does not support this call: {reason}")
-    return selected.attend(inputs)
+    return BACKENDS[backend].attend(inputs)
 
 
 class Choice(NamedTuple):
-    """The backend that "auto" selects, and why.
+    """The backend that "auto" selects, and why."""
 
-    Attributes:
-        name: the backend.
-        reason: why it is the fastest.
-        spans: for "windowed", how many steps back the queries of each head look; otherwise None.
-        left_out: the share of the visible pairs of query and key that lie outside the spans, 0 to 1.
-    """
-
-    name: str
-    reason: str
-    spans: tuple[int, ...] | None = None
-    left_out: float = 0.0
+    name: str  # the backend
+    reason: str  # why it is the fastest
+    spans: tuple[int, ...] | None = None  # for "windowed", how many steps back the queries of each head look
+    left_out: float = 0.0  # the share of the visible pairs of query and key that lie outside the spans
 
 
 def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any) -> Choice:
@@ -117,10 +106,8 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
     """
     inputs = AttentionInputs.checked(query, key, key, slopes, **options)
     choice = _choose(inputs)
-    if choice.name != "windowed":
-        return choice
-    spans = tuple(attention_spans(inputs).tolist())
-    return choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
+    spans = tuple(attention_spans(inputs).tolist()) if choice.name == "windowed" else None
+    return choice if spans is None else choice._replace(spans=spans, left_out=share_left_out(inputs, spans))
 
 
 class _Call(NamedTuple):
@@ -131,15 +118,13 @@ class _Call(NamedTuple):
     keys: int
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
-    is_uncached: bool  # whether a mask for so many keys is built in each call
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
     slopes: str  # "none", "fixed", "learned" or "learned, half": in half precision
     uses_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
     def of(cls, inputs: AttentionInputs) -> "_Call":
-        batch, heads, queries, head_dim = inputs.query.shape
-        keys = inputs.key_length
+        (batch, heads, queries, head_dim), keys = inputs.query.shape, inputs.key_length
         # "compiled" comes first, because comparing lengths would compile a graph for each side of the comparison
         if torch.compiler.is_compiling():
             kind = "compiled"
@@ -152,7 +137,7 @@ class _Call(NamedTuple):
             slopes = "learned, half" if inputs.query.element_size() == 2 else "learned"
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
         sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
-        return cls(kind, *sizes, keys > MAX_CACHED_KEYS, key_elements, slopes, shares_blocks(inputs))
+        return cls(kind, *sizes, key_elements, slopes, shares_blocks(inputs))
 
 
 class Rule(NamedTuple):
@@ -171,7 +156,8 @@ _ROUND = "'folded' would round the gradient of the slopes to half precision"
 _FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
 RULES = (
     Rule("windowed", _SKIP, "decoded", lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23),
-    Rule("windowed", _SKIP, "both directions", lambda c: c.kind == "encoder" and c.is_uncached and c.elements >= 2**23),
+    # up to 1024 keys, the mask is cached
+    Rule("windowed", _SKIP, "both directions", lambda c: c.kind == "encoder" and c.keys > 1024 and c.elements >= 2**23),
     Rule("windowed", _SKIP, "backward", lambda c: c.kind == "training" and c.keys >= 512 and c.products >= 2**27),
     Rule("windowed", _SKIP, "forward", lambda c: c.kind == "inference" and c.keys >= 1024 and c.products >= 2**28),
     Rule("mask", _ROW, "decoded", lambda c: c.queries == 1),
@@ -193,6 +179,5 @@ def _choose(inputs: AttentionInputs) -> Choice:
         if rule.condition(call) and BACKENDS[rule.backend].unsupported_reason(inputs) is None:
             return Choice(rule.backend, rule.why)
     unsupported = FOLDED.unsupported_reason(inputs)
-    if unsupported is None:
-        return Choice("mask", "with so few queries, a mask is faster than 'folded'")
-    return Choice("mask", f"'folded' does not support this call: {unsupported}")
+    few = "with so few queries, a mask is faster than 'folded'"
+    return Choice("mask", few if unsupported is None else f"'folded' does not support this call: {unsupported}")

@@ -8,10 +8,11 @@
 causal attention goes block by block: the bias depends only on the distance i - j, so every block of 192 consecutive
 queries needs the same values, shifted along the keys. We take the rows of the last queries, [heads, 192, key], and the
 block that ends at query e uses their lower right corner. This avoids a [query, key] tensor and most work on masked
-keys: a step of training with 16 sequences of 512 or 1024 tokens takes two thirds of the time.
+keys, a third of a training step with 16 sequences of 512 or 1024 tokens.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.attention.spans import needed_spans
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
 
-MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
+_MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
 # Queries per block, measured on the CPU: with fewer, torch's kernel uses smaller blocks, which is slow on many threads.
 _ROWS = 192
 _SMALL_BLOCK, _SHORT_KEYS = 64, 512  # up to 512 keys, blocks of 64 queries are faster
@@ -30,49 +31,32 @@ _LARGEST_CACHED = 2**14  # heads * keys; the bias of the last queries then takes
 
 @dataclass(frozen=True)
 class AttentionTrace:
-    """The steps of attention, each [batch, heads, query, key] in the dtype of the query.
+    """The steps of attention, each [batch, heads, query, key] in the dtype of the query."""
 
-    Attributes:
-        content: q . k / sqrt(head_dim) for every pair, masked or not.
-        bias: the ALiBi bias.
-        logits: content + bias, -inf where a key is masked.
-        weights: softmax of the logits over the keys; zeros for a query without any visible key.
-    """
-
-    content: Tensor
-    bias: Tensor
-    logits: Tensor
-    weights: Tensor
+    content: Tensor  # q . k / sqrt(head_dim) for every pair, masked or not
+    bias: Tensor  # of ALiBi
+    logits: Tensor  # content + bias, -inf where a key is masked
+    weights: Tensor  # softmax of the logits over the keys; zeros for a query without any visible key
 
     def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
         """How many steps back each head sees: further away, every query has at most `tolerance` of its weight.
 
-        The default tolerance is that of `alibi_attention`. Its backend "windowed" must find spans without computing
-        the weights, so its spans are wider; `choose_backend` returns them.
+        The default tolerance is that of `alibi_attention`, whose backend "windowed" must find spans without computing
+        the weights, so they are wider.
 
         >>> q = k = torch.zeros(1, 8, 500, 4)
         >>> attention_trace(q, k, alibi_slopes(8)).spans()
         (33, 66, 133, 266, 490, 499, 499, 499)
         """
-        if tolerance is None:
-            tolerance = torch.finfo(self.weights.dtype).eps / 2
-        return needed_spans(self.weights, tolerance)
+        default = torch.finfo(self.weights.dtype).eps / 2
+        return needed_spans(self.weights, default if tolerance is None else tolerance)
 
 
-def attention_trace(
-    query: Tensor,
-    key: Tensor,
-    slopes: Tensor | None,
-    *,
-    causal: bool = True,
-    key_padding_mask: Tensor | None = None,
-    attn_mask: Tensor | None = None,
-    positions: Tensor | None = None,
-    scale: float | None = None,
-) -> AttentionTrace:
+def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options: Any) -> AttentionTrace:
     """Compute every step of attention from content to weights, for inspection.
 
-    Arguments and errors are those of `alibi_attention`.
+    The arguments are those of `alibi_attention`, also as `options`: `causal`, `key_padding_mask`, `attn_mask`,
+    `positions` and `scale`. Raises as it does.
 
     >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
     >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
@@ -80,9 +64,7 @@ def attention_trace(
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
-    return _trace(
-        AttentionInputs.checked(query, key, key, slopes, causal, key_padding_mask, attn_mask, positions, scale)
-    )
+    return _trace(AttentionInputs.checked(query, key, key, slopes, **options))
 
 
 def _trace(inputs: AttentionInputs) -> AttentionTrace:
@@ -127,12 +109,13 @@ def _float_mask(inputs: AttentionInputs) -> Tensor | None:
     dtype = exact_dtype(inputs.query.dtype) if inputs.query.is_cpu else inputs.query.dtype
     # When compiling, nothing is cached, and comparing lengths would give each side of the comparison its own graph.
     can_cache = inputs.slopes is not None and inputs.positions is None and not torch.compiler.is_compiling()
-    if can_cache and (inputs.key_length <= MAX_CACHED_KEYS or inputs.query_length == 1):
+    cache = None
+    if can_cache and (inputs.key_length <= _MAX_CACHED_KEYS or inputs.query_length == 1):
         cache = shared_bias(inputs.slopes, causal=inputs.causal)  # type: ignore[arg-type]  # slopes are not None
-        if cache is not None:
-            mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
-            return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
-    return inputs.bias(dtype).masked_fill(~inputs.visible(), float("-inf"))
+    if cache is None:
+        return inputs.bias(dtype).masked_fill(~inputs.visible(), float("-inf"))
+    mask = cache(inputs.query_length, inputs.key_length, dtype=dtype)[None]
+    return mask.masked_fill(~inputs.visible(), float("-inf")) if inputs.has_mask else mask
 
 
 def _attend_blocks(inputs: AttentionInputs) -> Tensor:
@@ -147,22 +130,18 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     outputs = []
     for block in query.split(_SMALL_BLOCK if inputs.key_length <= _SHORT_KEYS else _ROWS, dim=2):
         end += block.shape[2]
-        if end == inputs.key_length:  # a full slice would still cost a copy in the backward pass
-            visible_key, visible_value = key, value
-        else:
-            visible_key, visible_value = key[:, :, :end], value[:, :, :end]
+        pair = key, value
+        if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
+            pair = key[:, :, :end], value[:, :, :end]
         bias = shared[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
         # the kernel's own layout, so a model joins the heads without a copy
-        outputs.append(inputs.fused_attention(block, visible_key, visible_value, attn_mask=bias).transpose(1, 2))
+        outputs.append(inputs.fused_attention(block, *pair, attn_mask=bias).transpose(1, 2))
     joined = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
     return joined.transpose(1, 2)
 
 
 def _last_rows(slopes: Tensor, key_length: int, dtype: torch.dtype) -> Tensor:
-    """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key].
-
-    Small results are views of a shared cache: read them, don't write to them.
-    """
+    """The bias of the last queries, -inf where the key comes after the query: [1, heads, min(192, key), key]."""
     rows = min(_ROWS, key_length)
     cache = shared_bias(slopes, causal=True) if len(slopes) * key_length <= _LARGEST_CACHED else None
     if cache is not None:

@@ -1,14 +1,14 @@
 """ALiBi with FlexAttention: the bias as a small function that torch compiles into its own kernel.
 
-Blocks of keys beyond each head's attention span (`spans`) are left out, as by the backend "windowed".
-
-The first call compiles for several seconds. On the CPU there is only a forward pass, and each shape is compiled
-separately, because the C++ code that torch 2.13 generates for dynamic shapes does not always compile; after eight
-shapes torch falls back to uncompiled code. None of this was tested or timed on a GPU.
+Blocks of keys beyond each head's attention span (`spans`) are left out, as by the backend "windowed". The first call
+compiles for several seconds. On the CPU there is only a forward pass, and each shape is compiled separately, because
+the C++ code that torch 2.13 generates for dynamic shapes does not always compile; after eight shapes torch falls back
+to uncompiled code. None of this was tested or timed on a GPU.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,12 +46,10 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     query, key, value, slopes = inputs[:4]
     # a tensor: for an int that changes between calls, torch 2.13 generates invalid C++ code
     offset = torch.tensor(inputs.key_length - inputs.query_length, device=query.device)
-    score_mod = None
+    options: dict[str, Any] = {"scale": inputs.scaling, "enable_gqa": inputs.group_size > 1}
     if slopes is not None:
-        score_mod = alibi_score_mod(slopes.to(torch.float32), offset=offset, symmetric=not inputs.causal)
-    options = {"scale": inputs.scaling, "enable_gqa": inputs.group_size > 1}
-    attention = _compiled(query.device.type == "cpu")
-    return attention(query, key, value, score_mod=score_mod, block_mask=_block_mask(inputs, offset), **options)
+        options["score_mod"] = alibi_score_mod(slopes.float(), offset=offset, symmetric=not inputs.causal)
+    return _compiled(query.is_cpu)(query, key, value, block_mask=_block_mask(inputs, offset), **options)
 
 
 def _block_mask(inputs: AttentionInputs, offset: Tensor) -> BlockMask | None:
@@ -79,8 +77,8 @@ def span_block_mask(
 ) -> BlockMask:
     """Make FlexAttention's block mask that leaves out blocks of keys beyond each head's span.
 
-    Keys beyond the span that share a block with nearer ones stay visible. Blocks without a key after a query need no
-    mask. Time and memory are proportional to the number of blocks, and no value is read.
+    Keys beyond the span that share a block with nearer ones stay visible. Time and memory are proportional to the
+    number of blocks, and no value is read.
 
     Args:
         spans: integers [heads], how many steps away the queries of each head look; or [1] for all heads.
@@ -102,8 +100,7 @@ def span_block_mask(
         within = within & (order * BLOCK <= last)
     needs_mask = within & ((order + 1) * BLOCK - 1 > first) & causal
 
-    def indices(chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """The number of chosen blocks of each block of queries, and all blocks, the chosen ones first."""
+    def indices(chosen: Tensor) -> tuple[Tensor, Tensor]:  # how many are chosen, and all blocks, the chosen ones first
         return chosen.sum(-1).int()[None], chosen.int().argsort(dim=-1, descending=True, stable=True).int()[None]
 
     def visible(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -125,17 +122,15 @@ def _compiled(on_cpu: bool) -> Callable[..., Tensor]:
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:
-    if inputs.query.numel() == 0:
-        return "FlexAttention does not accept empty tensors"
-    if inputs.query.dtype == torch.float64:
-        return "FlexAttention computes in float32 at most"
-    if inputs.query.device.type == "cpu" and inputs.needs_gradients:
-        return "FlexAttention has no backward pass on the CPU"
-    if inputs.dropout:
-        return "FlexAttention has no dropout"
-    if inputs.attn_mask is not None or inputs.positions is not None:
-        return "attn_mask and positions are not supported with FlexAttention"
-    return None
+    reasons = {
+        "FlexAttention does not accept empty tensors": inputs.query.numel() == 0,
+        "FlexAttention computes in float32 at most": inputs.query.dtype == torch.float64,
+        "FlexAttention has no backward pass on the CPU": inputs.query.is_cpu and inputs.needs_gradients,
+        "FlexAttention has no dropout": inputs.dropout > 0,
+        "attn_mask is not supported with FlexAttention": inputs.attn_mask is not None,
+        "positions are not supported with FlexAttention": inputs.positions is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 FLEX = Backend("flex", _attend, _unsupported_reason)

@@ -8,8 +8,8 @@ kernel and without a [query, key] tensor. Padded keys get one more channel, whic
 
 The order of the coordinates matters, because a matrix product adds its terms in order and rounds each sum. -m i comes
 first: its rounding shifts a whole row, which cancels in the softmax, and the next sum m j - m i is small near the
-diagonal, where the weights are large, so its rounding error is small too. Starting with m j, which may be in the
-thousands, makes the error of the output 1e-4 instead of 7e-7 at 4096 tokens and 32 channels.
+diagonal, where the weights are large. Starting with m j, which may be in the thousands, makes the error of the output
+1e-4 instead of 7e-7 at 4096 tokens and 32 channels.
 
 FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this way. New here are
 this order, and the split into coarse and fine parts that keeps half precision as exact as a mask (see `coordinates`).
@@ -26,8 +26,8 @@ from alibi_viz.bias import exact_dtype
 _UNIT = 64.0  # float16 stores -m i in this unit, so as not to overflow; a power of two loses no digits
 _LARGEST_IN_HALF = 65_503  # positions up to here are the exact sum of two float16 or two bfloat16 numbers
 _LARGEST_IN_FLOAT32 = 2**24
-_PADDING_MARGIN = 200.0  # a padded key's logit is this far below all others, so its weight is exactly 0
-_PADDING_UNIT = 4096.0  # the penalty in this unit fits into float16 for |q| |k| up to 1e8
+# The logits of padded keys are lower by the product of these two: far below all others, and 2.7e8 * scale in float16
+_PADDING_UNIT, _PADDING_PENALTY = 4096.0, 1e26
 
 
 def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -50,17 +50,15 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     if dtype == compute_dtype:
         query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
         return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
-
-    exact = 256 if dtype == torch.bfloat16 else 2048  # the dtype represents every integer up to here
-    fine = position.remainder(exact)
+    fine = position.remainder(256 if dtype == torch.bfloat16 else 2048)  # the dtype has all integers up to there
     coarse = position - fine
     high = slope.to(dtype)
     # detached: the gradient of the sum flows through `high`
     low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)
     high, low = high.expand_as(row), low.expand_as(row)
-    for_query = torch.stack(((row / _UNIT).to(dtype), high, high, low, low), dim=-1)
-    for_key = torch.stack((torch.full_like(position, _UNIT), coarse, fine, coarse, fine), dim=-1).to(dtype)
-    return for_query, for_key
+    for_query = (row / _UNIT).to(dtype), high, high, low, low
+    for_key = torch.full_like(position, _UNIT), coarse, fine, coarse, fine
+    return torch.stack(for_query, dim=-1), torch.stack(for_key, dim=-1).to(dtype)
 
 
 def fold(
@@ -68,20 +66,17 @@ def fold(
 ) -> tuple[Tensor, Tensor]:
     """Add channels to query and key that make any plain causal attention compute ALiBi.
 
-    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4. For torch's own attention,
-    `alibi_attention` does all of this and selects the fastest way.
+    Use it with kernels that have no ALiBi, such as those of flash-attention 3 and 4; with torch, use `alibi_attention`.
 
     Args:
-        query: [batch, heads, query, head_dim].
-        key: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions.
-        slopes: [heads].
+        query, key, slopes: as in `alibi_attention`.
         positions: integers [key] or [batch, key]; 0, 1, 2, ... by default. At most 2^24 in float32 and 65503 in half
             precision.
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
     Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra + head_dim] in the dtype
-    of the inputs, or that of autocast; extra is 2 in float32 and float64, 5 in bfloat16 and float16. Slopes stay in
-    their own dtype, float32 as a rule, and get gradients; in half precision these are rounded to it.
+    of the inputs, or that of autocast; extra is 2 in float32 and float64, 5 in bfloat16 and float16. Slopes get
+    gradients; in half precision these are rounded to it.
 
     The kernel must multiply by the same scale as without the channels, so pass it on: the default of most kernels
     depends on the number of channels. Pad the value with zeros if the kernel needs equal channels, and all three to a
@@ -97,20 +92,13 @@ def fold(
     True
 
     Folded keys depend on neither slopes nor scale, so they can be cached. To decode, fold each new token with its
-    position, and append its key:
-
-    >>> new_q, new_k, new_v = torch.randn(3, 2, 8, 1, 64)
-    >>> folded_q, new_folded_k = av.fold(new_q, new_k, slopes, positions=torch.tensor([100]), scale=scale)
-    >>> cached_k, cached_v = torch.cat((folded_k, new_folded_k), 2), torch.cat((v, new_v), 2)
-    >>> output = scaled_dot_product_attention(folded_q, cached_k, pad(cached_v, (0, 2)), scale=scale)[..., :64]
-    >>> torch.allclose(output, alibi_attention(new_q, torch.cat((k, new_k), 2), cached_v, slopes), atol=1e-5)
-    True
+    position, `positions=torch.tensor([100])` here, and append its key to the cache.
 
     The largest error of the output against float64 is that of a float mask: about 1e-6 in float32, 9e-3 in bfloat16
     and 1e-3 in float16, for 4096 tokens, 8 heads of 64 channels, unit normal inputs and torch's kernel for the CPU.
 
-    Raises TypeError and ValueError that name the tensor, its shape and the expected axes, and ValueError if slopes,
-    scale or positions are too large or small for the dtype; values on a GPU are not read.
+    Raises as `alibi_attention`, and ValueError if slopes, scale or positions are too large or small for the dtype;
+    values on a GPU are not read.
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)
@@ -130,23 +118,22 @@ def _folded(inputs: AttentionInputs, slopes: Tensor) -> tuple[Tensor, Tensor]:
 
 def _inexact_reason(inputs: AttentionInputs) -> str | None:
     """Why the coordinates would overflow or be inexact. Reads no values on a GPU or when compiling."""
-    dtype, slopes, positions = inputs.query.dtype, inputs.slopes, inputs.positions
-    name = str(dtype).removeprefix("torch.")
-    if inputs.scaling <= 0:
-        return f"the coordinates are divided by the scale, which must be positive, got {inputs.scaling}"
+    dtype, slopes, positions, scale = inputs.query.dtype, inputs.slopes, inputs.positions, inputs.scaling
+    name, can_read = str(dtype).removeprefix("torch."), not torch.compiler.is_compiling()
+    if scale <= 0:
+        return f"the coordinates are divided by the scale, which must be positive, got {scale}"
     largest = inputs.key_length - 1
-    if not torch.compiler.is_compiling() and positions is not None and positions.is_cpu and positions.numel():
+    if can_read and positions is not None and positions.is_cpu and positions.numel():
         largest = int(unwrapped(positions).long().abs().max())
     if dtype in (torch.float16, torch.bfloat16) and largest > _LARGEST_IN_HALF:
         return f"{name} represents positions only up to {_LARGEST_IN_HALF}"
     if dtype == torch.float32 and positions is not None and largest > _LARGEST_IN_FLOAT32:
         return f"{name} distinguishes positions only up to {_LARGEST_IN_FLOAT32}"
-    if slopes is not None and slopes.is_cpu and not torch.compiler.is_compiling():
-        steepest = max(map(abs, unwrapped(slopes).flatten().tolist())) / inputs.scaling
+    if can_read and slopes is not None and slopes.is_cpu:
+        steepest = max(map(abs, unwrapped(slopes).flatten().tolist()))
         unit = _UNIT if dtype == torch.float16 else 1.0
-        if steepest * max(1.0, largest / unit) > torch.finfo(dtype).max:
-            steepest *= inputs.scaling
-            return f"{name} overflows with a scale of {inputs.scaling:g} and slopes up to {steepest:g}"
+        if steepest / scale * max(1.0, largest / unit) > torch.finfo(dtype).max:
+            return f"{name} overflows with a scale of {scale:g} and slopes up to {steepest:g}"
     return None
 
 
@@ -160,8 +147,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     value = pad(inputs.value, (0, key.shape[-1] - head_dim))  # the kernel needs as many channels
     output = inputs.fused_attention(query, key, value, is_causal=True)[..., :head_dim]
     if is_real is not None:
-        # [batch, key]: whether there is a real key at or before this position
-        has_visible_key = is_real.cumsum(dim=1) > 0
+        has_visible_key = is_real.cumsum(dim=1) > 0  # [batch, key]
         output = output.masked_fill(~has_visible_key[:, None, :, None], 0.0)
     return output
 
@@ -175,30 +161,16 @@ def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
-    """Add a channel to query and key that lowers the logits of padded keys so far that their weights are 0."""
-    is_padding = ~is_real[:, None, :, None]  # [batch, 1, key, 1]
-    inputs = inputs._replace(key=inputs.key.masked_fill(is_padding, 0.0), scale=inputs.scaling)  # it counts channels
-    penalty = torch.where(is_padding, -_padding_penalty(inputs), 0.0).to(inputs.key.dtype)
-    key = torch.cat((inputs.key, penalty.expand(*inputs.key.shape[:3], 1)), dim=-1)
-    return inputs._replace(query=pad(inputs.query, (0, 1), value=_PADDING_UNIT), key=key)
+    """Add a channel to query and key that lowers the logits of padded keys so far that their weights are 0.
 
-
-@torch.no_grad()
-def _padding_penalty(inputs: AttentionInputs) -> Tensor:
-    """How much lower a padded key's logit must be to lie below those of all real keys, / (_PADDING_UNIT * scale)."""
-    query, key = (tensor.to(exact_dtype(tensor.dtype)) for tensor in inputs[:2])
-    if not query.numel() or not key.numel():
-        return query.new_zeros(())
-    penalty = query.norm(dim=-1).amax() * key.norm(dim=-1).amax()  # an upper bound of |q . k|
-    penalty = penalty + _PADDING_MARGIN / inputs.scaling
-    if inputs.slopes is not None:
-        # padding may be nearer than all real keys, or further away, which counts if the slope is negative
-        positions = inputs.key_positions()
-        span = (positions.amax(-1) - positions.amin(-1)).amax()
-        penalty = penalty + inputs.slopes.to(query.dtype).abs().amax() * span / inputs.scaling
-    limit = min(torch.finfo(inputs.query.dtype).max, 1e30)
-    penalty = 2 * penalty / _PADDING_UNIT  # twice, because it is rounded to the dtype of the query
-    return penalty.nan_to_num(nan=limit, posinf=limit).clamp(max=limit)
+    It is 0 in real keys, so however large the penalty is, their logits stay exact.
+    """
+    is_padding, key = ~is_real[:, None, :, None], inputs.key  # [batch, 1, key, 1]
+    penalty = min(torch.finfo(key.dtype).max, _PADDING_PENALTY / max(inputs.scaling, 1.0))
+    penalties = torch.where(is_padding, -penalty, 0.0).to(key.dtype).expand(*key.shape[:3], 1)
+    key = torch.cat((key.masked_fill(is_padding, 0.0), penalties), dim=-1)
+    query = pad(inputs.query, (0, 1), value=_PADDING_UNIT)
+    return inputs._replace(query=query, key=key, scale=inputs.scaling)  # the default would count the channel
 
 
 def _unsupported_reason(inputs: AttentionInputs) -> str | None:

@@ -1,4 +1,4 @@
-"""What all implementations of attention share: the arguments of a call, their checks, and the `Backend` record."""
+"""What all implementations of attention share: the checked arguments of a call, and the `Backend` record."""
 
 import math
 from collections.abc import Callable
@@ -15,28 +15,19 @@ ROUNDING = 1e-5  # a ball is wider by this share of its center's norm, which exc
 
 
 class KeyBall(NamedTuple):
-    """A ball that contains all keys, from which attention finds out which keys it can skip (see `spans`).
+    """A ball that contains all keys, from which attention finds out which keys it can skip (see `spans`)."""
 
-    Attributes:
-        center: [batch, key_heads, 1, head_dim], float32, or float64 for keys in float64.
-        radius: [batch, key_heads], at least the distance of every key from the center; inf if a key or value is not
-            finite.
-    """
-
-    center: Tensor
-    radius: Tensor
+    center: Tensor  # [batch, key_heads, 1, head_dim], float32, or float64 for keys in float64
+    radius: Tensor  # [batch, key_heads], at least the distance of each key; inf if a key or value is not finite
 
     @classmethod
     def of(cls, key: Tensor, value: Tensor, center: Tensor | None = None) -> "KeyBall":
-        """A ball around keys and values, each [batch, key_heads, key, head_dim].
-
-        Any center is valid. The default is the mean of every 16th key.
-        """
+        """A ball for keys and values [batch, key_heads, key, head_dim], by default around the mean of some keys."""
         dtype = exact_dtype(key.dtype)
         center = key[:, :, ::16].mean(2, keepdim=True, dtype=dtype) if center is None else center
         # head by head, to save memory
-        offsets = [(head.to(dtype) - center[:, index]).norm(dim=-1) for index, head in enumerate(key.unbind(1))]
-        radius = torch.stack([offset.amax(-1) for offset in offsets], dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
+        distances = [(head.to(dtype) - center[:, index]).norm(dim=-1) for index, head in enumerate(key.unbind(1))]
+        radius = torch.stack([each.amax(-1) for each in distances], dim=1) + ROUNDING * center.norm(dim=-1)[:, :, 0]
         return cls(center, radius.masked_fill(~(radius + value.sum((2, 3), dtype=dtype)).isfinite(), math.inf))
 
     def including(self, key: Tensor, value: Tensor) -> "KeyBall":
@@ -46,12 +37,10 @@ class KeyBall(NamedTuple):
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
     """The dtype to which autocast casts a tensor before a matrix product; None if it keeps its dtype."""
-    device_type = tensor.device.type
-    try:
-        enabled = torch.is_autocast_enabled(device_type)
-    except RuntimeError:  # autocast does not exist on the meta device
+    device = tensor.device.type
+    if device == "meta" or tensor.dtype == torch.float64 or not torch.is_autocast_enabled(device):
         return None
-    return torch.get_autocast_dtype(device_type) if enabled and tensor.dtype != torch.float64 else None
+    return torch.get_autocast_dtype(device)
 
 
 class AttentionInputs(NamedTuple):
@@ -74,8 +63,7 @@ class AttentionInputs(NamedTuple):
     def checked(cls, *arguments: Any, **options: Any) -> "AttentionInputs":
         """Check the arguments, and cast query, key and value as torch's fused attention does under autocast."""
         inputs = cls(*arguments, **options)
-        inputs._check_tensors()
-        inputs._check_options()
+        inputs._check()
         dtype = autocast_dtype(inputs.query)
         if dtype in (None, inputs.query.dtype):
             return inputs
@@ -91,42 +79,34 @@ class AttentionInputs(NamedTuple):
         return self.key.shape[2]
 
     @property
-    def group_size(self) -> int:
-        """Number of query heads that share a key head."""
+    def group_size(self) -> int:  # query heads that share a key head
         return self.query.shape[1] // self.key.shape[1]
 
     @property
-    def scaling(self) -> float:
-        """The factor of q . k: `scale`, or its default 1 / sqrt(head_dim)."""
+    def scaling(self) -> float:  # of q . k
         return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
 
     @property
-    def has_mask(self) -> bool:
-        """Whether a padding or attention mask is given, so that a query may have no visible key."""
+    def has_mask(self) -> bool:  # so a query may have no visible key
         return self.key_padding_mask is not None or self.attn_mask is not None
 
     @property
-    def needs_gradients(self) -> bool:
-        """Whether autograd records this call."""
-        tensors = (self.query, self.key, self.value, self.slopes)
-        return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+    def needs_gradients(self) -> bool:  # whether autograd records this call
+        return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self[:4])
 
     @property
     def slopes_need_gradients(self) -> bool:
-        """Whether autograd records this call for the slopes."""
         return self.slopes is not None and self.slopes.requires_grad and torch.is_grad_enabled()
 
     @property
-    def largest_share_skipped(self) -> float:
-        """The largest share of a query's weights that may be left out: `tolerance`, or its default, half a rounding."""
+    def largest_share_skipped(self) -> float:  # of a query's weights; by default half a rounding
         return torch.finfo(self.query.dtype).eps / 2 if self.tolerance is None else self.tolerance
 
     def ball(self) -> KeyBall:
         """The ball around the keys: that given, or computed from the tensors."""
-        given = self.key_ball
-        if given is None:
+        if self.key_ball is None:
             return KeyBall.of(self.key, self.value)
-        ball = given() if callable(given) else given
+        ball = self.key_ball() if callable(self.key_ball) else self.key_ball
         batch, heads, _, head_dim = self.key.shape
         got = list(ball.center.shape), list(ball.radius.shape)
         if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):
@@ -135,17 +115,15 @@ class AttentionInputs(NamedTuple):
 
     def key_positions(self) -> Tensor:
         """Positions of the keys, int64 [key] or [batch, key]; the last of them are those of the queries."""
-        if self.positions is None:
-            return torch.arange(self.key_length, device=self.key.device)
-        return self.positions.long()
+        given = self.positions
+        return torch.arange(self.key_length, device=self.key.device) if given is None else given.long()
 
     def bias(self, dtype: torch.dtype) -> Tensor:
         """[1 or batch, heads, query, key]: computed in float32 or more, and cast last."""
         if self.slopes is None:
             return self.query.new_zeros(1, 1, self.query_length, self.key_length, dtype=dtype)
-        keys = self.key_positions()
+        keys, form = self.key_positions(), "relative" if self.causal else "symmetric"
         queries = keys[..., self.key_length - self.query_length :]
-        form = "relative" if self.causal else "symmetric"
         bias = bias_from_positions(self.slopes, queries, keys, form=form, dtype=dtype)
         return bias if bias.ndim == 4 else bias[None]
 
@@ -167,38 +145,43 @@ class AttentionInputs(NamedTuple):
         with torch.autocast(query.device.type, enabled=False):
             return scaled_dot_product_attention(query, key, value, **options)
 
-    def _check_tensors(self) -> None:
-        for name in ("query", "key", "value"):
-            tensor = getattr(self, name)
+    def _check(self) -> None:
+        query, key = self.query, self.key
+        for name, tensor in zip(("query", "key", "value"), self[:3], strict=True):
             check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
-            if tensor.dtype != self.query.dtype or tensor.device != self.query.device:
-                raise TypeError(
-                    f"{name} must have the dtype and device of query, {self.query.dtype} on {self.query.device}, "
-                    f"got {tensor.dtype} on {tensor.device}"
-                )
-        batch, heads, queries, head_dim = self.query.shape
+            if tensor.dtype != query.dtype or tensor.device != query.device:
+                expected, got = (f"{each.dtype} on {each.device}" for each in (query, tensor))
+                raise TypeError(f"{name} must have the dtype and device of query, {expected}, got {got}")
+        batch, heads, queries, head_dim = query.shape
+        _, key_heads, keys, _ = key.shape
         if heads < 1 or head_dim < 1:
-            raise ValueError(f"query must have at least one head and one channel, got shape {list(self.query.shape)}")
-        key_batch, key_heads, keys, key_dim = self.key.shape
-        if (key_batch, key_dim) != (batch, head_dim) or key_heads < 1 or heads % key_heads:
-            raise ValueError(
-                f"key must be [batch, heads, key, head_dim] = [{batch}, {heads} or a divisor of it, {keys}, "
-                f"{head_dim}] to match query, got {list(self.key.shape)}"
-            )
-        if self.value.shape != self.key.shape:
-            raise ValueError(
-                f"value must be [batch, heads, key, head_dim] = {list(self.key.shape)} to match key, "
-                f"got {list(self.value.shape)}"
-            )
+            raise ValueError(f"query must have at least one head and one channel, got shape {list(query.shape)}")
+        if key.shape != (batch, key_heads, keys, head_dim) or key_heads < 1 or heads % key_heads:
+            expected = f"[{batch}, {heads} or a divisor of it, {keys}, {head_dim}]"
+            raise ValueError(f"key must be [batch, heads, key, head_dim] = {expected}, got shape {list(key.shape)}")
         if queries > keys:
-            raise ValueError(f"query length {queries} must be at most the key length {keys}")
-        self._check_option("slopes", "floating-point", "[heads]", [heads])
-        self._check_option("key_padding_mask", "bool", "[batch, key]", [batch, keys])
-        self._check_option("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
+            raise ValueError(f"query length must be at most the key length {keys}, got {queries}")
+        self._check_shape("value", "floating-point", "[batch, heads, key, head_dim]", [*key.shape])
+        self._check_shape("slopes", "floating-point", "[heads]", [heads])
+        self._check_shape("key_padding_mask", "bool", "[batch, key]", [batch, keys])
+        self._check_shape("positions", "integer", "[key] or [batch, key]", [keys], [batch, keys])
         axes = [batch, heads, queries, keys]
-        self._check_option("attn_mask", "bool", "[batch, heads, query, key]", axes, broadcasts=True)
+        self._check_shape("attn_mask", "bool", "[batch, heads, query, key]", axes, broadcasts=True)
+        if self.slopes is not None:
+            check_slopes("slopes", self.slopes)
+        check_dropout(self.dropout)
+        check_number("scale", self.scaling)
+        if not math.isfinite(self.scaling):
+            raise ValueError(f"scale must be a finite number, got {self.scale!r}")
+        if self.tolerance is not None:
+            check_number("tolerance", self.tolerance)
+            if not 0 < self.tolerance < 1:
+                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
+        if not (self.key_ball is None or isinstance(self.key_ball, KeyBall) or callable(self.key_ball)):
+            got = type(self.key_ball).__name__
+            raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {got}")
 
-    def _check_option(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
+    def _check_shape(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
         """Check a tensor that is None or has one of the shapes; if it broadcasts, it may have size 1 in any axis."""
         tensor = getattr(self, name)
         if tensor is None:
@@ -212,21 +195,6 @@ class AttentionInputs(NamedTuple):
             raise ValueError(f"{name} must {expected}, got shape {list(tensor.shape)}")
         if not (tensor.is_cpu and self.query.is_cpu) and tensor.device != self.query.device:
             raise ValueError(f"{name} must be on the device of query, {self.query.device}, got {tensor.device}")
-
-    def _check_options(self) -> None:
-        if self.slopes is not None:
-            check_slopes("slopes", self.slopes)
-        check_dropout(self.dropout)
-        check_number("scale", self.scaling)
-        if not math.isfinite(self.scaling):
-            raise ValueError(f"scale must be a finite number, got {self.scale!r}")
-        if self.tolerance is not None:
-            check_number("tolerance", self.tolerance)
-            if not 0 < self.tolerance < 1:
-                raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
-        ball = self.key_ball
-        if not (ball is None or isinstance(ball, KeyBall) or callable(ball)):
-            raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {type(ball).__name__}")
 
 
 class Backend(NamedTuple):

@@ -16,11 +16,11 @@ This w, the head's attention span, depends on the slope and on the call's own qu
 proportional to the length. In the symmetric form, the keys on each side may weigh t / 2. Adding a vector to all keys
 does not change attention, so keys are measured from the center of a ball around them, which makes c smaller.
 
-Adaptive computation pruning (Lin et al. 2025, arXiv 2504.06949, COLM 2025) does the same for the learned decays of the
-forgetting transformer. It skips a pair whose bias is below -(2U + ln L) + ln(tolerance), where L is the length and
-U = max |q| max |k| scale. New here, for constant slopes: the series, which replaces ln L; the mean content of the near
-keys, which replaces the lower bound -U; and keys measured from their mean. On standard normal queries and keys (8 heads
-of 64 channels, 16384 tokens, tolerance 2^-24), the spans by that threshold are 1.6 to 1.7 times as wide as ours.
+Adaptive computation pruning (Lin et al. 2025, arXiv 2504.06949, COLM 2025) does the same for learned decays. It skips
+a pair whose bias is below -(2U + ln L) + ln(tolerance), where L is the length and U = max |q| max |k| scale. New here,
+for constant slopes: the series, which replaces ln L; the mean content of the near keys, which replaces the lower bound
+-U; and keys measured from their mean. On standard normal queries and keys (8 heads of 64 channels, 16384 tokens,
+tolerance 2^-24), the spans by that threshold are 1.6 to 1.7 times as wide as ours.
 """
 
 import math
@@ -47,7 +47,7 @@ def attention_spans(inputs: AttentionInputs) -> Tensor:
     """
     query, length = inputs.query, inputs.key_length
     spans = torch.full((query.shape[1],), length, device=query.device)
-    if inputs.slopes is None or not query.numel() or not inputs.key.numel():
+    if inputs.slopes is None or not query.numel():
         return spans
     log_t = math.log(inputs.largest_share_skipped) - (0 if inputs.causal else math.log(2))  # keys on both sides
     near_keys = {
@@ -98,10 +98,7 @@ def _excess(inputs: AttentionInputs, ball: KeyBall, head: int, n: int) -> Tensor
 
 
 def _excess_of_one_query(inputs: AttentionInputs, ball: KeyBall, heads: list[int], m: Tensor, n: Tensor) -> Tensor:
-    """max(excess) for a single query, float64 [heads], of all heads together.
-
-    A call of `_excess` for each head would take longer than reading the head's keys.
-    """
+    """max(excess) for a single query, float64 [heads]; a call of `_excess` per head would be slower than attention."""
     dtype, counts = ball.center.dtype, n.tolist()
     key_heads = [head // inputs.group_size for head in heads]
     means = {count: inputs.key[:, :, -1 - count : -1].mean(2, dtype=dtype) for count in {*counts}}

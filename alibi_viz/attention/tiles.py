@@ -2,8 +2,7 @@
 
 For a narrow span, blocks of 64 queries each read the keys from the span of their first query to their last query.
 For a wide one, blocks of 64 queries read *themselves*; then each second block reads its *neighbor* before it, with
-blocks of 64 queries, 128, and so on; last, the largest blocks read the *band* of keys before them. With blocks of 2
-instead of 64:
+blocks of 64 queries, 128, and so on; last, the largest blocks read the *band* of keys before them. With blocks of 2:
 
     narrow, 3               wide, 6
 
@@ -16,9 +15,8 @@ instead of 64:
     . . . 0 0 0 0           2 2 2 2 1 1 0
     . . . 0 0 0 0 0         2 2 2 2 1 1 0 0
 
-Large rectangles are fastest for each pair; small blocks waste less work outside the span.
-
-Equal rectangles that follow each other along the diagonal are a tile, which the kernel computes as a batch.
+Large rectangles are fastest for each pair; small blocks waste less work outside the span. Equal rectangles that follow
+each other along the diagonal are a tile, which the kernel computes as a batch.
 """
 
 from collections.abc import Iterator
@@ -36,13 +34,9 @@ _NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a span are f
 
 @dataclass(frozen=True)
 class Tile:
-    """`count` rectangles of equal size; `query` and `key` are the first query and key of the first of them.
+    """`count` rectangles of equal size; `query` and `key` are the first query and key of the first of them."""
 
-    `side` tells where the keys are: "before" all queries, "own" or "after". In "own", they include the queries' own
-    tokens.
-    """
-
-    side: str
+    side: str  # where the keys are: "before" all queries, "own" (they include the queries' own tokens) or "after"
     query: int
     rows: int
     key: int
@@ -51,8 +45,7 @@ class Tile:
     query_step: int = 0  # queries from one rectangle to the next
     key_step: int = 0
 
-    def transposed(self, before: int) -> "Tile":
-        """Queries and keys swapped, for a single rectangle."""
+    def transposed(self, before: int) -> "Tile":  # of a single rectangle
         return Tile("after", self.key - before, self.width, self.query + before, self.rows)
 
     def queries(self, tensor: Tensor) -> Tensor:
@@ -90,8 +83,6 @@ def tiles(query_length: int, key_length: int, span: int, *, causal: bool = True)
     The queries are the last of the keys. If not `causal`, also the pairs at most `span` steps ahead. Each query is in
     one tile with its own token, and this tile comes first.
 
-    >>> [(tile.side, tile.rows, tile.width, tile.count) for tile in tiles(256, 256, 100)]
-    [('own', 64, 64, 1), ('own', 64, 128, 1), ('own', 64, 164, 2)]
     >>> [(tile.side, tile.rows, tile.width, tile.count) for tile in tiles(256, 256, 256)]
     [('own', 64, 64, 4), ('before', 64, 64, 2), ('before', 128, 128, 1)]
     """

@@ -13,9 +13,8 @@ The gradient of the slope comes from two *silent channels*. With g_ij for the gr
 
     dL/dm = -sum_ij g_ij (a_i + b_j) = -sum_i a_i (sum_j g_ij) - sum_j b_j (sum_i g_ij)
 
-The kernel doesn't return g, but it returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in
-all queries leaves the logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. A channel with
-ones in the queries and zeros in the keys gives the second.
+The kernel returns dL/dq_i = scale * sum_j g_ij k_j. A channel that is 1 in all keys and 0 in all queries leaves the
+logits as they are, and its gradient in q_i is scale * sum_j g_ij, the first sum. The reverse channel gives the second.
 """
 
 import math
@@ -51,8 +50,8 @@ class _Windowed(torch.autograd.Function):
         log_sums = torch.empty(batch, num_heads, length, dtype=exact_dtype(output.dtype))
         for head in heads(tensors):
             head.attend(output[:, head.index], log_sums[:, head.index])
-        ctx.save_for_backward(*tensors, output, log_sums)
         ctx.heads = heads
+        ctx.save_for_backward(*tensors, output, log_sums)
         return output
 
     @staticmethod
@@ -64,7 +63,7 @@ class _Windowed(torch.autograd.Function):
         for_query, for_key, for_value, for_slopes = gradients
         for head in ctx.heads(tensors):
             of_head = for_query[:, head.index], for_key[:, head.key_index], for_value[:, head.key_index]
-            rows = gradient[:, head.index], output[:, head.index], log_sums[:, head.index]
+            rows = (tensor[:, head.index] for tensor in (gradient, output, log_sums))
             for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[-1])
         return (None, *(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)))
 
@@ -134,10 +133,7 @@ class _Head:
                 yield tile.part(start, min(start + limit, tile.count))
 
     def kernel_arguments(self, tile: Tile) -> tuple[list[Tensor], dict[str, Any], Tensor | float]:
-        """Query, key and value, and the options with the bias of the keys; then that of the queries [count or 1, rows].
-
-        If the keys include the queries' own, the first bias is that of each pair, and the second 0.
-        """
+        """Query, key and value; the options, with the bias of keys or pairs; the bias of queries [count or 1, rows]."""
         row_steps, key_steps = self.steps(tile)
         # With the kernel's own causal mask, NaN in a key does not reach earlier queries; its -inf is times the scale.
         is_causal = self.causal and tile.side == "own" and tile.width == tile.rows and self.scale > 0
@@ -203,28 +199,24 @@ def _attend(inputs: AttentionInputs) -> Tensor:
 
 def _attend_one_query(inputs: AttentionInputs, spans: tuple[int, ...]) -> Tensor:
     """Decoding: the output [batch, heads, 1, head_dim]. Neighboring heads with similar spans share a kernel call."""
-    query, slopes, group_size = inputs.query, inputs.slopes, inputs.group_size
-    assert slopes is not None
+    assert inputs.slopes is not None
     outputs = []
     for heads, width in _calls(inputs, spans):
-        key_heads = slice(heads.start // group_size, -(-heads.stop // group_size))
-        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(query.dtype))
-        bias = -slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
+        key_heads = slice(heads.start // inputs.group_size, -(-heads.stop // inputs.group_size))
+        steps = torch.arange(width - 1, -1, -1, dtype=exact_dtype(inputs.query.dtype))
+        bias = -inputs.slopes[heads].to(steps.dtype)[:, None, None] * steps  # [heads, 1, width]
         key, value = inputs.key[:, key_heads, -width:], inputs.value[:, key_heads, -width:]
-        outputs.append(inputs.fused_attention(query[:, heads], key, value, attn_mask=bias[None]))
+        outputs.append(inputs.fused_attention(inputs.query[:, heads], key, value, attn_mask=bias[None]))
     return torch.cat(outputs, dim=1)
 
 
 def _calls(inputs: AttentionInputs, spans: tuple[int, ...]) -> list[tuple[slice, int]]:
-    """The heads and the number of keys of each call. Heads share one where reading more keys costs less than a call.
-
-    With grouped heads, only those of one key head do.
-    """
+    """The heads and the number of keys of each call: heads share one where reading more keys costs less than a call."""
     cost = _KERNEL_CALL // max(1, inputs.key.shape[0] * inputs.key.shape[3])  # of a call, in keys of a head
     calls: list[tuple[slice, int]] = []
     for head, span in enumerate(spans):
         width = min(inputs.key_length, 1 + span)
-        if calls and (inputs.group_size == 1 or head % inputs.group_size):
+        if calls and (inputs.group_size == 1 or head % inputs.group_size):  # grouped heads, only with their key head
             heads, shared = calls[-1]
             count, wider = head - heads.start, max(shared, width)
             if (count + 1) * wider <= count * shared + width + cost:

@@ -22,20 +22,13 @@ class TransformerConfig:
         dropout: probability, applied to attention weights, residual branches and token vectors.
         causal: True for a decoder, False for an encoder.
         position: a position method, one of the names in `POSITIONS`.
-        scheme: slopes of ALiBi, as in `alibi_slopes`; "forget" starts at them.
-        slope_scale: multiplies these slopes.
+        scheme, slope_scale: the slopes of ALiBi, as in `alibi_slopes`, and their factor; "forget" starts at them.
         learned_slopes: make the slopes of ALiBi trainable.
-        max_length: the training length. It is the table size of "learned", and scales the buckets of "t5", the
-            threshold of "fire", the decay of "decay" and "xpos", the largest position of "cope" and the range of
-            "randomized"; other methods ignore it.
+        max_length: the training length: the table size of "learned" and the scale of other methods that have one.
         expansion_factor: hidden width of the feed-forward layers, as a multiple of `d_model`.
         vocabulary: number of token ids, for a `LanguageModel` (256: bytes).
 
-    Raises TypeError or ValueError for a value of another type or out of range, and ValueError when values do not fit
-    together.
-
-    >>> TransformerConfig(num_heads=2, d_model=32, slope_scale=2.0).slopes()
-    tensor([0.1250, 0.0078])
+    Raises TypeError or ValueError for a value that is of another type, out of range or does not fit the others.
     """
 
     num_layers: int = 6
@@ -64,10 +57,9 @@ class TransformerConfig:
 
     @property
     def head_dim(self) -> int:
-        """Channels per head."""
         return self.d_model // self.num_heads
 
     def slopes(self) -> Tensor:
-        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU."""
-        with torch.device("cpu"):  # so that a model created on the meta device still has real slopes
+        """float32 [heads]: the slopes of the scheme times `slope_scale`, on the CPU also for a model on "meta"."""
+        with torch.device("cpu"):
             return self.slope_scale * alibi_slopes(self.num_heads, self.scheme)

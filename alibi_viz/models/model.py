@@ -1,7 +1,7 @@
 """A short transformer: key-value cache, self-attention, pre-norm blocks, and a language model that writes text.
 
-Read it from top to bottom. Everything about positions is in `positions`: a position method is a module that the model
-calls at two places, `embed` before the first block and `attend` in every block.
+Everything about positions is in `positions`: a position method is a module that the model calls at two places, `embed`
+before the first block and `attend` in every block.
 """
 
 import math
@@ -19,7 +19,7 @@ from alibi_viz.arguments import (
     check_positive_integers,
     check_tensor,
 )
-from alibi_viz.attention import AttentionTrace, KeyBall, attention_trace
+from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import autocast_dtype
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 from alibi_viz.models.positions import Position
@@ -29,13 +29,9 @@ from alibi_viz.models.positions.relative import Alibi
 class KeyValueCache:
     """Keys and values of one layer, each [..., length, channels]. The capacity grows by doubling.
 
-    `append` takes the tensors of the new tokens and returns those of all tokens so far. ALiBi needs nothing else: its
-    bias counts back from the last key, so cached keys never change.
+    ALiBi needs nothing else to decode: its bias counts back from the last key, so cached keys never change.
 
-    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones, such as the rejected
-    tokens of speculative decoding.
-
-    Raises ValueError when the new tensors do not fit the cached ones, or when they require a gradient.
+    `length` is the number of cached tokens. Set it to a smaller number to remove the last ones.
 
     >>> cache = KeyValueCache()
     >>> for _ in range(3):
@@ -51,9 +47,9 @@ class KeyValueCache:
         self._measured = 0  # tokens that the ball includes
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """Add the new tokens, and return the tensors of all tokens so far, one per argument.
+        """Add the new tokens, and return the tensors of all tokens so far, one per argument, as views of the cache.
 
-        They are views of the cache: read them, don't write to them.
+        Raises ValueError when the new tensors do not fit the cached ones, or when they require a gradient.
         """
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in new):
             raise ValueError("a cache stores no gradients: decode under torch.no_grad() or torch.inference_mode()")
@@ -63,12 +59,10 @@ class KeyValueCache:
             raise ValueError(f"the cache stores {len(self._buffers)} tensors per token, got {len(new)}")
         new_length = new[0].shape[-2]
         for buffer, tensor in zip(self._buffers, new, strict=True):
-            shape = (*buffer.shape[:-2], new_length, buffer.shape[-1])
-            if (tensor.shape, tensor.dtype, tensor.device) != (shape, buffer.dtype, buffer.device):
-                raise ValueError(
-                    f"tensors appended to the cache must be {list(shape)} of {buffer.dtype} on {buffer.device}, "
-                    f"got {list(tensor.shape)} of {tensor.dtype} on {tensor.device}"
-                )
+            expected = [*buffer.shape[:-2], new_length, buffer.shape[-1]], buffer.dtype, buffer.device
+            if (got := ([*tensor.shape], tensor.dtype, tensor.device)) != expected:
+                expected_text, got_text = ("{} of {} on {}".format(*each) for each in (expected, got))
+                raise ValueError(f"tensors appended to the cache must be {expected_text}, got {got_text}")
         self._measured = min(self._measured, self.length)  # tokens may have been removed
         end, capacity = self.length + new_length, self._buffers[0].shape[-2]
         if end > capacity:
@@ -81,15 +75,9 @@ class KeyValueCache:
         return tuple(buffer[..., :end, :] for buffer in self._buffers)
 
     def key_ball(self) -> KeyBall:
-        """A ball around the cached keys, `key_ball` of `alibi_attention`. The first two tensors are keys and values.
+        """A ball around the cached keys, the `key_ball` of `alibi_attention`. Each token is read only once.
 
-        Each token is read once, so decoding can leave out keys without reading them. Raises ValueError if the cache is
-        empty.
-
-        >>> cache = KeyValueCache()
-        >>> keys, values = cache.append(torch.zeros(1, 8, 3, 32), torch.zeros(1, 8, 3, 32))
-        >>> cache.key_ball().radius.shape  # [batch, heads]
-        torch.Size([1, 8])
+        The first two cached tensors must be keys and values. Raises ValueError if the cache is empty.
         """
         if not self.length:
             raise ValueError("an empty cache has no ball of keys: append the keys and values of some tokens first")
@@ -107,14 +95,13 @@ class SelfAttention(nn.Module):
         position: the position method.
         d_model: channels of the input, a multiple of `num_heads`.
         num_heads: number of query heads.
-        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default. With fewer,
-            this is grouped-query attention.
-        causal: True for a decoder, False for an encoder.
+        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default (fewer:
+            grouped-query attention).
+        causal: True for a decoder, False for an encoder, which some position methods don't support.
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
 
-    Raises TypeError or ValueError for sizes and probabilities that do not fit, and ValueError for an encoder with a
-    position method for decoders only.
+    Raises TypeError or ValueError for arguments that do not fit.
     """
 
     def __init__(
@@ -153,8 +140,7 @@ class SelfAttention(nn.Module):
         if x.dtype != dtype and autocast_dtype(x) is None:
             raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
         heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)
-        query, key, value = heads.split(self.sizes, dim=1)
-        return query, key, value
+        return heads.split(self.sizes, dim=1)
 
     def forward(
         self,
@@ -166,19 +152,19 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Attend to the tokens of `x` and to cached tokens. The keys and values of `x` are added to the cache.
 
-        With `last`, only that many positions at the end of `x` attend, and the output has only those.
-
-        `key_padding_mask` is bool [batch, length], True for a real token, and covers all cached tokens too; only ALiBi
+        With `last`, only that many positions at the end of `x` attend, and the output has only those. The
+        `key_padding_mask` is bool [batch, length], True for a real token, and covers cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
-        if key_padding_mask is not None and not isinstance(self.position, Alibi):
-            name = type(self.position).__name__
-            raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
         check_positive_integers(last=1 if last is None else last)
-        options: dict[str, Any] = {} if key_padding_mask is None else {"key_padding_mask": key_padding_mask}
-        options |= {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
+        options: dict[str, Any] = {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
+        if key_padding_mask is not None:
+            options["key_padding_mask"] = key_padding_mask
+            if not isinstance(self.position, Alibi):
+                name = type(self.position).__name__
+                raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
         query, key, value = self.heads(x)
         query = query if last is None else query[:, :, -last:]
         length = 0 if cache is None else cache.length
@@ -186,8 +172,7 @@ class SelfAttention(nn.Module):
             # keys are cached before `transform`, since a rotation depends on their position only
             key, value, *inputs = cache.append(key, value, *([x] if self.position.reads_input else []))
             x = inputs[0] if inputs else x
-            if self.position.uses_key_ball:
-                options["key_ball"] = cache.key_ball
+            options |= {"key_ball": cache.key_ball} if self.position.uses_key_ball else {}
         try:
             attended = self.position.attend(query, key, value, x=x, **options)
         except (TypeError, ValueError):
@@ -201,14 +186,13 @@ class AlibiSelfAttention(SelfAttention):
     """Self-attention with ALiBi as its only position method: [batch, length, d_model] to the same shape, at any length.
 
     Args:
-        d_model, num_heads, num_key_heads, dropout, bias: as in `SelfAttention`.
+        d_model, num_heads, options: as in `SelfAttention`; `options` are `num_key_heads`, `dropout` and `bias`.
         causal: True for a decoder, False for an encoder with bias -m |i - j|.
-        scheme: slopes, as in `alibi_slopes`.
-        slopes: [num_heads], instead of a scheme.
+        scheme, slopes: slopes, as in `alibi_slopes`, or [num_heads].
         learned_slopes: make the slopes trainable.
 
-    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask` (bool [batch, length], True for a
-    real token). Raises TypeError or ValueError when the sizes or an input do not fit.
+    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask`, as `SelfAttention`. Raises
+    TypeError or ValueError when the sizes or an input do not fit.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape
@@ -222,28 +206,18 @@ class AlibiSelfAttention(SelfAttention):
         d_model: int,
         num_heads: int,
         *,
-        num_key_heads: int | None = None,
         causal: bool = True,
         scheme: str = "official",
         slopes: Tensor | None = None,
         learned_slopes: bool = False,
-        dropout: float = 0.0,
-        bias: bool = False,
+        **options: Any,
     ) -> None:
         position = Alibi(num_heads, causal=causal, scheme=scheme, slopes=slopes, learned=learned_slopes)
-        super().__init__(
-            position, d_model, num_heads, num_key_heads=num_key_heads, causal=causal, dropout=dropout, bias=bias
-        )
+        super().__init__(position, d_model, num_heads, causal=causal, **options)
 
     @property
-    def slopes(self) -> Tensor:
-        """float32 [heads]"""
+    def slopes(self) -> Tensor:  # float32 [heads]
         return self.position.slopes
-
-    def trace(self, x: Tensor, *, key_padding_mask: Tensor | None = None) -> AttentionTrace:
-        """Every step from content to weights, as `forward` computes them without dropout."""
-        query, key, _ = self.heads(x)
-        return attention_trace(query, key, self.slopes, causal=self.causal, key_padding_mask=key_padding_mask)
 
 
 class Block(nn.Module):
@@ -265,9 +239,9 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A stack of blocks: float [batch, length, d_model] to the same shape, at any length.
+    """A stack of blocks: float [batch, length, d_model] to the same shape.
 
-    Raises ValueError when the input has another shape, or is longer than a table of learned positions.
+    Raises ValueError when the input has another shape, or has no positions at its length.
 
     >>> Transformer(TransformerConfig())(torch.randn(8, 100, 256)).shape
     torch.Size([8, 100, 256])
@@ -289,8 +263,8 @@ class Transformer(nn.Module):
         """
         if not self.position.supports_cache:
             raise ValueError(
-                f"position method {self.config.position!r} supports no cache, because each new token changes the "
-                "positions of earlier tokens: call the model with all tokens, or generate(..., use_cache=False)"
+                f"position method {self.config.position!r} supports no cache, because new tokens change the positions "
+                "of earlier ones: call the model with all tokens, or generate(..., use_cache=False)"
             )
         return [KeyValueCache() for _ in self.blocks]
 
@@ -301,20 +275,17 @@ class Transformer(nn.Module):
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
         layers = [None] * len(self.blocks) if cache is None else cache
         x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
-        final = len(self.blocks) - 1  # the last block; those before it need all positions
-        for number, (block, layer) in enumerate(zip(self.blocks, layers, strict=True)):
-            x = block(x, layer, last=last if number == final else None)
+        lasts = [*[None] * (len(self.blocks) - 1), last]  # all blocks but the last need all positions
+        for block, layer, of_block in zip(self.blocks, layers, lasts, strict=True):
+            x = block(x, layer, last=of_block)
         return self.norm(x)
 
 
 class LanguageModel(nn.Module):
     """Maps token ids, integers [batch, length], to logits of the next token, [batch, length, vocabulary].
 
-    Token vectors are initialized with standard deviation 0.5, comparable to the 0.7 of a sinusoid, so that tokens and
-    added positions are on the same scale.
-
-    Raises TypeError or ValueError when the tokens have another dtype or shape or are not in the vocabulary, and
-    ValueError when they are longer than a table of learned positions.
+    Raises TypeError or ValueError when the tokens have another dtype or shape or are not in the vocabulary, or have no
+    positions at their length.
 
     >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
     >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape
@@ -326,16 +297,12 @@ class LanguageModel(nn.Module):
         check_instance("config", config, TransformerConfig)
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.d_model)
-        nn.init.normal_(self.embedding.weight, std=0.5)
+        nn.init.normal_(self.embedding.weight, std=0.5)  # on the scale of sinusoids, which have 0.7
         self.transformer = Transformer(config)
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
 
     def is_defined_at(self, length: int) -> bool:
-        """Whether the position method is defined for inputs of this many tokens.
-
-        >>> LanguageModel(TransformerConfig(position="learned", max_length=64)).is_defined_at(65)
-        False
-        """
+        """Whether the position method is defined for inputs of this many tokens."""
         return self.transformer.position.is_defined_at(length)
 
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
@@ -345,8 +312,8 @@ class LanguageModel(nn.Module):
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
             low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
             if low < 0 or high >= self.config.vocabulary:
-                invalid = low if low < 0 else high
-                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {invalid}")
+                got = low if low < 0 else high
+                raise ValueError(f"tokens must be between 0 and {self.config.vocabulary - 1}, got {got}")
         return self.head(self.transformer(self.embedding(tokens), cache, last=last))
 
     @torch.no_grad()
@@ -369,9 +336,8 @@ class LanguageModel(nn.Module):
                 if the position method supports it.
             generator: random number generator for sampling.
 
-        Raises TypeError for arguments of another type, and ValueError when a value is out of range, when the model is
-        an encoder and uses a cache, when the position method supports no cache and `use_cache` is True, or when the
-        text grows beyond the positions that are defined.
+        Raises TypeError for arguments of another type, and ValueError when a value is out of range, when the position
+        method or an encoder supports no cache, or when the text grows beyond the positions that are defined.
 
         >>> model = LanguageModel(TransformerConfig(num_layers=1, d_model=32, num_heads=4)).eval()
         >>> model.generate(torch.tensor([[72, 105]]), 5).shape
@@ -384,12 +350,11 @@ class LanguageModel(nn.Module):
         check_number("temperature", temperature)
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
-        if use_cache is None:
-            use_cache = self.transformer.position.supports_cache
-        cache = self.transformer.new_cache() if use_cache else None
+        supports_cache = self.transformer.position.supports_cache
+        cache = self.transformer.new_cache() if use_cache or (use_cache is None and supports_cache) else None
         tokens = new = tokens.long()
         for _ in range(new_tokens):
-            logits = self(new if use_cache else tokens, cache, last=1)[:, -1]  # [batch, vocabulary]
+            logits = self(tokens if cache is None else new, cache, last=1)[:, -1]  # [batch, vocabulary]
             if temperature:
                 logits = logits - logits.amax(-1, keepdim=True)  # so that a small temperature cannot overflow
                 new = (logits / temperature).softmax(-1).multinomial(1, generator=generator)

@@ -89,15 +89,3 @@ def test_a_few_queries_use_spans_only_with_key_ball() -> None:
         assert mask is not None
         assert 1 <= mask.to_dense()[0, 0].sum() <= most
         assert ball is not None or mask.to_dense()[0, 0].sum() == most
-
-
-@needs_compiler
-def test_calls_of_different_shapes_equal_eager() -> None:
-    torch._dynamo.reset()
-    _compiled.cache_clear()
-    for heads, columns, rows in ((4, 20, 20), (4, 20, 1), (2, 33, 33)):
-        q, k = torch.randn(1, heads, rows, 16), torch.randn(1, heads, columns, 16)
-        output, expected = (
-            alibi_attention(q, k, k, alibi_slopes(heads), backend=backend) for backend in ("flex", "eager")
-        )
-        assert torch.allclose(output, expected, atol=2e-6)

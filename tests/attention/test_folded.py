@@ -45,12 +45,6 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
     assert float(diagonal.abs().max()) < 10  # the constant is small
 
 
-def test_positions_are_exact_in_half_precision() -> None:
-    for dtype in HALF:
-        _, key = coordinates(torch.ones(1), torch.arange(65_504), dtype)
-        assert torch.equal(key[0, :, 1].double() + key[0, :, 2].double(), torch.arange(65_504).double())
-
-
 @pytest.mark.parametrize(
     ("dtype", "documented"), [(torch.float32, 1e-6), (torch.bfloat16, 9e-3), (torch.float16, 1e-3)]
 )
@@ -114,16 +108,6 @@ def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-def test_folding_under_autocast_keeps_positions_exact() -> None:
-    q, k, v = qkv(2000, heads=2, dtype=torch.float32)
-    slopes = alibi_slopes(2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        folded_q, folded_k = fold(q, k, slopes)
-        assert folded_q.dtype == folded_k.dtype == torch.bfloat16
-        output = plain_attention(folded_q, folded_k, v)
-    assert torch.allclose(output.float(), alibi_attention(q, k, v, slopes, backend="eager"), atol=5e-2)
-
-
 def test_fold_compiles_to_one_graph() -> None:
     q, k, _ = qkv(40, heads=2, dtype=torch.float32)
     folded = torch.compile(fold, backend="eager", fullgraph=True)(q, k, alibi_slopes(2))
@@ -137,7 +121,7 @@ FAR = {"positions": torch.arange(8) + 65_497}
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((Q, Q[..., :15], SHORT), {}, r"key must be .* \[1, 2 or a divisor of it, 8, 16\] .* got \[1, 2, 8, 15\]"),
+        ((Q, Q[..., :15], SHORT), {}, r"key must be .* \[1, 2 or a divisor of it, 8, 16\], got shape \[1, 2, 8, 15\]"),
         ((Q, Q, None), {}, "slopes must be a floating-point tensor"),
         ((Q, Q, SHORT), {"scale": 0.0}, "the scale, which must be positive, got 0.0"),
         ((Q, Q, SHORT), {"positions": torch.arange(8) + 2**24}, "float32 distinguishes positions only up to 16777216"),
@@ -193,17 +177,3 @@ def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(cont
         largest_error(q, k, v, SLOPES, key_padding_mask=is_real, backend=backend) for backend in ("folded", "mask")
     )
     assert folded <= 1.5 * mask + 1e-6
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-def test_nan_in_a_query_of_a_padded_batch_changes_no_other_row(dtype: torch.dtype) -> None:
-    q, k, v = qkv(6, heads=2, dim=8, batch=2, dtype=dtype)
-    q[1, 0, 2, 3] = torch.nan
-    is_real = torch.arange(6) < torch.tensor([[4], [6]])
-    folded, eager = (
-        alibi_attention(q, k, v, alibi_slopes(2), key_padding_mask=is_real, backend=name)
-        for name in ("folded", "eager")
-    )
-    assert eager[1, 0, 2].isnan().all()
-    folded[1, 0, 2] = eager[1, 0, 2] = 0.0  # torch's kernels return NaN or 0
-    assert torch.allclose(folded, eager, atol=1e-6 if dtype == torch.float32 else 2e-2)

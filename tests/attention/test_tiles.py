@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from alibi_viz.attention import tiles as tiles_module
-from alibi_viz.attention.tiles import Tile, blocks, tiles
+from alibi_viz.attention.tiles import Tile, tiles
 
 LENGTHS = st.tuples(st.integers(0, 700), st.integers(0, 700)).map(sorted)
 SPANS = st.one_of(st.integers(0, 100), st.integers(0, 3000))
@@ -96,15 +96,6 @@ def test_parts_of_a_tile_cover_the_same_pairs(
         assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
 
 
-def test_split_rows_divides_a_single_rectangle_only_if_all_parts_are_equal() -> None:
-    tile = Tile("before", 64, 96, 0, 64)
-    assert tile.split_rows(4) == Tile("before", 64, 24, 0, 64, 4, 24, 0)
-    assert tile.split_rows(5) == tile.split_rows(1) == tile.split_rows(0) == tile
-    own, many = Tile("own", 0, 64, 0, 64), Tile("before", 64, 64, 0, 64, 2, 128, 128)
-    assert own.split_rows(2) == own
-    assert many.split_rows(2) == many
-
-
 @given(length=st.integers(1, 300), span=st.integers(0, 400), layout=st.sampled_from(["plain", "heads", "expanded"]))
 def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, layout: str) -> None:
     tensor = torch.arange(2.0 * length * 3).view(2, length, 3)
@@ -117,7 +108,3 @@ def test_queries_and_keys_are_views_of_the_rectangles(length: int, span: int, la
         assert all(view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for view in views)
         for index, (_, *slices) in enumerate(rectangles([tile])):
             assert all(torch.equal(view[:, index], tensor[:, part]) for view, part in zip(views, slices, strict=True))
-
-
-def test_blocks_may_overlap() -> None:
-    assert blocks(torch.arange(5)[None], 1, 2, 1, 3).tolist() == [[[1, 2], [2, 3], [3, 4]]]

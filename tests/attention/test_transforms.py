@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from torch.func import functional_call, grad, jvp, stack_module_state, vmap
+from torch.func import jvp, vmap
 
 from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes
 from tests.attention.cases import expected, normal
@@ -55,33 +55,6 @@ def test_the_gradient_by_torch_func_needs_another_backend_than_windowed() -> Non
     assert torch.allclose(gradient, leaf.grad, atol=1e-4)
     with pytest.raises(ValueError, match=r"'windowed' does not support this call: .* the transforms of torch\.func"):
         torch.func.grad(lambda query: loss(query, "windowed"))(q)
-
-
-def test_an_ensemble_of_modules_with_learned_slopes_runs_and_trains_under_vmap() -> None:
-    modules = [AlibiSelfAttention(16, 2, learned_slopes=True) for _ in range(3)]
-    parameters, buffers = stack_module_state(modules)
-    parameters = {name: parameter.detach() for name, parameter in parameters.items()}
-    x = torch.randn(2, 30, 16)
-
-    def loss(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-        output: Tensor = functional_call(modules[0], (parameters, buffers), (x,))
-        return output.square().sum()
-
-    losses, gradients = vmap(loss)(parameters, buffers), vmap(grad(loss))(parameters, buffers)
-    for index, module in enumerate(modules):
-        single = module(x).square().sum()
-        single.backward()
-        assert torch.allclose(losses[index], single, atol=1e-4)
-        for name, parameter in module.named_parameters():
-            assert parameter.grad is not None
-            assert torch.allclose(gradients[name][index], parameter.grad, atol=1e-4), name
-
-
-def test_slopes_that_are_not_finite_raise_under_transforms_too() -> None:
-    q, k, v = qkv(5)
-    slopes = torch.tensor([[0.5, 0.5], [0.5, float("nan")]])
-    with pytest.raises(ValueError, match=r"slopes must be finite, got \[\[0.5, 0.5\], \[0.5, nan\]\]"):
-        vmap(grad(lambda each: alibi_attention(q, k, v, each).sum()))(slopes)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,7 +1,5 @@
 """At the lab's training length of 64 bytes, the part that defines each method makes a difference."""
 
-import math
-
 import pytest
 import torch
 
@@ -17,12 +15,6 @@ def position(name: str, **fields):
 def test_most_heads_of_alibi_and_of_decay_forget_within_the_training_length() -> None:
     """By the factor e or more, from one end of a training window to the other."""
     assert [(position(name).slopes * LENGTH >= 1).sum().item() for name in ("alibi", "decay")] == [6, 7]
-
-
-def test_kerple_and_sandwich_prefer_near_keys_within_the_training_length() -> None:
-    for name in ("kerple-log", "sandwich"):
-        bias = position(name).bias(1, LENGTH)[:, 0]
-        assert ((bias[:, -1] - bias[:, 0]) > 1).sum() >= 4, name
 
 
 def test_a_forget_gate_starts_as_alibi_and_learns_from_the_text() -> None:
@@ -58,9 +50,3 @@ def test_cope_counts_up_to_its_last_vector_and_caps_farther_keys() -> None:
     positions = cope.positions(torch.zeros(1, 1, 1, LENGTH), torch.ones(1, LENGTH, dtype=torch.bool))
     assert float(positions.max()) == len(cope.vectors) - 1 == 16
     assert (positions == 16).sum() == pytest.approx(LENGTH / 2, abs=1)
-
-
-def test_sinusoids_include_waves_that_turn_often_and_waves_that_never_do_in_training() -> None:
-    turns = LENGTH * 10000.0 ** (-torch.arange(0, 64, 2) / 64) / math.tau
-    table = position("sinusoidal").table(torch.arange(LENGTH))
-    assert turns[0] > 10 and turns[-1] < 0.01 and table[:, 0].std() > 0.5 > table[:, -2].std()

@@ -1,6 +1,5 @@
 """Your own functions and classes as position methods: registered, checked, and told apart by what they compute."""
 
-import functools
 import json
 import subprocess
 import sys
@@ -41,8 +40,7 @@ def bias_of(method: Any, head: int = 0) -> list[float]:
 def test_function_is_registered_with_its_name_and_gives_the_bias_of_every_pair() -> None:
     assert register_method(root) == "root" == list(POSITIONS)[-1]
     assert POSITIONS["root"].summary == "Bias -sqrt(d) / 2h."
-    assert custom_method("root") is root
-    assert custom_method("alibi") is None
+    assert custom_method("root") is root and custom_method("alibi") is None
     assert register_method(POSITIONS["alibi"]) == "alibi" == POSITIONS["alibi"].name
     assert provenance(root)["source"].startswith("def root(distance")
     model = LanguageModel(TransformerConfig(position="root", num_layers=1, num_heads=4))
@@ -102,10 +100,10 @@ def returning(value: Callable[[Tensor], Any]) -> Any:
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (returning(lambda d: d[:3]), r"must return a tensor \[64\], got shape \[3\]"),
+        (returning(lambda d: d[:3]), r"must return a tensor of numbers \[64\], got torch\.int64 \[3\]"),
         (returning(lambda d: None), "got NoneType"),
-        (returning(lambda d: d < 4), r"it must return numbers, got torch\.bool"),
-        (returning(lambda d: -1j * d), r"it must return numbers, got torch\.complex64"),
+        (returning(lambda d: d < 4), r"got torch\.bool"),
+        (returning(lambda d: -1j * d), r"got torch\.complex64"),
         (returning(lambda d: -torch.nn.Parameter(torch.ones(())) * d), "a function trains no parameters.* Position"),
         (returning(lambda d: d.float().log() * 0), "the bias at distance 0 is nan"),
         (returning(lambda d: 1.0 / d), "the bias at distance 0 is inf"),
@@ -144,24 +142,13 @@ def alibi(distance: Tensor, head: int, num_heads: int) -> Tensor:
         (lambda d, h, n: d, "needs a name, given by `def`"),
         (3, "must be a name, a function or a subclass of Position, got 3"),
         (dict, "must be a name, a function or a subclass of Position"),
+        ({}.get, "must be a name, a function or a subclass of Position"),
         (alibi, "'alibi' is the name of a position method of alibi_viz; choose another name"),
     ],
 )
 def test_other_object_or_a_taken_name_is_not_accepted(method: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         register_method(method)
-
-
-class Scaled:
-    def __init__(self, slope: float) -> None:
-        self.slope = slope
-
-    def scaled(self, distance: Tensor, head: int, num_heads: int) -> Tensor:
-        return -self.slope * distance
-
-
-def scaled_by(distance: Tensor, head: int, num_heads: int, slope: float) -> Tensor:
-    return -slope * distance
 
 
 def with_the_value(value: float) -> dict[str, Any]:
@@ -184,10 +171,7 @@ def with_the_value(value: float) -> dict[str, Any]:
         def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
             return -self.slope * torch.arange(key_length - 1.0, -1, -1).expand(8, query_length, -1)
 
-    partial: Any = functools.partial(scaled_by, slope=value)
-    partial.__name__ = "partial"
-    methods = [default, closure, called, Attribute, partial, Scaled(value).scaled]
-    return {method.__name__: method for method in methods}
+    return {method.__name__: method for method in (default, closure, called, Attribute)}
 
 
 @pytest.mark.parametrize("name", with_the_value(0))
@@ -222,15 +206,10 @@ class Mine(Position):
     def embed(self, tokens, start=0):
         return super().embed(tokens, start) * self.head_start
 """
-SETTINGS = {
-    "function": "sqrt",
-    "values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}",
-    "unused": 1,
-    "calls": 0,
-    "factor": 1,
-}
+SETTINGS = {"function": "sqrt", "values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}", "factor": 1}
+SETTINGS |= {"unused": 1, "calls": 0}
 CHANGES = [{"function": "log"}, {"factor": 2}] + [
-    {"values": SETTINGS["values"].replace(*change)}  # type: ignore[attr-defined]
+    {"values": str(SETTINGS["values"]).replace(*change)}
     for change in (("1.0", "1.1"), ("torch.ones", "torch.arange"), ("(300)", "(300).half()"))
 ]
 

@@ -65,7 +65,7 @@ def bam(position: Bam) -> Formula:
 
 def cases() -> dict[str, tuple[Position, Formula]]:
     torch.manual_seed(0)
-    kerple_log, buckets, network, gaussian = KerpleLog(HEADS), T5Buckets(HEADS, 32), Fire(HEADS, 8), Bam(HEADS)
+    kerple_log, buckets, network, gaussian = KerpleLog(HEADS), T5Buckets(HEADS, 128), Fire(HEADS, 32), Bam(HEADS)
     slopes = alibi_slopes(HEADS).tolist()
     with torch.no_grad():
         kerple_log.p[0] = kerple_log.a[1] = -5  # clamped
@@ -101,20 +101,16 @@ def test_bias_equals_its_formula(name: str) -> None:
 )
 def test_t5_buckets_at_the_original_size(distance: int, bucket: int) -> None:
     """As in T5: 32 buckets, the last from 128 on; bucket 16 + floor(16 ln(d/16) / ln(8)) from d = 16."""
-    assert int(T5Buckets(1, 128).bucket(torch.tensor(distance))) == bucket
+    assert int(T5Buckets(1, 512).bucket(torch.tensor(distance))) == bucket
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
 def test_no_distance_falls_into_an_untrained_t5_bucket(length: int) -> None:
-    position = T5Buckets(1, length)
+    position = T5Buckets(1, 4 * length)
     buckets = position.bucket(torch.arange(5000))
     assert bool((buckets.diff() >= 0).all())
     assert set(buckets.tolist()) == set(buckets[: max(length, 2)].tolist())
     assert int(buckets.max()) == position.num_buckets - 1
-
-
-def test_bam_starts_without_positions() -> None:
-    assert bool((Bam(4).bias(3, 9) == -1).all())  # the softmax cancels a constant
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (1, 6), (3, 7)])
@@ -138,12 +134,6 @@ def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_t
     torch.testing.assert_close(steps[:, -100:], slopes.expand(-1, 100), atol=1e-6, rtol=1e-4)
 
 
-def test_forget_without_the_input_of_every_key_raises() -> None:
-    for x, got in ((None, "None"), (torch.zeros(1, 2, 5), r"shape \[1, 2, 5\]")):
-        with pytest.raises(ValueError, match=rf"reads the layer's input, \[batch, key=4, d_model\], got {got}"):
-            Forget(5, alibi_slopes(3)).bias(2, 4, x)
-
-
 def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
     width = 10
     table = Sinusoidal(width).table(torch.arange(2000))
@@ -164,15 +154,15 @@ def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyon
 
 def test_randomized_training_draws_different_positions_of_the_whole_range_in_order() -> None:
     torch.manual_seed(0)
-    draws = torch.stack([Randomized(8, max_length=50).positions(10) for _ in range(200)])
+    draws = torch.stack([Randomized(8, trained_length=3).positions(10) for _ in range(200)])
     assert bool((draws.diff() > 0).all())
     assert len(draws.unique(dim=0)) > 190
-    assert draws.unique().tolist() == list(range(50))
+    assert draws.unique().tolist() == list(range(48))
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 63, 64])
 def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down(length: int) -> None:
-    position = Randomized(8, max_length=64).eval()
+    position = Randomized(8, trained_length=4).eval()
     expected = [(i + 1) * 65 // (length + 1) - 1 for i in range(length)]
     assert position.positions(length).tolist() == expected
     with pytest.raises(ValueError, match="depend on the length of the text, so start must be 0, got 3"):
@@ -187,14 +177,10 @@ def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down
 
 def rotated(vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence[float] = (1.0, 1.0, 1.0)) -> Tensor:
     """Vectors at the positions first, first + 1, ...; `slower` says how many times slower each pair turns."""
-    out = vectors.clone()
-    for place in range(vectors.shape[-2]):
-        for pair in range(DIM // 2):
-            angle = (first + place) / slower[pair] * base ** (-2 * pair / DIM)
-            x, y = vectors[..., place, pair], vectors[..., place, pair + DIM // 2]
-            out[..., place, pair] = x * math.cos(angle) - y * math.sin(angle)
-            out[..., place, pair + DIM // 2] = x * math.sin(angle) + y * math.cos(angle)
-    return out
+    places = torch.arange(first, first + vectors.shape[-2], dtype=torch.float64)[:, None]
+    angle = places / torch.tensor(slower) * base ** (-2 * torch.arange(DIM // 2) / DIM).double()
+    pairs = torch.complex(*vectors.double().chunk(2, dim=-1)) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat((pairs.real, pairs.imag), dim=-1)
 
 
 @pytest.mark.parametrize("length", [3, 8, 9, 24])
@@ -234,17 +220,9 @@ def test_yarn_at_very_short_training_lengths_keeps_only_the_fastest_pair(trained
     assert ratios.tolist() == pytest.approx([1.0, 0.25, 0.25, 0.25])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((7, "pi", 8), "head_dim must be even, got 7"),
-        ((6, "linear", 8), "must be one of plain, pi, ntk, yarn, got 'linear'"),
-        ((6, "pi", 0), "trained_length must be an integer of at least 1, got 0"),
-        ((2, "ntk", 8), "head_dim must be above 2, got 2"),
-    ],
-)
-def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("settings", [(7, "pi", 8), (6, "linear", 8), (6, "pi", 0), (2, "ntk", 8)])
+def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, int]) -> None:
+    with pytest.raises(ValueError, match=r"(head_dim|rule|trained_length).* must be .*, got "):
         ScaledRotary(*settings)
 
 
@@ -295,7 +273,7 @@ def stick_breaking_weights(query: Tensor, keys: list[Tensor], _: Tensor) -> list
 
 @pytest.mark.parametrize("window", [None, 4])
 @pytest.mark.parametrize(
-    ("position", "formula"), [(Cope(DIM, 3), cope_weights), (StickBreaking(), stick_breaking_weights)]
+    ("position", "formula"), [(Cope(DIM, 12), cope_weights), (StickBreaking(), stick_breaking_weights)]
 )
 def test_weights_equal_the_formula_also_within_a_window(
     position: Position, formula: Callable[..., list[float]], window: int | None

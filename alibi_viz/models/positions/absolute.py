@@ -1,19 +1,17 @@
 """Absolute positions, added to the token vectors: sinusoidal, randomized sinusoidal, and learned."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
 
 class Sinusoidal(Position):
-    """sin and cos of i * 10000^(-2k / d_model) added to the token vectors (Vaswani et al. 2017, section 3.5).
+    """sin and cos of i * 10000^(-2k / d_model) added to even and odd channels (Vaswani et al. 2017, section 3.5)."""
 
-    Even channels hold the sines and odd channels the cosines, as in the paper.
-    """
-
-    config_fields = ("d_model",)
+    config_fields: ClassVar[tuple[str, ...]] = ("d_model",)
     is_relative = False
 
     def __init__(self, d_model: int) -> None:
@@ -35,39 +33,31 @@ class Randomized(Sinusoidal):
     """Sinusoids of positions drawn at random from a range 16 times as long, in order (Ruoss et al. 2023).
 
     During training, each batch draws as many different positions as it has tokens and sorts them (arXiv 2305.16843).
-    So training on short texts covers the positions of long ones. `lab.train` seeds the draws.
+    So training on short texts covers the positions of long ones. In evaluation, where the authors draw too, token i of
+    n has the mean of the i-th smallest of n drawn positions, rounded down, so a model gives the same output each time.
+    Each new token moves all others, so there is no cache for decoding.
 
-    In evaluation, the positions are spread evenly: token i of n has the mean of the i-th smallest of n drawn positions,
-    rounded down. So a model gives the same output each time. The authors' code draws positions in evaluation too. The
-    positions depend on the length of the text: each new token moves all others, so there is no cache for decoding.
+    Raises ValueError for more tokens than positions.
 
-    Args:
-        d_model: number of channels.
-        max_length: the size of the range; in a model, 16 times the training length. Raises ValueError beyond.
-
-    >>> position = Randomized(8, max_length=100)
-    >>> position.eval().positions(3), position.train().positions(100)[:4]
-    (tensor([24, 49, 74]), tensor([0, 1, 2, 3]))
+    >>> position = Randomized(8, trained_length=6)
+    >>> position.eval().positions(3), position.train().positions(96)[:4]
+    (tensor([23, 47, 71]), tensor([0, 1, 2, 3]))
     """
 
+    config_fields = ("d_model", "max_length")
     max_length: int
     supports_cache = False
     is_random = True
 
-    def __init__(self, d_model: int, max_length: int) -> None:
+    def __init__(self, d_model: int, trained_length: int) -> None:
         super().__init__(d_model)
-        self.max_length = max_length
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Randomized":
-        return cls(config.d_model, 16 * config.max_length)
+        self.max_length = 16 * trained_length
 
     def positions(self, length: int) -> Tensor:
         """int64 [length], increasing, on the CPU: drawn in training, and evenly spread in evaluation."""
         if not self.is_defined_at(length):
             raise ValueError(f"randomized positions are not defined beyond length {self.max_length}, got {length}")
-        if self.training:
-            # On the CPU, so that equal seeds draw equal positions on all devices
+        if self.training:  # on the CPU, so that equal seeds draw equal positions on all devices
             return torch.randperm(self.max_length, device="cpu")[:length].sort().values
         return (torch.arange(1, length + 1) * (self.max_length + 1)) // (length + 1) - 1
 
@@ -80,7 +70,7 @@ class Randomized(Sinusoidal):
 class Learned(Position):
     """One trained vector per position, added to the token vectors (Vaswani et al. 2017, table 3, row E; GPT-2).
 
-    Raises ValueError beyond the end of the table: clamping or wrapping the positions would hide the problem.
+    Raises ValueError beyond the end of the table.
     """
 
     config_fields = ("d_model", "max_length")

@@ -8,6 +8,7 @@ A method can act at four points; most methods use only one:
     weigh      computes the weights of every layer from queries and keys   cope, stick-breaking
 """
 
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -20,36 +21,22 @@ from alibi_viz.models.config import TransformerConfig
 
 
 class Position(nn.Module):
-    """Base class of position methods; on its own it adds nothing.
+    """Base class of position methods; on its own it adds nothing. A subclass may set these attributes."""
 
-    Attributes:
-        name: the name under which it is in `POSITIONS`.
-        summary: the first line of its docstring, for menus and help texts.
-        config_fields: the fields of `TransformerConfig` that the constructor takes.
-        is_relative: False if it adds absolute positions to the token vectors.
-        reads_input: whether `bias` needs `x`; a cache then stores `x` too.
-        uses_key_ball: whether `attend` takes the `key_ball` of a cache.
-        max_length: the largest number of tokens for which it is defined, or None for no limit.
-        is_additive: whether the weights are the softmax of content plus bias; if not, `weigh` computes them.
-        decoder_only: whether it needs a causal mask.
-        supports_cache: False if a new token changes the positions of earlier ones.
-        is_random: whether it draws random numbers during training.
-    """
+    name: ClassVar[str]  # the name under which it is in `POSITIONS`
+    summary: ClassVar[str]  # the first line of its docstring, for menus and help texts
+    config_fields: ClassVar[tuple[str, ...]] = ()  # the fields of `TransformerConfig` that the constructor takes
+    is_relative = True  # False if it adds absolute positions to the token vectors
+    is_per_layer = False  # whether each layer has its own parameters
+    reads_input = False  # whether `bias` needs `x`; a cache then stores `x` too
+    uses_key_ball = False  # whether `attend` takes the `key_ball` of a cache
+    max_length: int | None = None  # the largest number of tokens for which it is defined; None for no limit
+    is_additive = True  # whether the weights are the softmax of content plus bias; if not, `weigh` computes them
+    decoder_only = False  # whether it needs a causal mask
+    supports_cache = True  # False if a new token changes the positions of earlier ones
+    is_random = False  # whether it draws random numbers during training
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    config_fields: ClassVar[tuple[str, ...]] = ()
-    is_relative = True
-    reads_input = False
-    uses_key_ball = False
-    max_length: int | None = None
-    is_additive = True
-    decoder_only = False
-    supports_cache = True
-    is_random = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls) -> None:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     @classmethod
@@ -59,21 +46,19 @@ class Position(nn.Module):
 
     @property
     def has_bias(self) -> bool:
-        """Whether the method adds a bias to the logits."""
         return type(self).bias is not Position.bias
 
-    def is_defined_at(self, length: int) -> bool:
-        """Whether inputs of this many tokens have positions, see `max_length`."""
+    def is_defined_at(self, length: int) -> bool:  # in tokens
         return self.max_length is None or length <= self.max_length
 
     def check_causal(self, causal: bool) -> None:
-        """Raise ValueError if attention is not causal and the method needs it to be."""
+        """Raise ValueError if the method needs causal attention and this is not."""
         if self.decoder_only and not causal:
             raise ValueError(f"{type(self).__name__} is for decoders only: causal must be True, got False")
 
     def for_layer(self, layer: int) -> "Position":
-        """The module for layer 0, 1, ...: this one, shared by all layers, unless each needs its own parameters."""
-        return self
+        """The module for layer 0, 1, ...: this one, shared by all layers, unless each has its own parameters."""
+        return deepcopy(self) if layer and self.is_per_layer else self
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Token vectors [batch, length, d_model] with positions start, start + 1, ... added."""
@@ -86,8 +71,7 @@ class Position(nn.Module):
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
         """Added to the logits before masking: float32 [heads, query, key], or None for no bias.
 
-        `x` is the input of the attention layer, [batch, key, d_model]. A bias that depends on it has the shape
-        [batch, heads, query, key].
+        `x` is the input of the layer, [batch, key, d_model]. A bias that reads it is [batch, heads, query, key].
         """
         return None
 
@@ -114,10 +98,12 @@ class Position(nn.Module):
         if mask is not None and mask.is_floating_point():
             # torch's blockwise kernel on CPUs needs a mask with 4 axes; with 3, torch uses one that stores all weights
             mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
-        grouped = query.shape[1] != key.shape[1]
-        return scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, enable_gqa=grouped
-        )
+        options: dict[str, Any] = {
+            "dropout_p": dropout,
+            "is_causal": is_causal,
+            "enable_gqa": query.shape[1] != key.shape[1],
+        }
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, **options)
 
     def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
         """Weights [batch, heads, query, key] from the outputs of `transform` and `bias`; at least float32."""
@@ -126,8 +112,6 @@ class Position(nn.Module):
 
     def weights(self, query: Tensor, key: Tensor, *, causal: bool = True, x: Tensor | None = None) -> Tensor:
         """The attention weights that `attend` applies to the values: float32 [batch, heads, query, key].
-
-        Raises ValueError as `attend`.
 
         >>> query = key = torch.zeros(1, 2, 3, 8)  # equal content: the weights show the bias alone
         >>> av.models.positions.Alibi(2, slopes=torch.tensor([1.0, 0.0])).weights(query, key)[0, :, -1]
@@ -142,5 +126,5 @@ class Position(nn.Module):
 class NoPosition(Position):
     """No positions at all (NoPE, Kazemnejad et al. 2023).
 
-    A decoder can still infer the order of its tokens from the causal mask, because token i averages over i + 1 values.
+    A decoder can infer the order of its tokens from the causal mask, because token i averages over i + 1 values.
     """

@@ -1,7 +1,7 @@
 """Positions that come from the content.
 
-CoPE and stick-breaking attention compute their weights step by step, with several tensors [batch, heads, query, key],
-because these are not the softmax of content plus a bias. The forget gate is a bias that reads the layer's input.
+CoPE and stick-breaking attention compute their weights step by step, because these are not the softmax of content plus
+a bias. The forget gate is a bias that reads the layer's input.
 """
 
 import math
@@ -16,10 +16,7 @@ from alibi_viz.models.positions.base import Position
 
 
 def scaled_products(query: Tensor, vectors: Tensor) -> Tensor:
-    """q . v / sqrt(head_dim), at least float32 [batch, heads, query, vectors].
-
-    The vectors are [vectors, head_dim], or keys [batch, key_heads, key, head_dim], where groups of heads share a key.
-    """
+    """q . v / sqrt(head_dim), at least float32, for vectors [n, head_dim] or keys [batch, key_heads, n, head_dim]."""
     if vectors.ndim == 4:
         vectors = vectors.repeat_interleave(query.shape[1] // vectors.shape[1], dim=1)
     products = query * query.shape[-1] ** -0.5 @ vectors.mT
@@ -37,39 +34,28 @@ class Cope(Position):
 
     A gate g_it = sigmoid(q_i . k_t / sqrt(head_dim)) is how much query i counts token t. The logits are
     q_i . (k_j + e[p_ij]) / sqrt(head_dim). The position p_ij is a fraction, so e[p] is interpolated between the vectors
-    of the integers around it, and it is capped at `max_position`. Each layer has its own vectors e, shared by its
-    heads, which start at zero. Decoders only.
+    of the integers around it. It is capped at a quarter of the training length, so that training reaches the cap. Each
+    layer has its own vectors e, shared by its heads, which start at zero. Decoders only.
 
-    This is the default of the authors' code (arXiv 2405.18719, repository facebookresearch/RAM), also in the scale: the
-    gates read q . k / sqrt(head_dim), and q . e is divided by sqrt(head_dim) too. The paper's listing does not divide
-    q . e.
-
-    Args:
-        head_dim: number of channels per head.
-        max_position: the largest position. In a model it is a quarter of the training length, so that training reaches
-            it: with gates around a half, the farthest key is half as many positions away as tokens.
+    This is the default of the authors' code (arXiv 2405.18719, repository facebookresearch/RAM); the paper's listing
+    does not divide q . e by sqrt(head_dim).
     """
 
+    is_per_layer = True
     is_additive = False
     decoder_only = True
 
-    def __init__(self, head_dim: int, max_position: int) -> None:
+    config_fields = ("head_dim", "max_length")
+
+    def __init__(self, head_dim: int, trained_length: int) -> None:
         super().__init__()
-        self.vectors = nn.Parameter(torch.zeros(max_position + 1, head_dim))  # of the positions 0, 1, ...
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Cope":
-        return cls(config.head_dim, max(config.max_length // 4, 1))
-
-    def for_layer(self, layer: int) -> "Cope":
-        count, head_dim = self.vectors.shape
-        return self if layer == 0 else Cope(head_dim, count - 1)
+        self.vectors = nn.Parameter(torch.zeros(max(trained_length // 4, 1) + 1, head_dim))  # of positions 0, 1, ...
 
     def positions(self, content: Tensor, visible: Tensor) -> Tensor:
         """The position of each key, seen from each query, [batch, heads, query, key], from the scaled content.
 
         >>> keys = torch.zeros(1, 1, 1, 4)  # without content, every gate is a half
-        >>> Cope(8, max_position=64).positions(keys, torch.ones(1, 4, dtype=torch.bool))
+        >>> Cope(8, trained_length=64).positions(keys, torch.ones(1, 4, dtype=torch.bool))
         tensor([[[[2.0000, 1.5000, 1.0000, 0.5000]]]])
         """
         gates = content.sigmoid() * visible
@@ -92,9 +78,8 @@ class StickBreaking(Position):
     """Each key takes a share b_ij = sigmoid(q_i . k_j / sqrt(d)) of what nearer keys left over (Tan et al. 2024).
 
     The weight of a key j < i is b_ij times the product of 1 - b_it over the keys t between j and i (stick-breaking
-    attention, arXiv 2410.17980). So recent keys come first, without any positions. The token itself takes no share.
-    What all keys leave over becomes the weight of the token itself, so the weights of a query add up to one; this is
-    how the authors' code treats the remainder by default. Nothing is learned. Decoders only.
+    attention, arXiv 2410.17980), so recent keys come first, without any positions. What all keys leave over becomes the
+    weight of the token itself, as in the authors' code by default. Nothing is learned. Decoders only.
 
     >>> query = key = torch.zeros(1, 1, 4, 8)  # equal content: every share is a half
     >>> StickBreaking().weights(query, key)[0, 0]
@@ -125,11 +110,11 @@ class Forget(Position):
 
     The gate f_t = sigmoid(w . x_t + b) reads the input x of the layer. With a constant gate f = e^-m the sum is
     -m (i - j), which is ALiBi. We start at exactly that (w = 0, and b from the slopes), so that every difference from
-    ALiBi is learned from the data; the paper starts w at random. Each layer has its own gates.
-
-    In an encoder, the sum runs over the tokens between i and j, in either direction.
+    ALiBi is learned from the data; the paper starts w at random. Each layer has its own gates. In an encoder, the sum
+    runs over the tokens between i and j, in either direction.
     """
 
+    is_per_layer = True
     reads_input = True
 
     def __init__(self, d_model: int, slopes: Tensor) -> None:
@@ -138,14 +123,10 @@ class Forget(Position):
         nn.init.zeros_(self.gate.weight)
         with torch.no_grad():  # sigmoid(b) = e^-m
             self.gate.bias.copy_(-torch.expm1(slopes.double()).log())
-        self.register_buffer("initial", slopes.clone(), persistent=False)
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Forget":
         return cls(config.d_model, config.slopes())
-
-    def for_layer(self, layer: int) -> "Forget":
-        return self if layer == 0 else Forget(self.gate.in_features, self.get_buffer("initial"))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         """float32 [batch, heads, query, key]. Raises ValueError if x is None or does not cover every key."""

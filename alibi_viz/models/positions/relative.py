@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from alibi_viz.attention import alibi_attention
-from alibi_viz.bias import AlibiBias, alibi_bias, right_aligned
+from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
 from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 from alibi_viz.slopes import LearnedSlopes
@@ -18,26 +18,16 @@ class Alibi(Position):
 
     Args:
         num_heads: number of heads.
-        causal: False for an encoder.
-        scheme: slopes, as in `alibi_slopes`.
-        slopes: [heads], instead of a scheme.
-        learned: make the slopes trainable, starting at these values.
+        causal: True for a decoder, False for an encoder.
+        learned: make the slopes trainable.
+        options: `scheme` or `slopes`, as in `AlibiBias`.
     """
 
     uses_key_ball = True
 
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        causal: bool = True,
-        scheme: str = "official",
-        slopes: Tensor | None = None,
-        learned: bool = False,
-    ) -> None:
+    def __init__(self, num_heads: int, *, causal: bool = True, learned: bool = False, **options: Any) -> None:
         super().__init__()
-        form = "relative" if causal else "symmetric"
-        self.cached_bias = AlibiBias(num_heads, scheme=scheme, form=form, slopes=slopes)
+        self.cached_bias = AlibiBias(num_heads, form="relative" if causal else "symmetric", **options)
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
     @classmethod
@@ -45,8 +35,7 @@ class Alibi(Position):
         return cls(config.num_heads, causal=config.causal, slopes=config.slopes(), learned=config.learned_slopes)
 
     @property
-    def slopes(self) -> Tensor:
-        """float32 [heads]"""
+    def slopes(self) -> Tensor:  # float32 [heads]
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
@@ -73,12 +62,12 @@ class Relative(Position):
         raise NotImplementedError
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        right_aligned(query_length, key_length)  # raises if the lengths do not fit
+        check_lengths(query_length, key_length)
         device = next(self.parameters(), torch.empty(0)).device if x is None else x.device
         if query_length == 0:
             return torch.zeros(self.num_heads, 0, key_length, device=device)
-        # Every row of the bias is a slice of one long curve: from d = key_length - 1 down to 0, and up again for the
-        # keys after the query. So we compute each distance once. The first slice is the last row.
+        # Each row of the bias is a slice of one curve, from d = key_length - 1 down to 0, and up again for the keys
+        # after the query, so each distance is computed once. The first slice is the last row.
         distance = torch.arange(key_length - 1, -query_length, -1, device=device).abs()
         return self.curve(distance).unfold(1, key_length, 1).flip(1)
 
@@ -86,22 +75,19 @@ class Relative(Position):
 class T5Buckets(Relative):
     """A learned bias per head and bucket of distances (T5, Raffel et al. 2020, section 2.1).
 
-    With 32 buckets, each distance below 16 has its own bucket; beyond, the width of a bucket grows with the distance.
-    The last one begins below `max_distance` D (at 113 for D = 128) and has no end. Keep D at or below the training
-    length: a bucket that training never fills keeps its random initial value. If D is below 32, there are D buckets.
-    In a model, D is a quarter of the training length, which is T5's 128 for its 512 tokens.
+    There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows with the distance. The
+    last one begins below D (at 113 for D = 128) and has no end. D is a quarter of the training length, as T5's 128 for
+    512 tokens, so that training fills all buckets. If D is below 32, there are D buckets.
     """
 
-    def __init__(self, num_heads: int, max_distance: int, num_buckets: int = 32) -> None:
+    config_fields = ("num_heads", "max_length")
+
+    def __init__(self, num_heads: int, trained_length: int) -> None:
         super().__init__(num_heads)
-        self.max_distance = max(max_distance, 2)
-        self.num_buckets = min(num_buckets, self.max_distance)
+        self.max_distance = max(trained_length // 4, 2)
+        self.num_buckets = min(32, self.max_distance)
         self.values = nn.Embedding(self.num_buckets, num_heads)
         nn.init.normal_(self.values.weight, std=0.02)
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "T5Buckets":
-        return cls(config.num_heads, config.max_length // 4)
 
     def bucket(self, distance: Tensor) -> Tensor:
         """int64, the bucket of each distance d >= 0."""
@@ -117,8 +103,7 @@ class T5Buckets(Relative):
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
-    It decreases far more slowly than a linear bias. p starts uniform in (0, 2) and a in (0, 1); both are clamped to at
-    least 0.01, as in the authors' code.
+    p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least 0.01, as in the authors' code.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -136,29 +121,26 @@ class Bam(Relative):
 
     This is a generalized Gaussian prior of the position (arXiv 2505.22842): b = 1 is ALiBi with slope exp(a), b = 0 no
     positions, and a negative b attends to distant tokens. a and b start at zero, as in the authors' code, so training
-    starts without positions. The paper also evaluates BAM with scalable softmax, which is not part of this class.
+    starts without positions. The scalable softmax of the paper is not part of this class.
     """
 
-    EPSILON = 1e-5
+    is_per_layer = True
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
         self.log_scale = nn.Parameter(torch.zeros(num_heads))  # theta_alpha in the paper
         self.shape = nn.Parameter(torch.zeros(num_heads))  # theta_beta
 
-    def for_layer(self, layer: int) -> "Bam":
-        return self if layer == 0 else Bam(self.num_heads)
-
     def curve(self, distance: Tensor) -> Tensor:
         scale, shape = self.log_scale.float().exp()[:, None], self.shape.float()[:, None]
-        return -scale * (distance.float() + self.EPSILON) ** shape
+        return -scale * (distance.float() + 1e-5) ** shape
 
 
 class Sandwich(Relative):
     """Bias [sum over k = 1..64 of cos(d 10000^(-2k/128)) - 64] / (8h/H) (Sandwich, Chi et al. 2023, section 4.1).
 
-    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. Heads are
-    numbered h = 1..H. Nothing is learned.
+    The sum is the dot product of two sinusoidal positions at distance d; minus 64, it is zero at d = 0. The heads are
+    h = 1..H. Nothing is learned.
     """
 
     def curve(self, distance: Tensor) -> Tensor:
@@ -172,19 +154,16 @@ class Fire(Position):
     """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
     The network's input is between 0 and 1 at any length, so longer texts produce no unseen inputs. c starts at 0.1 and
-    tau, in a model, at a quarter of the training length (512 for the paper's 2,048); both are learned. The network is
-    1 -> 32 -> heads with a ReLU.
+    tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
     """
 
-    def __init__(self, num_heads: int, threshold: float) -> None:
+    config_fields = ("num_heads", "max_length")
+
+    def __init__(self, num_heads: int, trained_length: int) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(0.1).log())  # of c, which must stay positive
-        self.log_threshold = nn.Parameter(torch.tensor(float(threshold)).log())
+        self.log_threshold = nn.Parameter(torch.tensor(max(trained_length / 4, 1.0)).log())
         self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, num_heads))
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Fire":
-        return cls(config.num_heads, max(config.max_length / 4, 1))
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
@@ -199,9 +178,8 @@ class Decay(Relative):
     """Bias d ln(gamma), RetNet's decay under a softmax: ALiBi with other slopes (Sun et al. 2023).
 
     gamma = 1 - 2^(-5 - h) for the heads h = 0, 1, ... (equation 8), at RetNet's training length of 2,048. For another
-    length L, d is multiplied by 2048 / L, so that each head forgets over the same share of L.
-    RetNet itself multiplies by gamma^d and has no softmax. Adding d ln(gamma) to the logits multiplies the weights by
-    gamma^d before they are normalized, which is the closest equivalent in a transformer.
+    length L, d is multiplied by 2048 / L, so that each head forgets over the same share of L. RetNet itself multiplies
+    by gamma^d and has no softmax; here the weights are multiplied before they are normalized.
     """
 
     slopes: Tensor

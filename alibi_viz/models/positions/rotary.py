@@ -1,23 +1,20 @@
-"""Rotary positions (RoPE), the rules that scale them beyond the training length without more training, and xPos.
+"""Rotary positions (RoPE), the rules that scale them beyond the training length, and xPos.
 
-At length L', with training length L and s = L' / L:
+At length L', with training length L and s = L' / L, and without the fine-tuning that pi was designed for:
 
     pi    position interpolation: i -> i / s, so every angle was seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
     yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention (Peng et al. 2023)
-
-Position interpolation was designed for use with some fine-tuning at the new length; NTK scaling works without, and YaRN
-was proposed for both. None is fine-tuned here.
 """
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.models.config import TransformerConfig
 from alibi_viz.models.positions.base import Position
 
 ROTARY_RULES = ("plain", "pi", "ntk", "yarn")
@@ -32,18 +29,15 @@ def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
 class Rotary(Position):
     """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al. 2021).
 
-    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in GPT-NeoX
-    and LLaMA.
+    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in LLaMA.
 
     Args:
-        head_dim: number of channels per head.
+        head_dim: number of channels per head, even.
         frequencies: float64 [head_dim / 2], the angles per position of each pair, instead of 10000^(-2k / head_dim).
         scale: multiplies queries and keys.
-
-    Raises ValueError when `head_dim` is odd.
     """
 
-    config_fields = ("head_dim",)
+    config_fields: ClassVar[tuple[str, ...]] = ("head_dim",)
 
     def __init__(self, head_dim: int, *, frequencies: Tensor | None = None, scale: float = 1.0) -> None:
         super().__init__()
@@ -81,15 +75,9 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
 
     Pairs that turn at least 32 times within the training length keep their frequency, pairs that turn at most once are
     slowed down by s, and a ramp blends the two for those between. The ramp is linear in the index of the pair and the
-    fastest pair is always kept, as in the authors' code and in transformers. In the paper (Peng et al. 2023, arXiv
-    2309.00071) the ramp is linear in the number of turns, which would slow down every pair at short training lengths.
-
-    Their 32 turns are for training lengths of 2,048 and more. Below 202 tokens no pair turns 32 times; there the ramp
-    begins at the square root of the turns of the fastest pair, halfway to a single turn on the ramp's scale.
-
-    >>> from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
-    >>> yarn_frequencies(8, trained_length=64, s=4.0) / rotary_frequencies(8)
-    tensor([1.0000, 0.6250, 0.2500, 0.2500], dtype=torch.float64)
+    fastest pair is always kept, as in the authors' code; in the paper (Peng et al. 2023, arXiv 2309.00071) it is linear
+    in the number of turns. Below 202 tokens no pair turns 32 times; there the ramp begins at the square root of the
+    turns of the fastest pair, halfway to a single turn on the ramp's scale.
     """
     frequencies = rotary_frequencies(head_dim)
     most = trained_length / math.tau  # turns of the fastest pair
@@ -105,11 +93,7 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
 class ScaledRotary(Rotary):
     """Rotary positions scaled by a rule when there are more keys than the training length, and plain otherwise.
 
-    Raises ValueError for an unknown rule, a training length below 1, an odd `head_dim`, and `head_dim` 2 with "ntk".
-
-    >>> rotary = ScaledRotary(8, "pi", trained_length=16)
-    >>> rotary.for_length(64).frequencies / rotary.for_length(16).frequencies
-    tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
+    Raises ValueError for an unknown rule, a training length below 1, and `head_dim` 2 with "ntk".
     """
 
     def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
@@ -142,19 +126,12 @@ class Xpos(Rotary):
 
     z_k = (2k / head_dim + 0.4) / 1.4 for the pairs k = 0, 1, ... of a head (arXiv 2212.10554, and the authors' code in
     torchscale): queries are multiplied by z_k^(i / s) and keys by z_k^(-j / s). Fast pairs decay most. Decoders only,
-    because the factor of a key after the query would grow. The authors have s = 512 for a training length of 1,024; in
-    a model, s is half the training length.
-
-    The paper evaluates long texts with blockwise causal attention, which is not part of this class. `alibi_viz.lab`
-    can limit the attention of a trained model to a window.
+    because the factor of a key after the query would grow. s is half the training length, as the authors' 512 for
+    1,024. The paper's blockwise causal attention is not part of this class.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    64 s tokens, the factors and the products of queries and keys of ordinary size, masked ones too, then stay within
-    the range of float32 and bfloat16. Raises ValueError beyond, and when `head_dim` is odd.
-
-    Args:
-        head_dim: number of channels per head.
-        scale_base: s.
+    64 s tokens, the factors and products, masked ones too, then stay within the range of float32 and bfloat16. Raises
+    ValueError beyond.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
@@ -162,24 +139,20 @@ class Xpos(Rotary):
     """
 
     decoder_only = True
+    config_fields = ("head_dim", "max_length")
     max_length: int
 
-    def __init__(self, head_dim: int, scale_base: float = 512) -> None:
+    def __init__(self, head_dim: int, trained_length: int = 1024) -> None:
         super().__init__(head_dim)
-        self.scale_base, self.max_length = scale_base, int(64 * scale_base)
-
-    @classmethod
-    def from_config(cls, config: TransformerConfig) -> "Xpos":
-        return cls(config.head_dim, config.max_length / 2)
+        self.scale_base, self.max_length = trained_length / 2, 32 * trained_length
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        length = len(key_positions)
-        if not self.is_defined_at(length):
-            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {length}")
-        rotated = self.rotate(query, query_positions), self.rotate(key, key_positions)
-        growth = self.growth(query_positions - length // 2), self.growth(length // 2 - key_positions)
-        return (rotated[0] * growth[0]).to(query.dtype), (rotated[1] * growth[1]).to(key.dtype)
+        queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
+        middle = len(keys) // 2
+        if not self.is_defined_at(len(keys)):
+            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {len(keys)}")
+        rotated = self.rotate(query, queries) * self.growth(queries - middle)
+        return rotated.to(query.dtype), (self.rotate(key, keys) * self.growth(middle - keys)).to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
         """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""
