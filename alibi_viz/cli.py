@@ -165,11 +165,11 @@ def _compare(options: argparse.Namespace) -> None:
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
-    for write in (lambda: comparison.save(folder), lambda: av.figures.save_images(images)):
-        try:
-            write()
-        except (ImportError, RuntimeError) as error:  # no library for Parquet, no browser for images
-            _complain(error)
+    comparison.save(folder)
+    try:
+        av.figures.save_images(images)
+    except RuntimeError as error:  # no browser
+        _complain(error)
     print(f"results are in {folder}")
 
 

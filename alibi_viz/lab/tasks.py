@@ -27,23 +27,14 @@ MARK = 32  # the token that asks for the needle, and the cue of induction
 
 @dataclass(frozen=True)
 class Task:
-    """A synthetic task.
-
-    The distance of an example is how many tokens before its last token the answer is.
-
-    Attributes:
-        name: as in `TASKS`.
-        make: function of (batch size, distance, length, generator); returns inputs and targets, int64 [batch, length].
-        min_length: function of a distance that returns the length of the shortest example with it.
-        vocabulary: the number of token ids, for a model.
-        chance: the accuracy of guessing.
-    """
+    """A synthetic task. The distance of an example is how many tokens before its last token the answer is."""
 
     name: str
+    # Inputs and targets, int64 [batch, length], from the batch size, the distance, the length and a generator.
     make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
-    min_length: Callable[[int], int]
+    min_length: Callable[[int], int]  # the length of the shortest example with a distance
     vocabulary: int = MARK + 1
-    chance: float = 1 / SYMBOLS
+    chance: float = 1 / SYMBOLS  # the accuracy of guessing
 
     def max_distance(self, length: int) -> int:
         """The largest distance that fits into `length` tokens. Raises ValueError if none does."""
@@ -66,7 +57,7 @@ class Task:
 
 
 def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
-    """The largest distances of a task in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
+    """The largest distances in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
 
     >>> from alibi_viz.lab.tasks import evaluation_distances
     >>> evaluation_distances(lab.TASKS["needle"], 32)
@@ -93,12 +84,10 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     if not model.is_defined_at(length):
         return math.nan
     inputs, targets = task.make(samples, distance, length, torch.Generator().manual_seed(seed))
-    asked = length - int((targets != NOT_ASKED).any(0).nonzero()[0, 0])  # answers are asked at the last positions
     with evaluating(model) as device:
         batches = inputs.to(device).split(examples_at_once(model, length))
-        guesses = torch.cat([model(batch, last=asked).argmax(-1) for batch in batches]).cpu()
-    targets = targets[:, -asked:]
-    return float((guesses == targets)[targets != NOT_ASKED].float().mean())
+        guesses = torch.cat([model(batch, last=1)[:, -1].argmax(-1) for batch in batches]).cpu()
+    return float((guesses == targets[:, -1]).float().mean())
 
 
 def examples_at_once(model: LanguageModel, length: int) -> int:
@@ -116,24 +105,22 @@ def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
 
 def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator)
-    value = torch.randint(SYMBOLS, (batch_size,), generator=generator)
-    inputs[:, -1 - distance] = value
-    inputs[:, -1] = MARK
-    return inputs, _ask_last(inputs, value)
+    inputs[:, -1 - distance] = torch.randint(SYMBOLS, (batch_size,), generator=generator)
+    return _ask(inputs, distance)
 
 
 def _make_induction(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
     inputs[:, -2 - distance] = MARK
+    return _ask(inputs, distance)
+
+
+def _ask(inputs: Tensor, distance: int) -> tuple[Tensor, Tensor]:
+    """Inputs that end with the mark, and targets that ask there, and only there, for the token `distance` back."""
     inputs[:, -1] = MARK
-    return inputs, _ask_last(inputs, inputs[:, -1 - distance])
-
-
-def _ask_last(inputs: Tensor, answer: Tensor) -> Tensor:
-    """Targets that ask for `answer` [batch] at the last position only."""
     targets = torch.full_like(inputs, NOT_ASKED)
-    targets[:, -1] = answer
-    return targets
+    targets[:, -1] = inputs[:, -1 - distance]
+    return inputs, targets
 
 
 TASKS = {
