@@ -41,17 +41,13 @@ def over_seeds(
 ) -> pd.DataFrame:
     """Mean and 95% interval of the values over seeds, in the order of the rows.
 
-    The interval is that of Student's t distribution: if a comparison were repeated with other seeds, on the same text,
-    the mean over many seeds would lie in such an interval 95 times out of 100. A bootstrap promises too much with so
-    few seeds.
+    The interval is that of Student's t distribution: a bootstrap promises too much with so few seeds.
 
     Returns a row for each group of the columns `by`, with "mean", "half_width", "low", "high" (NaN for fewer than two
-    seeds) and "seeds" (how many have a value). `limits` are the smallest and the largest possible value; intervals end
-    there.
+    seeds) and "seeds" (how many have a value). Intervals end at the `limits` of the values.
 
-    >>> import pandas
     >>> from alibi_viz.table import over_seeds
-    >>> rows = pandas.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
+    >>> rows = pd.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
     >>> over_seeds(rows).round(3).to_dict("records")
     [{'mean': 2.1, 'half_width': 0.248, 'low': 1.852, 'high': 2.348, 'seeds': 3}]
     """

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from alibi_viz.arguments import as_list, check_known, check_positive_integers
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, read_records, record_table
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.lab.sweep import executor, sweep
+from alibi_viz.lab.sweep import sweep
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
@@ -23,7 +24,7 @@ MAY_DIFFER = {"position", "label", "seed", "custom"}  # settings in which the ru
 LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Comparison:
     """The results of `compare`.
 
@@ -43,9 +44,9 @@ class Comparison:
         failures: sentences on runs whose training diverged; they are left out of all means.
     """
 
-    table: pd.DataFrame
+    table: pd.DataFrame = field(repr=False)
     methods: tuple[str, ...]
-    run: Run
+    run: Run = field(repr=False)
     text: str
     failures: tuple[str, ...] = ()
 
@@ -84,9 +85,9 @@ class Comparison:
     def differences(self) -> pd.DataFrame:
         """The difference between every two methods, and between every changed model and its method as trained.
 
-        Differences are paired by seed. Columns: "first", "second", "x", "mean" (of first minus second), "half_width",
-        "seeds" and "verdict": "lower" or "higher" if the interval is on one side of zero, and "undecided" if it
-        contains zero or there are fewer than three seeds. Changed models are compared beyond the training length.
+        Differences are paired by seed; of changed models beyond the training length. Columns: "first", "second", "x",
+        "mean" (of first minus second), "half_width", "seeds" and "verdict": "lower" or "higher" if the interval is on
+        one side of zero, and "undecided" if it contains zero or there are fewer than three seeds.
         """
         pairs = list(combinations(self.methods, 2))
         pairs += [(curve, method) for method, curves in self.curves.items() for curve in curves]
@@ -134,9 +135,6 @@ class Comparison:
         (folder / "results.tex").write_text(self.latex(), encoding="utf-8")
         (folder / "verdicts.txt").write_text("".join(f"{verdict}\n" for verdict in self.verdicts), encoding="utf-8")
 
-    def __repr__(self) -> str:
-        return f"Comparison of {join(self.methods)}: L = {self.run.length}, {self.run.steps} steps, seeds: {self.seeds}"
-
 
 def compare(
     methods: Iterable[Method],
@@ -147,8 +145,7 @@ def compare(
     length: int = Run.length,
     steps: int = Run.steps,
     longest: int = Run.longest,
-    workers: int = 1,
-    scheduler: str | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer windows.
@@ -160,28 +157,24 @@ def compare(
         methods: names, or functions or classes of your own, as in `make_model`.
         seeds: how many, from 0. For one seed, all methods start from the same weights and read the same batches.
         text: the `Path` of a text file in UTF-8; by default the built-in text.
-        out: a results folder, as in `sweep`. A later call with the same settings only does what is missing, also for
-            more methods or seeds.
+        out: a results folder, as in `sweep`. A later call only does what is missing, also for more methods or seeds.
         length, steps: of training.
         longest: tests go to this many times the training length.
-        workers: processes, with one thread each.
-        scheduler: the address of a Dask scheduler, instead of `workers`. Its workers must be able to read the text.
-        progress: show a progress bar on standard error.
+        executor, progress: as in `sweep`. The workers of a cluster must be able to read the text.
 
-    Raises, before any training, TypeError for methods that are not a list and a text that is not a `Path`; ValueError
-    for missing, repeated or unknown methods, an invalid number, a text that is too short or not UTF-8, and a folder
-    whose runs have other settings; OSError if the text cannot be read.
+    Raises, before any training, TypeError for a text that is not a `Path`; ValueError for missing, repeated or unknown
+    methods, a text that is too short, and a folder whose runs have other settings; OSError for a text that isn't there.
 
     >>> comparison = lab.compare(["none"], seeds=1, length=16, steps=3, longest=2, progress=False)
     >>> comparison
-    Comparison of none: L = 16, 3 steps, seeds: 1
+    Comparison(methods=('none',), text='tales', failures=())
     >>> print(comparison.verdicts[0])
     "none, window" against none: undecided at 32 (...).
     """
     names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
-    check_positive_integers(seeds=seeds, workers=workers)
+    check_positive_integers(seeds=seeds)
     if not isinstance(text, Path | None):
         raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text)
@@ -189,14 +182,10 @@ def compare(
     source = common.source()
     if out is not None and Path(out).is_dir():
         _check_folder({str(run.position): run for run in runs}, Path(out))
-    with executor(workers, scheduler) as pool:
-        records = list(sweep(runs, pool, path=out, progress=progress))
+    records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
-    failures = tuple(
-        f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {record['error']}."
-        for record in records
-        if record["error"]
-    )
+    failed = [(record["run"]["label"], record["run"]["seed"], record["error"]) for record in records if record["error"]]
+    failures = tuple(f"{label}, seed {seed}, is left out: {error}." for label, seed, error in failed)
     origin = "live" if out is None else Path(out).name
     return Comparison(record_table(records, origin), tuple(names), common, source.name, failures)
 
@@ -227,8 +216,7 @@ def summary(
         xs: of the columns, in their order; all by default.
 
     Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits; the last column is the
-    number of seeds. Raises ValueError for an unknown question and for models that learned different texts, and KeyError
-    for a label or x without results.
+    number of seeds. Raises ValueError for models that learned different texts, KeyError for a label without results.
     """
     limits = find_question(question).scale.limits
     rows = _new(_curves(results, question))

@@ -1,9 +1,5 @@
 """Measure the loss of a language model at lengths other than the one it was trained on, and let it write.
 
-    loss_by_length      windows of each length, cut without overlap: the first targets of a window see little context
-    loss_by_context     sliding windows: every target sees (nearly) the same number of bytes
-    loss_by_position    the loss at each position of windows of one length
-
 Every length predicts the same bytes of the validation part of a text, so losses differ only because of the context.
 """
 
@@ -41,10 +37,10 @@ def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
 def loss_by_length(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> dict[int, float]:
-    """Mean bits per byte at each length, on the same target bytes for all lengths.
+    """Mean bits per byte in windows of each length, without overlap: the first targets of a window see little context.
 
-    The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN at a length at
-    which the model isn't defined. Raises ValueError if the validation part is too short for the longest length.
+    The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN where the model
+    isn't defined. Raises ValueError if the validation part is too short for the longest length.
 
     >>> losses = lab.loss_by_length(lab.make_model(), lab.load_text(), [32, 64])
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
@@ -56,10 +52,7 @@ def loss_by_length(
 def shared_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, Tensor]]:
-    """Bits for each target of `loss_by_length`, float32 [targets] in the order of the text, one length at a time.
-
-    The windows of each length start at the start of the validation part and don't overlap.
-    """
+    """Bits for each target of `loss_by_length`, float32 [targets] in the order of the text, one length at a time."""
     arguments.check_instance("model", model, LanguageModel)
     lengths = arguments.positive_integers("lengths", lengths)
     shared = count_shared_targets(text, lengths, targets)
@@ -85,8 +78,7 @@ def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> in
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
     """Mean bits per byte at each position of windows of `length` bytes: float32 [length]; NaN where it isn't defined.
 
-    With every position method, the loss is highest at the first positions, because they see little context: the "early
-    token curse" (Press et al. 2021, appendix B).
+    It is highest at the first positions, which see little context: the "early token curse" (Press et al. 2021, app. B).
     """
     arguments.check_positive_integers(length=length)
     ((_, bits),) = shared_losses(model, text, [length], targets=targets)
@@ -101,9 +93,9 @@ def loss_by_context(
     targets: int = 256,
     stride: int = 1,
 ) -> dict[int, float]:
-    """Mean bits per byte of the same target bytes, each predicted from the c bytes before it, for each context c.
+    """Mean bits per byte in sliding windows: of the same targets, each predicted from the c bytes before it.
 
-    Unlike `loss_by_length` this has no early token curse: longer windows don't gain from having fewer first positions.
+    Longer windows don't gain from having fewer first positions, unlike in `loss_by_length`.
 
     Args:
         model, text: a model with a vocabulary of 256, and a text whose validation part it predicts.
@@ -138,7 +130,7 @@ def loss_by_context(
 
 
 def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
-    """Whether a loss, by length, is NaN or infinite although the model is defined at that length."""
+    """Whether a loss, by length, is not finite although the model is defined there."""
     return any(not math.isfinite(loss) and model.is_defined_at(length) for length, loss in losses.items())
 
 
@@ -173,9 +165,9 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
 def reuse_freed_memory() -> None:
     """Let the C library reuse freed memory, instead of returning it to the operating system and asking for it again.
 
-    Every step of a small model needs the same memory again, and pays for a page fault per 4 kB: without this, two small
-    models evaluated at the same time take about a quarter longer. When glibc frees a block of up to 32 MiB, it keeps
-    all smaller ones from then on (M_MMAP_THRESHOLD in the manual page mallopt(3)). Other C libraries ignore it.
+    Every step of a small model needs the same memory again; without this, two models evaluated at the same time take
+    about a quarter longer. When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on (see
+    M_MMAP_THRESHOLD in mallopt(3)). Other C libraries ignore it.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
@@ -198,10 +190,9 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
     """Eight continuations of the first `length // 2` bytes of the validation text, sampled at temperature 0.4.
 
     They end after `8 * length` bytes, but at the latest after 256 bytes or twice the length, whichever is more. Equal
-    seeds give equal texts on one machine. `length` is the training length in bytes.
+    seeds give equal texts on one machine. `length` is the training length in bytes, at least 2.
 
-    Raises TypeError or ValueError if the length is not an integer of at least 2, and ValueError if the validation part
-    is shorter than the prompt or the model isn't defined at its training length.
+    Raises ValueError if the validation part is shorter than the prompt.
 
     >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
@@ -236,9 +227,10 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     0.8
     """
     arguments.check_instance("text", text, Text)
+    passages = arguments.as_list("passages", passages, "strings")
     known = set(WORD.findall(_decode(text.train.tolist())))
-    words = [word for passage in arguments.as_list("passages", passages, "strings") for word in WORD.findall(passage)]
-    return sum(word in known for word in words) / len(words) if words else math.nan
+    words = [word in known for passage in passages for word in WORD.findall(passage)]
+    return sum(words) / len(words) if words else math.nan
 
 
 def _decode(data: list[int]) -> str:

@@ -1,7 +1,6 @@
 """What the lab asks of trained models: one `Question` each, in the order in which apps show them.
 
-To add one, write a function that measures a model and add a `Question` to `QUESTIONS`. It is then measured by
-`lab.measure`, saved by a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
+A question that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps and the command line.
 """
 
 import math
@@ -15,16 +14,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.lab import say
+from alibi_viz.lab import evaluation, say
 from alibi_viz.lab.attention_stats import SINKS, attention_stats
-from alibi_viz.lab.evaluation import (
-    TARGETS,
-    evaluation_lengths,
-    loss_by_context,
-    loss_by_position,
-    shared_losses,
-    window_losses,
-)
+from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
 from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import TASKS, Task, accuracy, evaluation_distances
@@ -41,12 +33,9 @@ BLOCKS = 16  # consecutive parts of the held-out text: how the loss differs betw
 
 
 def _lengths(model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS) -> Measured:
-    """Bits per byte on nonoverlapping windows of L, 2L, 4L, ... bytes, always of the same target bytes.
-
-    The values are lists: the means of equal blocks of the text, or one mean if it is too short for blocks.
-    """
+    """On windows of L, 2L, 4L, ... bytes, lists: the means of equal blocks of the text, or one if it is too short."""
     lengths = evaluation_lengths(length, longest)
-    for tested, bits in shared_losses(model, text, lengths, targets=max(targets, *lengths)):
+    for tested, bits in evaluation.shared_losses(model, text, lengths, targets=max(targets, *lengths)):
         blocks = BLOCKS if len(bits) % (BLOCKS * tested) == 0 else 1
         yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
 
@@ -55,13 +44,10 @@ POSITION_TARGETS, MAX_WINDOWS = 32_768, 128  # bytes to predict, and the largest
 
 
 def _positions(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Means over bins of positions, which widen with the position because single positions are noisy.
-
-    A bin ends at the training length, so that none mixes positions seen in training with others.
-    """
+    """Means over bins of positions, which widen because single positions are noisy. One ends at the training length."""
     window = length * longest
     targets = min(max(POSITION_TARGETS, window), MAX_WINDOWS * window)
-    bits = loss_by_position(model, text, window, targets=targets)
+    bits = evaluation.loss_by_position(model, text, window, targets=targets)
     windows = min(targets, len(text.validation) - 1) // window
     halves = range(-2 * length.bit_length(), 2 * longest.bit_length())
     edges = {1, window + 1} | {round(length * 2 ** (half / 2)) + 1 for half in halves}
@@ -73,12 +59,12 @@ SAME_TARGETS, STRIDE = 1024, 16  # 16 targets per window: each has the requested
 
 
 def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Bits per byte of one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
+    """Of one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
     contexts = evaluation_lengths(length, longest)
     available = len(text.validation) - contexts[-1] - 1
     stride = min(STRIDE, length, max(1, available))
     targets = max(stride, min(SAME_TARGETS, available))
-    losses = loss_by_context(model, text, contexts, targets=targets, stride=stride)
+    losses = evaluation.loss_by_context(model, text, contexts, targets=targets, stride=stride)
     yield from ((context, loss, targets // stride * stride) for context, loss in losses.items())
 
 
@@ -103,7 +89,6 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
 
     A tale says that the bell is in the barn, and later that it is found there. We tell the model the same tale with
     another place. If it needs more bits for "barn" then, it has remembered; if it needs as many, it has forgotten.
-    Each of the `facts`, rows of `text.facts`, needs 32 bytes more than its `context` before it.
     """
     data = text.validation.numpy().tobytes()
     told, retold = [], []
@@ -114,7 +99,7 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
     sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy())
     longest = int(sizes.max())
     windows = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)
-    without, with_fact = (window_losses(model, each, last=longest) for each in windows)
+    without, with_fact = (evaluation.window_losses(model, each, last=longest) for each in windows)
     return (without - with_fact).where(torch.arange(longest) >= longest - sizes[:, None], 0).sum(1)
 
 
@@ -125,12 +110,10 @@ def _attention(statistic: str, model: LanguageModel, text: Text, length: int, lo
     """A field of `AttentionStats` in windows of L, 2L, 4L, ... bytes, the mean over layers, heads and queries."""
     lengths = evaluation_lengths(length, longest)
     windows, queries = min(WINDOWS, len(text.validation) // lengths[-1]), min(QUERIES, length)
-    shared = {"windows": windows, "queries": queries, "spacing": lengths[-1]}
+    shared = {"trained": length, "windows": windows, "queries": queries, "spacing": lengths[-1]}
     for tested in lengths:
-        value = math.nan
-        if model.is_defined_at(tested):
-            value = float(getattr(attention_stats(model, text, tested, trained=length, **shared), statistic).mean())
-        yield tested, value, windows * queries
+        stats = attention_stats(model, text, tested, **shared) if model.is_defined_at(tested) else None
+        yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, windows * queries
 
 
 def _slopes(model: LanguageModel, source: Text | Task, length: int, longest: int) -> Measured:
@@ -205,9 +188,8 @@ class Question:
         if not self.log:
             last = max(xs, default=1)
             every = math.ceil(last / 6)
-            return Axes(
-                **shared, ticks={x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}, log=False
-            )
+            steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
+            return Axes(**shared, ticks=steps, log=False)
         tested = xs or (evaluation_distances(task, length) if task else evaluation_lengths(length))
         powers = [0.0, *(math.log2((task.min_length(x) if task else x) / length) for x in tested)]
         ticks = {}
@@ -221,12 +203,11 @@ class Question:
     def notes(self, rows: pd.DataFrame) -> dict[str, dict[int, str]]:
         """The interval of each share of answers over the examples of all seeds, for hover texts: {label: {x: note}}."""
         notes: dict[str, dict[int, str]] = {}
-        if self.scale is ANSWERS:
-            defined = rows.dropna(subset="value")
-            sums = defined.assign(correct=defined["value"] * defined["count"]).groupby(["label", "x"])
-            for (label, x), (correct, count) in sums[["correct", "count"]].sum().iterrows():
-                low, high = share_interval(correct / count, int(count))
-                notes.setdefault(label, {})[x] = f"95% interval {low:.1%} to {high:.1%}, {count:,.0f} examples"
+        defined = rows.dropna(subset="value") if self.scale is ANSWERS else rows.head(0)
+        sums = defined.assign(correct=defined["value"] * defined["count"]).groupby(["label", "x"])
+        for (label, x), (correct, count) in sums[["correct", "count"]].sum().iterrows():
+            low, high = share_interval(correct / count, int(count))
+            notes.setdefault(label, {})[x] = f"95% interval {low:.1%} to {high:.1%}, {count:,.0f} examples"
         return notes
 
 
@@ -334,7 +315,7 @@ QUESTIONS = [
         "head",
         "head {x}",
         _slopes,
-        Scale("nats per token", ".3f", high=0.3),
+        Scale("nats per token", ".4f", high=0.3),
         note="ALiBi's fixed slopes go from 0.500 to 0.004 with eight heads.",
         log=False,
         in_race=False,

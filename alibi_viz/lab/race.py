@@ -15,13 +15,14 @@ from alibi_viz.arguments import check_instance, check_positive_integers, positiv
 from alibi_viz.lab import training
 from alibi_viz.lab.evaluation import diverged, evaluation_lengths, shared_losses
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances, task_samples
+from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import TRAINING_LOSS, Row
 
 T = TypeVar("T")
+TASK_TOKENS = 32_768  # of the examples of one distance at a checkpoint, which are 16 to 256
 
 
 class Race(Iterator[Row]):
@@ -61,8 +62,8 @@ def race(
 
     Yields the rows of `train` and, at checkpoints, the loss at each length and the gap between 4L and L.
 
-    On a CPU as many models as torch has threads (`torch.get_num_threads` at the call) train at the same time, each on
-    one thread. The rows still come in turn, and the numbers are those of `train` with one thread.
+    On a CPU as many models as torch has threads train at the same time, each on one thread. The rows come in turn, and
+    the numbers are those of `train` with one thread.
 
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
@@ -72,9 +73,8 @@ def race(
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises at the call TypeError for methods that are not a list, ValueError for missing or repeated methods, bad
-    lengths and a text that is too short, and as `train` and `make_model` do. Raises TrainingDiverged, naming the
-    method, when a loss becomes NaN or infinite, in training or evaluation.
+    Raises at the call ValueError for missing or repeated methods, bad lengths and a text that is too short, and as
+    `train` and `make_model` do; TrainingDiverged, naming the method, when a loss becomes NaN or infinite.
 
     >>> race = lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1)
     >>> rows = pd.DataFrame(race)
@@ -132,7 +132,7 @@ def _test(
     length, step, values = trained["length"], trained["step"], dict[int, float]()
     tests: Iterator[tuple[int, float, int]]
     if isinstance(source, Task):
-        counts = {distance: task_samples(source, distance) for distance in lengths}
+        counts = {at: max(16, min(256, TASK_TOKENS // source.min_length(at))) for at in lengths}
         tests = ((at, accuracy(model, source, at, samples=count), count) for at, count in counts.items())
     else:
         losses = shared_losses(model, source, lengths, targets=max(targets, *lengths))

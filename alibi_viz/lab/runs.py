@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, mean, median
+from statistics import fmean, mean
 from typing import Any
 
 import pandas as pd
@@ -20,9 +20,9 @@ import torch
 
 from alibi_viz import arguments
 from alibi_viz.lab import training
-from alibi_viz.lab.evaluation import TARGETS, diverged, shared_losses
+from alibi_viz.lab.evaluation import TARGETS, diverged
 from alibi_viz.lab.modify import VARIANTS, evaluation_variants
-from alibi_viz.lab.questions import QUESTIONS, find_question, main_question
+from alibi_viz.lab.questions import QUESTIONS, main_question
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, check_testable, load_text, python_text
 from alibi_viz.models import LanguageModel, register_method
@@ -126,8 +126,7 @@ class Run:
     def new_model(self, source: Text | Task) -> LanguageModel:
         """The untrained model."""
         sizes = {"max_length": self.length, "vocabulary": source.vocabulary, **self.model}
-        method = self.position if self.custom is None else self.custom  # another may have taken its name since
-        return training.make_model(method, seed=self.seed, **sizes)
+        return training.make_model(self.custom or self.position, seed=self.seed, **sizes)  # the name may be taken since
 
     def train(self, model: LanguageModel, source: Text | Task) -> Iterator[Row]:
         """Train the model, row by row."""
@@ -160,7 +159,7 @@ def measure(run: Run) -> Record:
     """Train one model, evaluate it on every question of its task, and return the record.
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
-    training diverged), "seconds", "tokens_per_second" (median), "made_with" (versions) and "rows" with the columns of
+    training diverged), "seconds", "made_with" (versions) and "rows" with the columns of
     `lab.COLUMNS`. Losses on longer windows are also there as means of sixteen "blocks" of the text.
 
     Raises ValueError, before any training, for a text that is too short for the tests.
@@ -174,15 +173,11 @@ def measure(run: Run) -> Record:
     source, error = run.source(), None
     steps: list[Row] = []
     answers: list[Row] = []
-    quarters = {max(1, run.steps * quarter // 4) for quarter in range(1, 5)} if run.longest else set()
     with training.limited_threads(run.threads):
         model = run.new_model(source)
         try:
-            for step in run.train(model, source):
-                steps.append(step)
-                if isinstance(source, Text) and step["step"] in quarters:
-                    answers.append(_gap(model, source, run, step))
-            answers += run.test(model, source, steps[-1])
+            steps.extend(run.train(model, source))
+            answers.extend(run.test(model, source, steps[-1]))
         except training.TrainingDiverged as reason:
             error, answers = str(reason), []
     return {
@@ -190,7 +185,6 @@ def measure(run: Run) -> Record:
         "text": getattr(source, "fingerprint", ""),
         "error": error,
         "rows": [*_training_curve(steps), *answers],
-        "tokens_per_second": round(median(step["tokens_per_second"] for step in steps)) if steps else None,
         "seconds": round(time.perf_counter() - started, 2),
         "made_with": versions(),
     }
@@ -207,14 +201,6 @@ def versions() -> dict[str, str]:
     }
 
 
-def _gap(model: LanguageModel, text: Text, run: Run, trained: Row) -> Row:
-    """The loss on windows of 4L minus that on windows of L, at most the longest of the run."""
-    lengths = sorted({run.length, run.length * min(4, run.longest)})
-    losses = [bits for _, bits in shared_losses(model, text, lengths, targets=max(TARGETS, *lengths))]
-    value = round(float(losses[-1].mean()) - float(losses[0].mean()), 5)
-    return find_question("gap").row(trained, trained["step"], value, len(losses[0]))
-
-
 def _training_curve(steps: list[Row]) -> Iterator[Row]:
     """The training loss in `CURVE_POINTS` rows."""
     points = min(len(steps), CURVE_POINTS)
@@ -226,29 +212,26 @@ def _training_curve(steps: list[Row]) -> Iterator[Row]:
 
 def record_table(records: Iterable[Record], origin: str, *, by_block: bool = False) -> pd.DataFrame:
     """The table of finished runs; with `by_block`, as in `read_results`."""
-    rows = [row | {"origin": origin, "block": 0} for record in records for row in record["rows"]]
-    if not by_block:
-        return results_table(rows)
-    blocks = [
-        row | {"value": value, "block": n} for row in rows for n, value in enumerate(row.get("blocks", [row["value"]]))
+    rows = [
+        row | {"origin": origin, "value": value, "block": block}
+        for record in records
+        for row in record["rows"]
+        for block, value in enumerate(row.get("blocks", [row["value"]]) if by_block else [row["value"]])
     ]
-    return results_table(blocks).assign(block=[row["block"] for row in blocks])
+    return results_table(rows).assign(**{"block": [row["block"] for row in rows]} if by_block else {})
 
 
 def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
 
     With `by_block`, losses on longer windows have a row for each of sixteen blocks of the held-out text, and the table
-    a column "block": so one can tell how far other passages could have moved a mean.
-
-    Raises FileNotFoundError, and ValueError that names the file that cannot be read, or the line that is not a result.
+    a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     _ = list(lab.sweep([lab.Run("alibi", length=16, steps=5, longest=2)], path=folder, progress=False))
-    ...     results = lab.read_results(folder)
-    >>> results["x"][results["question"] == "longer windows"].unique().tolist()
-    [16, 32]
+    ...     lab.read_results(folder)["origin"].nunique()
+    1
     """
     return record_table(read_records(path), Path(path).name, by_block=by_block)
 

@@ -1,7 +1,4 @@
-"""Sentences about the table of results: what holds in every seed.
-
-The functions take the rows of one question and one variant. A label is quoted where it contains a comma.
-"""
+"""Sentences about the rows of one question and one variant: what holds in every seed."""
 
 import math
 import re
@@ -22,10 +19,7 @@ VERBS = {"holds": ("holds", "hold"), "degrades": ("degrades", "degrade"), "fails
 
 
 def every_seed(rows: pd.DataFrame, statistic: Callable[[pd.Series], float]) -> dict[str, list[float]]:
-    """A number for each seed of each label, from the defined values of its curve: {label: one number per seed}.
-
-    Labels for which the number is not defined in every seed are left out.
-    """
+    """A number for each seed of each label, from the defined values of its curve, for labels with one in every seed."""
     numbers: dict[str, list[float]] = {}
     for (label, _), own in rows.groupby(["label", "seed"], sort=False):
         numbers.setdefault(label, []).append(statistic(own.set_index("x")["value"].sort_index().dropna()))

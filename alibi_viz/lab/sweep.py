@@ -30,7 +30,7 @@ def sweep(
     """Execute every run and yield each record when it is finished (see `measure`), saved records first.
 
     Args:
-        runs: the settings of the runs, all different.
+        runs: the settings of the runs. Equal ones are executed once.
         executor: any `concurrent.futures.Executor`, such as a `process_pool`, or Dask's `Client(...).get_executor()`
             for a cluster; by default this process, one run after the other. Your own position methods are sent along.
         path: the results folder, created if missing. Without it nothing is saved.
@@ -39,8 +39,8 @@ def sweep(
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
-    Raises at the call TypeError for other objects than runs and executors; ValueError for two equal runs, a folder with
-    other JSON files, and a saved run whose text has changed since; OSError if the folder can't be written in.
+    Raises at the call TypeError for other objects than runs and executors; ValueError for a folder with other JSON
+    files, and a saved run whose text has changed since; OSError if the folder can't be written in.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -52,10 +52,6 @@ def sweep(
     if executor is not None:
         check_instance("executor", executor, Executor)
     by_key = {_key(run.settings()): run for run in runs}
-    if len(by_key) < len(runs):
-        raise ValueError(
-            f"runs must be different: {len(runs)} were given, but only {len(by_key)} different; set another seed"
-        )
     folder = None if path is None else create_folder(path)
     saved = {_key(record["run"]): record for record in (read_records(folder) if folder else ())}
     finished = [saved[key] for key in by_key if key in saved]
@@ -69,7 +65,7 @@ def sweep(
         yield from finished
         in_turn = (_save(measure(run), folder) for run in missing)
         made = in_turn if executor is None else _submit(missing, executor, folder)
-        with tqdm(made, total=len(runs), initial=len(finished), unit="run", disable=not progress) as bar:
+        with tqdm(made, total=len(by_key), initial=len(finished), unit="run", disable=not progress) as bar:
             yield from bar
 
     return records()
@@ -113,10 +109,8 @@ def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executo
         with process_pool(workers) if workers > 1 else nullcontext() as pool:
             yield pool
         return
-    try:
-        from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
-    except ImportError:
-        raise ImportError("a scheduler needs Dask: pip install distributed") from None
+    from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
+
     with Client(scheduler) as client:
         yield client.get_executor()
 

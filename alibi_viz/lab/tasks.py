@@ -1,9 +1,7 @@
-"""Synthetic tasks that require a model to retrieve tokens over a known distance.
+"""Synthetic tasks that require a model to retrieve a token over a known distance. Only the answers are scored.
 
-    needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
-    induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
-
-Markers have token ids of their own, so every question has one answer. Only the answers are trained on and scored.
+needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
+induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
 """
 
 import math
@@ -30,17 +28,20 @@ class Task:
     """A synthetic task. The distance of an example is how many tokens before its last token the answer is."""
 
     name: str
-    # Inputs and targets, int64 [batch, length], from the batch size, the distance, the length and a generator.
-    make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
-    min_length: Callable[[int], int]  # the length of the shortest example with a distance
+    make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]  # of batch size, distance, length
+    overhead: int  # the length of the shortest example, minus its distance
     vocabulary: int = MARK + 1
     chance: float = 1 / SYMBOLS  # the accuracy of guessing
 
+    def min_length(self, distance: int) -> int:
+        """The length of the shortest example with this distance."""
+        return distance + self.overhead
+
     def max_distance(self, length: int) -> int:
         """The largest distance that fits into `length` tokens. Raises ValueError if none does."""
-        if length < self.min_length(1):
+        if length <= self.overhead:
             raise ValueError(f"{self.name} needs a length of at least {self.min_length(1)}, got {length}")
-        return max(distance for distance in range(1, length + 1) if self.min_length(distance) <= length)
+        return length - self.overhead
 
     def batches(self, length: int, batch_size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of inputs and targets, int64 [batch, at most length], each of one random distance."""
@@ -48,8 +49,7 @@ class Task:
         max_distance = self.max_distance(length)
         while True:
             distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator))
-            shortest = self.min_length(distance)
-            size = int(torch.randint(shortest, length + 1, (1,), generator=generator))
+            size = int(torch.randint(self.min_length(distance), length + 1, (1,), generator=generator))
             yield self.make(batch_size, distance, size, generator)
 
     def __repr__(self) -> str:
@@ -69,8 +69,6 @@ def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int
 
 def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 256, seed: int = 0) -> float:
     """The share of correct answers at one distance, on the same examples for every model; NaN where it isn't defined.
-
-    Raises ValueError if `distance` or `samples` is not an integer of at least 1.
 
     >>> task = lab.TASKS["needle"]
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
@@ -98,11 +96,6 @@ def examples_at_once(model: LanguageModel, length: int) -> int:
     return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)
 
 
-def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
-    """How many examples of one distance to test on: as many as `max_tokens` allow, but 16 to 256."""
-    return max(16, min(256, max_tokens // task.min_length(distance)))
-
-
 def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator)
     inputs[:, -1 - distance] = torch.randint(SYMBOLS, (batch_size,), generator=generator)
@@ -124,6 +117,6 @@ def _ask(inputs: Tensor, distance: int) -> tuple[Tensor, Tensor]:
 
 
 TASKS = {
-    "needle": Task("needle", _make_needle, min_length=lambda distance: distance + 1),
-    "induction": Task("induction", _make_induction, min_length=lambda distance: distance + 2),
+    "needle": Task("needle", _make_needle, overhead=1),
+    "induction": Task("induction", _make_induction, overhead=2),
 }

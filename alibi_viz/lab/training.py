@@ -33,8 +33,8 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     """Create a byte-level model that trains in seconds: 2 layers, width 64, 8 heads, no dropout, about 130,000 weights.
 
     Models with equal `seed` and sizes start from the same weights, whatever their position method, so that a comparison
-    of methods is paired. The global random state is left unchanged. `sizes` are other fields of `TransformerConfig`,
-    except `causal`. `position` is a name, or your own function or class (see `alibi_viz.models.register_method`).
+    of methods is paired. `position` is a name, or your own function or class (see `alibi_viz.models.register_method`).
+    `sizes` are other fields of `TransformerConfig`, except `causal`. The global random state is left unchanged.
 
     Raises TypeError or ValueError for sizes that don't fit, and ValueError for your own method that looks ahead.
 
@@ -89,8 +89,8 @@ def train(
 ) -> Iterator[Row]:
     """Train a model to predict the next byte of a text, or the answers of a task, yielding a row after each step.
 
-    A row has the columns of `lab.COLUMNS`: its "value" is the loss on the batch of this step before the update, in bits
-    per byte or per answer, its "count" the examples in the batch. It also has "tokens_per_second".
+    A row has the columns of `lab.COLUMNS`, and "tokens_per_second": its "value" is the loss on the batch of this step
+    before the update, in bits per byte or per answer, its "count" the examples in the batch.
 
     The optimizer is AdamW with weight decay 0.1. The learning rate rises linearly over the first twentieth of the
     steps, then falls along a cosine to a tenth. Gradients are clipped at norm 1. Equal seeds, thread counts and torch
@@ -127,15 +127,14 @@ def train(
             f"{source.name} is too short to train on windows of {length}: its training part has "
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
-    task, text, unit = "text", getattr(source, "fingerprint", ""), "bits per byte"
-    if isinstance(source, Task):
-        task, unit = source.name, "bits per answer"
-    row = {"origin": "live", "task": task, "method": model.config.position, "label": model.config.position}
-    row |= {"variant": AS_TRAINED, "question": TRAINING_LOSS, "unit": unit, "text": text}
+    task, unit = (source.name, "bits per answer") if isinstance(source, Task) else ("text", "bits per byte")
+    row: Row = {"origin": "live", "task": task, "method": model.config.position, "label": model.config.position}
+    row |= {"variant": AS_TRAINED, "question": TRAINING_LOSS, "unit": unit, "seed": seed, "length": length}
+    row["text"] = getattr(source, "fingerprint", "")
     reuse_freed_memory()
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    return _training_rows(model, pairs, optimizer, steps, row | {"seed": seed, "length": length})
+    return _training_rows(model, pairs, optimizer, steps, row)
 
 
 def choose_device(device: object = "auto", *, is_here: bool = True) -> torch.device:
@@ -194,10 +193,8 @@ def _training_rows(
 def _schedule(index: int, steps: int) -> float:
     """The learning rate at step `index`, as a share of its maximum."""
     warm_up = max(1, steps // 20)
-    if index <= warm_up:
-        return index / warm_up
-    progress = (index - warm_up) / max(1, steps - warm_up)
-    return 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2
+    progress = max(0, index - warm_up) / max(1, steps - warm_up)
+    return min(index / warm_up, 0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2)
 
 
 _RANDOM_STATE = threading.Lock()

@@ -35,14 +35,8 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
     with limited_threads(1):
         model = lab.make_model("rotary", seed=5, max_length=16, **SMALL)
         stream = lab.train(model, TEXT, length=16, steps=90, batch_size=4, learning_rate=0.01, seed=5)
-        losses, gaps = [], {}
-        for row in stream:
-            losses.append(row["value"])
-            if row["step"] in (22, 45, 67, 90):  # quarters
-                tests = lab.loss_by_length(model, TEXT, [16, 64])
-                gaps[row["step"]] = tests[64] - tests[16]
+        losses = [row["value"] for row in stream]
         tests = lab.loss_by_length(model, TEXT, [16, 32, 64])
-    assert curve(rows, "gap") == pytest.approx(gaps, abs=1e-4)
     assert curve(rows, "longer windows") == pytest.approx(tests, abs=1e-4)
     points, first = curve(rows, TRAINING_LOSS), 0
     assert len(points) == 60 and list(points)[-1] == 90
@@ -51,16 +45,16 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
         first = last
     expected = {"origin": "mine", "task": "text", "method": "rotary", "seed": 5, "length": 16, "text": TEXT.fingerprint}
     assert all(set(rows[name]) == {value} for name, value in expected.items())
-    assert (rows["step"] == rows["x"].where(rows["question"].isin([TRAINING_LOSS, "gap"]), 90)).all()
+    assert (rows["step"] == rows["x"].where(rows["question"] == TRAINING_LOSS, 90)).all()
     assert set(rows["variant"]) == {"as trained", "window", "pi", "ntk", "yarn"}
 
 
 @pytest.mark.parametrize(
     ("task", "questions"),
     [
-        ("text", {"longer windows", "gap", "by position", "same targets", "attention beyond L",
+        ("text", {"longer windows", "by position", "same targets", "attention beyond L",
                   "softmax denominator", "attention sinks"}),
-        ("python reference", {"longer windows", "gap", "same targets"}),
+        ("python reference", {"longer windows", "same targets"}),
         ("needle", {"needle"}),
         ("induction", {"induction"}),
     ],
@@ -81,7 +75,6 @@ def test_a_value_that_is_not_defined_is_nan_after_reading(tmp_path: Path) -> Non
     list(lab.sweep([lab.Run("learned", **{**TINY, "longest": 4})], path=tmp_path, progress=False))
     rows = lab.read_results(tmp_path)
     assert [math.isnan(value) for value in curve(rows, "longer windows").values()] == [False, True, True]
-    assert all(map(math.isnan, curve(rows, "gap").values()))
 
 
 def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -> None:
