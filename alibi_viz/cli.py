@@ -152,9 +152,12 @@ def _sweep(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> None:
     """Train position methods with several seeds and compare them: tables, figures and verdicts."""
-    given = _given(options, "seeds", "text", "length", "steps", "longest", "workers", "scheduler")
+    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
+
+    given = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out or "results")
-    comparison = av.lab.compare(_methods(options), out=folder, **given)
+    with executor(options.workers or 1, options.scheduler) as pool:
+        comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
     first = comparison.methods[: av.figures.MAX_METHODS]
     variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
     shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
@@ -165,11 +168,11 @@ def _compare(options: argparse.Namespace) -> None:
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
-    for write in (lambda: comparison.save(folder), lambda: av.figures.save_images(images)):
-        try:
-            write()
-        except (ImportError, RuntimeError) as error:  # no library for Parquet, no browser for images
-            _complain(error)
+    comparison.save(folder)
+    try:
+        av.figures.save_images(images)
+    except RuntimeError as error:  # no browser
+        _complain(error)
     print(f"results are in {folder}")
 
 

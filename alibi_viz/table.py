@@ -39,24 +39,15 @@ def results_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def over_seeds(
     rows: pd.DataFrame, by: Sequence[str] = ("label", "x"), limits: tuple[float, float] = (-math.inf, math.inf)
 ) -> pd.DataFrame:
-    """Mean and 95% interval of the values over seeds, as a table with one row per group, in the order of the rows.
+    """Mean and 95% interval of the values over seeds, in the order of the rows.
 
-    The interval is that of Student's t distribution: if a comparison were repeated with other seeds, on the same text,
-    the mean over many seeds would lie in such an interval 95 times out of 100. A percentile bootstrap assumes nothing
-    about how seeds are distributed, but promises too much with so few: of five normal samples, its 95% interval
-    contains the mean only 84% of the time.
+    The interval is that of Student's t distribution: a bootstrap promises too much with so few seeds.
 
-    Args:
-        rows: with a column "value" and those of `by`.
-        by: the columns that name a group.
-        limits: the smallest and the largest possible value; intervals end there.
+    Returns a row for each group of the columns `by`, with "mean", "half_width", "low", "high" (NaN for fewer than two
+    seeds) and "seeds" (how many have a value). Intervals end at the `limits` of the values.
 
-    Returns the columns "mean", "half_width", "low", "high" (NaN for fewer than two seeds) and "seeds" (how many have a
-    value), indexed by the columns of `by`.
-
-    >>> import pandas
     >>> from alibi_viz.table import over_seeds
-    >>> rows = pandas.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
+    >>> rows = pd.DataFrame({"label": "alibi", "x": 64, "value": [2.0, 2.1, 2.2]})
     >>> over_seeds(rows).round(3).to_dict("records")
     [{'mean': 2.1, 'half_width': 0.248, 'low': 1.852, 'high': 2.348, 'seeds': 3}]
     """
@@ -70,8 +61,7 @@ def over_seeds(
 def share_interval(share: float, count: int) -> tuple[float, float]:
     """The 95% interval of a share of `count` independent answers (Wilson 1927), sensible at 0% and 100% too.
 
-    It is about the answers, not about seeds: how far the measured share may be from that of the same model on endlessly
-    many answers.
+    It says how far the share may be from that of the same model on endlessly many answers, not on other seeds.
 
     >>> from alibi_viz.table import share_interval
     >>> [round(end, 3) for end in share_interval(1.0, 32)]
@@ -84,33 +74,31 @@ def share_interval(share: float, count: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Axes:
-    """The axes of a figure of curves, as plain data.
+class Scale:
+    """The values of a question, and the vertical axis of its figure."""
 
-    Attributes:
-        title, x_title, y_title: of the figure and its axes.
-        point, value: a point in words, for its hover text, such as "windows of {x} bytes" and "{y:.2f} bits".
-        ticks: {position on the horizontal axis: label}; the outermost are the ends of a logarithmic axis.
-        low, high: the vertical axis includes at least these.
-        step: the vertical axis ends at multiples of this.
-        length: the training length, drawn as a dotted line with everything beyond it shaded.
-        marks: {label: position} of up to two more vertical lines.
-        chance: the value of guessing at random, drawn as a horizontal line.
-        log: logarithmic horizontal axis; a linear one starts at 0.
-        limits: the smallest and the largest possible value; intervals end there.
-    """
+    unit: str
+    number: str = ".2f"  # the format of a value
+    low: float = 0.0  # the axis includes at least `low` and `high`, and ends at multiples of `step`
+    high: float = 1.0
+    step: float = 0.1
+    limits: tuple[float, float] = (-math.inf, math.inf)  # the smallest and largest possible value; intervals end there
+
+    @property
+    def value(self) -> str:
+        """A value in words, such as "{y:.2f} bits"."""
+        return f"{{y:{self.number}}}{'' if '%' in self.number else f' {self.unit}'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axes(Scale):
+    """The axes of a figure of curves, as plain data."""
 
     title: str
     x_title: str
-    y_title: str
-    point: str
-    value: str
-    ticks: Mapping[int, str]
-    low: float
-    high: float
-    step: float = 0.5
-    length: int | None = None
-    marks: Mapping[str, float] = field(default_factory=dict)
-    chance: float | None = None
-    log: bool = True
-    limits: tuple[float, float] = (-math.inf, math.inf)
+    point: str  # a point in words, such as "windows of {x} bytes"
+    ticks: Mapping[int, str]  # {position: label}; the outermost are the ends of a logarithmic axis
+    length: int | None = None  # the training length, drawn as a dotted line with everything beyond it shaded
+    marks: Mapping[str, float] = field(default_factory=dict)  # {label: position} of up to two more vertical lines
+    chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
+    log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

@@ -9,6 +9,7 @@ from alibi_viz import lab
 from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.runs import record_table
 from alibi_viz.models import LanguageModel
+from alibi_viz.table import Scale
 from alibi_viz.widgets import ComparisonExplorer, LengthLab
 from tests.tables import SMALL
 from tests.widgets.race.small_race import DEADLINE, control, points, until
@@ -18,16 +19,14 @@ def weight_norm(model: LanguageModel, source: object, length: int, longest: int)
     yield length, float(model.head.weight.detach().norm()), model.head.weight.numel()
 
 
-def say(rows: pd.DataFrame, length: int) -> list[str]:
+def tell(question: Question, rows: pd.DataFrame) -> list[str]:
     return [f"The norm of {row.label} is {row.value:.3f}." for row in rows.itertuples()]
 
 
 @pytest.fixture
 def toy() -> Iterator[Question]:
-    toy = Question(
-        "weight norm", "The norm of the output layer.", "Norm of the output layer", "training length",
-        "length {x}", weight_norm, say, unit="norm",
-    )  # fmt: skip
+    words = ("The norm of the output layer.", "Norm of the output layer", "training length", "length {x}")
+    toy = Question("weight norm", *words, weight_norm, Scale("norm"), tell)
     QUESTIONS.append(toy)
     yield toy
     QUESTIONS.remove(toy)
@@ -35,10 +34,10 @@ def toy() -> Iterator[Question]:
 
 def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) -> None:
     record = lab.measure(lab.Run("none", length=8, steps=2, longest=2, model=SMALL))
-    ((_, _, x, norm, unit, count),) = [answer for answer in record["answers"] if answer[1] == toy.name]
-    assert (x, unit, count) == (8, "norm", 16 * 256)
+    (row,) = [row for row in record["rows"] if row["question"] == toy.name]
+    assert (row["x"], row["unit"], row["count"]) == (8, "norm", 16 * 256)
     app = ComparisonExplorer(record_table([record], "mine"), question=toy.name)
-    assert f"The norm of none is {norm:.3f}." in app.caption
+    assert f"The norm of none is {row['value']:.3f}." in app.caption
     assert app.figure.layout.annotations[0].text == "Norm of the output layer"
     assert toy.name in control(app, "s-question").options
 

@@ -144,7 +144,7 @@ def draw(
             ticktext=list(axes.ticks.values()),
             title_text=axes.x_title,
         )
-        figure.layout.yaxis2.update(title_text=axes.y_title, range=_value_range(axes, means, thin["value"]))
+        figure.layout.yaxis2.update(title_text=axes.unit, range=_value_range(axes, means, thin["value"]))
 
 
 def _hover(axes: Axes, further: str = "") -> str:

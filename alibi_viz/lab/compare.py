@@ -1,31 +1,30 @@
 """Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and curves to draw."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from alibi_viz.arguments import as_list, check_known, check_positive_integers
-from alibi_viz.lab.evaluation import evaluation_lengths
-from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.runs import Record, Run, read_records, record_table
+from alibi_viz.lab.runs import Run, read_records, record_table
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.lab.sweep import executor, in_order, sweep
-from alibi_viz.lab.tasks import Task
-from alibi_viz.lab.text import Text
-from alibi_viz.models.positions.custom import Law, Method, register_methods
+from alibi_viz.lab.sweep import sweep
+from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
 LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
 MAY_DIFFER = {"position", "label", "seed", "custom"}  # settings in which the runs of one comparison differ
+LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Comparison:
     """The results of `compare`.
 
@@ -33,22 +32,21 @@ class Comparison:
         comparison.summary                                                  # a table of means and intervals
         comparison.verdicts                                                 # sentences: what is decided over the seeds
         figures.curve_figure(comparison.rows(), comparison.axes).show()     # with intervals, and every seed
-        comparison.save("results")                                          # CSV, Parquet, LaTeX and the verdicts
+        comparison.save("results")                                          # CSV, LaTeX and the verdicts
 
-    A curve is named after its method, such as "rotary", or after the method and how the trained model was changed
-    before it was evaluated, such as "rotary, yarn".
+    A curve is named after its method, such as "rotary", and the change made to the trained model, as in "rotary, yarn".
 
     Attributes:
-        table: all results as one tidy table, with the columns of `lab.COLUMNS`.
+        table: all results, with the columns of `lab.COLUMNS`.
         methods: the names of the methods.
         run: the settings that all runs share.
         text: the name of the text.
         failures: sentences on runs whose training diverged; they are left out of all means.
     """
 
-    table: pd.DataFrame
+    table: pd.DataFrame = field(repr=False)
     methods: tuple[str, ...]
-    run: Run
+    run: Run = field(repr=False)
     text: str
     failures: tuple[str, ...] = ()
 
@@ -60,90 +58,58 @@ class Comparison:
     @property
     def curves(self) -> dict[str, list[str]]:
         """The names of the curves of changed models: {method: ["rotary, window", ...]}."""
-        labels, variants = self.rows(None)["label"].unique(), self.table["variant"].unique()
-        names = {method: [f"{method}, {variant}" for variant in variants] for method in self.methods}
-        return {method: [name for name in curves if name in labels] for method, curves in names.items()}
+        names = _curves(self.table)["label"].unique()
+        return {method: [name for name in names if name.startswith(f"{method}, ")] for method in self.methods}
 
-    def rows(self, curves: Iterable[str] | None = ()) -> pd.DataFrame:
-        """The losses by length, labeled by curve: those of the methods as trained, of named curves, or all for None.
-
-        Raises ValueError for an unknown name.
-        """
-        rows = self.table[self.table["question"] == main_question("text").name]
-        changed = rows["variant"] != AS_TRAINED
-        rows = rows.assign(label=rows["label"].where(~changed, rows["label"] + ", " + rows["variant"]))
-        if curves is None:
-            return rows
-        names = as_list("curves", curves, "names") or list(self.methods)
+    def rows(self, curves: Iterable[str] | None = None) -> pd.DataFrame:
+        """The losses by length, labeled by curve: by default of the methods as trained. ValueError for other names."""
+        rows = _curves(self.table)
+        names = list(self.methods) if curves is None else as_list("curves", curves, "names")
         check_known("curves", names, dict.fromkeys([*self.methods, *rows["label"]]))
         return rows[rows["label"].isin(names)]
 
     @property
     def axes(self) -> Axes:
         """The axes of a figure with these `rows`."""
-        axes = main_question("text").axes(self.run.length, sorted(self.rows(None)["x"].unique()))
+        axes = main_question("text").axes(self.run.length, self.rows()["x"].tolist())
         bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
         what = f"mean of {self.seeds} seeds{bars}, each seed (thin)" if self.seeds > 1 else "one seed"
         return replace(axes, title=f"{axes.title}: {what}", low=math.inf, high=-math.inf)
 
     @property
     def summary(self) -> pd.DataFrame:
-        """Bits per byte by curve and window length: mean over seeds, half of the 95% t interval, number of seeds."""
-        return over_seeds(self.rows(None))
+        """Bits per byte by curve and length, as `lab.summary` writes them."""
+        return summary(self.table, main_question("text").name)
 
     @property
     def differences(self) -> pd.DataFrame:
         """The difference between every two methods, and between every changed model and its method as trained.
 
-        Differences are paired by seed. Columns: "first", "second", "x", "mean" (of first minus second), "half_width",
-        "seeds" and "verdict": "lower" or "higher" if the interval is on one side of zero, and "undecided" if it
-        contains zero or there are fewer than three seeds. Changed models are compared beyond the training length; up to
-        it they are equal. A pair is left out where one of the two is not defined.
+        Differences are paired by seed; of changed models beyond the training length. Columns: "first", "second", "x",
+        "mean" (of first minus second), "half_width", "seeds" and "verdict": "lower" or "higher" if the interval is on
+        one side of zero, and "undecided" if it contains zero or there are fewer than three seeds.
         """
-        rows = self.rows(None)
-        values = rows.set_index(["seed", "x", "label"])["value"].unstack("label", sort=False)
-        pairs = [(first, second, 0) for first, second in combinations(self.methods, 2)]
-        changed = self.curves.items()
-        pairs += [(curve, method, self.run.length) for method, curves in changed for curve in curves]
-        tables = []
-        for first, second, beyond in pairs:
-            if {first, second} <= set(values.columns):
-                difference = (values[first] - values[second]).rename("value").dropna().reset_index()
-                table = over_seeds(difference[difference["x"] > beyond], ["x"]).reset_index()
-                tables.append(table.assign(first=first, second=second))
-        columns = ["first", "second", "x", "mean", "half_width", "seeds"]
-        result = pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
-        decided = (result["mean"].abs() > result["half_width"]) & (result["seeds"] >= SEEDS)
-        side = np.where(result["mean"] < 0, LOWER, HIGHER)
-        return result.assign(verdict=np.where(decided, side, UNDECIDED))
+        pairs = list(combinations(self.methods, 2))
+        pairs += [(curve, method) for method, curves in self.curves.items() for curve in curves]
+        values = _new(_curves(self.table))[["label", "seed", "x", "value"]]
+        both = pd.DataFrame(pairs, columns=["first", "second"]).merge(values, left_on="first", right_on="label")
+        both = both.merge(values, left_on=["second", "seed", "x"], right_on=["label", "seed", "x"])
+        both["value"] = both["value_x"] - both["value_y"]
+        table = over_seeds(both.dropna(subset="value"), ["first", "second", "x"]).reset_index()
+        decided = [(table["seeds"] >= SEEDS) & side for side in (table["high"] < 0, table["low"] > 0)]
+        return table.drop(columns=["low", "high"]).assign(verdict=np.select(decided, [LOWER, HIGHER], UNDECIDED))
 
     @property
     def verdicts(self) -> list[str]:
-        """What can be said over the seeds, in sentences.
-
-        A difference whose interval contains zero is undecided, and so are all with fewer than three seeds. Differences
-        are paired by seed, so one may be decided although the intervals of the two means overlap. Each interval is
-        about one difference: of many differences that are zero, one in twenty is called lower or higher by chance.
-        """
-        table = self.differences
-        sentences = list(self.failures)
+        """The differences in sentences, one for each pair, and how many of them chance alone would decide."""
+        table, sentences = self.differences, list(self.failures)
         for (first, second), rows in table.groupby(["first", "second"], sort=False):
-            clauses: dict[str, list[str]] = {}
-            for row in rows.itertuples():
-                interval = "" if math.isnan(row.half_width) else f" ± {row.half_width:.3f}"
-                clauses.setdefault(row.verdict, []).append(f"{row.x:,} ({row.mean:+z.3f}{interval})")
-            words = [f"{kind} at {join(clauses[kind])}" for kind in (LOWER, HIGHER, UNDECIDED) if kind in clauses]
-            sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(words)}.")
-        tested = int((table["seeds"] >= SEEDS).sum())
-        if tested:
-            decided = int((table["verdict"] != UNDECIDED).sum())
-            sentences.append(
-                f"{decided} of {len(table)} differences {'is' if decided == 1 else 'are'} decided; by chance alone it "
-                f"would be {(1 - LEVEL) * tested:.1f}, if no two curves truly differed."
-            )
-        elif len(table):
-            sentences.append(f"With fewer than {SEEDS} seeds, every difference is undecided.")
-        return sentences
+            at = rows.assign(at=[f"{row.x:,} ({_cell(row, '+z.3f')})" for row in rows.itertuples()])
+            clauses = [f"{verdict} at {join(list(each))}" for verdict, each in at.groupby("verdict", sort=False)["at"]]
+            sentences.append(f"{quoted(first)} against {quoted(second)}: {'; '.join(clauses)}.")
+        tested, decided = int((table["seeds"] >= SEEDS).sum()), int((table["verdict"] != UNDECIDED).sum())
+        chance = f"by chance alone {(1 - LEVEL) * tested:.1f} would be, if no two curves truly differed"
+        return [*sentences, f"Decided, which takes {SEEDS} seeds: {decided} of {len(table)}; {chance}."]
 
     @property
     def caption(self) -> str:
@@ -157,31 +123,17 @@ class Comparison:
 
     def latex(self) -> str:
         r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
-        rows = []
-        for method, curves in self.curves.items():
-            rows += [(method, method), *((curve, f" {curve.removeprefix(f'{method}, ')}") for curve in curves)]
-        return latex_table(self.summary, rows, self.run.length, self.caption)
+        cells = self.summary.drop(columns="seeds").replace("", "--")
+        cells.columns = pd.Index([f"{x} ({x / self.run.length:g} L)" for x in cells.columns])
+        return cells.to_latex(escape=True, caption=self.caption.translate(LATEX), label="tab:comparison")
 
     def save(self, folder: str | Path) -> None:
-        """Write results.csv, results.tex, verdicts.txt and results.parquet into a folder.
-
-        Raises ImportError, after the others are written, if there is no library for Parquet.
-        """
+        """Write results.csv, results.tex and verdicts.txt into a folder."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.table.to_csv(folder / "results.csv", index=False)
         (folder / "results.tex").write_text(self.latex(), encoding="utf-8")
         (folder / "verdicts.txt").write_text("".join(f"{verdict}\n" for verdict in self.verdicts), encoding="utf-8")
-        try:
-            self.table.to_parquet(folder / "results.parquet", index=False)
-        except ImportError:
-            message = "results.parquet is not written, because it needs pyarrow: pip install 'alibi-viz[parquet]'"
-            raise ImportError(message) from None
-
-    def __repr__(self) -> str:
-        runs = len(self.methods) * self.seeds
-        counted = f"{runs} run{'s' if runs != 1 else ''}"
-        return f"Comparison of {join(self.methods)}: {counted}, L = {self.run.length}, {self.run.steps} steps"
 
 
 def compare(
@@ -193,113 +145,62 @@ def compare(
     length: int = Run.length,
     steps: int = Run.steps,
     longest: int = Run.longest,
-    workers: int = 1,
-    scheduler: str | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer windows.
 
-    Models are evaluated as trained and, where the method allows it, with attention limited to a window of the training
-    length, without and with sinks; rotary also with PI, NTK and YaRN, and ALiBi with its slopes interpolated (see
-    `lab.modify`). For one seed, all methods start from the same weights and read the same batches.
+    Models are evaluated as trained and with the changes of `lab.modify` that their method allows: attention limited to
+    a window of the training length, without and with sinks, PI, NTK and YaRN for rotary, interpolated slopes for ALiBi.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.
-        seeds: how many, from 0.
+        seeds: how many, from 0. For one seed, all methods start from the same weights and read the same batches.
         text: the `Path` of a text file in UTF-8; by default the built-in text.
-        out: a results folder, as in `sweep`: finished runs are saved there at once, and a later call with the same
-            settings only does the missing ones, also for more methods or seeds.
+        out: a results folder, as in `sweep`. A later call only does what is missing, also for more methods or seeds.
         length, steps: of training.
         longest: tests go to this many times the training length.
-        workers: processes, with one thread each.
-        scheduler: the address of a Dask scheduler, instead of `workers`. Its workers must be able to read the text.
-        progress: show a progress bar on standard error.
+        executor, progress: as in `sweep`. The workers of a cluster must be able to read the text.
 
-    Raises, before any training:
-        TypeError: methods that are not a list, or a text that is not a `Path`.
-        ValueError: no method, two methods of one name, an unknown method, a function that fails at the lengths of the
-            tests, an invalid number, a text that is too short or not UTF-8, or a folder whose runs have other settings,
-            or lack evaluations that this version makes.
-        OSError: the text cannot be read.
+    Raises, before any training, TypeError for a text that is not a `Path`; ValueError for missing, repeated or unknown
+    methods, a text that is too short, and a folder whose runs have other settings; OSError for a text that isn't there.
 
     >>> comparison = lab.compare(["none"], seeds=1, length=16, steps=3, longest=2, progress=False)
     >>> comparison
-    Comparison of none: 1 run, L = 16, 3 steps
+    Comparison(methods=('none',), text='tales', failures=())
     >>> print(comparison.verdicts[0])
     "none, window" against none: undecided at 32 (...).
     """
     names = register_methods(methods)
-    if not names:
-        raise ValueError("give at least one position method to compare")
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"two methods are called {twice[0]!r}; rename one of them")
-    check_positive_integers(seeds=seeds, workers=workers)
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"methods must be one or more different names, got {names!r}")
+    check_positive_integers(seeds=seeds)
     if not isinstance(text, Path | None):
         raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
-    runs = [
-        Run(name, length=length, steps=steps, longest=longest, path=text, seed=seed)
-        for seed in range(seeds)
-        for name in names
-    ]
-    source = runs[0].source()
-    for run in runs[: len(names)]:
-        _check_method(run, source)
+    common = Run(names[0], length=length, steps=steps, longest=longest, path=text)
+    runs = [replace(common, position=name, label="", seed=seed) for seed in range(seeds) for name in names]
+    source = common.source()
     if out is not None and Path(out).is_dir():
-        _check_folder(runs, Path(out), source)
-    with executor(workers, scheduler) as pool:
-        records = in_order(sweep(runs, pool, path=out, progress=progress), runs)
-    failures = tuple(
-        f"{record['run']['label']}, seed {record['run']['seed']}, is left out: {record['error']}."
-        for record in records
-        if record["error"]
-    )
+        _check_folder({str(run.position): run for run in runs}, Path(out))
+    records = list(sweep(runs, executor, path=out, progress=progress))
+    records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
+    failed = [(record["run"]["label"], record["run"]["seed"], record["error"]) for record in records if record["error"]]
+    failures = tuple(f"{label}, seed {seed}, is left out: {error}." for label, seed, error in failed)
     origin = "live" if out is None else Path(out).name
-    return Comparison(record_table(records, origin), tuple(names), runs[0], source.name, failures)
+    return Comparison(record_table(records, origin), tuple(names), common, source.name, failures)
 
 
-def _check_method(run: Run, source: Text | Task) -> None:
-    """Raise ValueError if your own method makes no model, or is a function that fails at the longest test."""
-    if run.custom is None:
-        return
-    position = run.new_model(source).transformer.position
-    if isinstance(position, Law):
-        position.bias(1, max([run.length, *evaluation_lengths(run.length, run.longest)]))
-
-
-def _check_folder(runs: list[Run], folder: Path, source: Text | Task) -> None:
-    """Raise ValueError if the runs in a folder don't belong to the same comparison as `runs`.
-
-    They may have other methods and seeds, but not other settings, another function of the same name, or fewer
-    evaluations than this version makes.
-    """
-    by_position = {run.position: run for run in runs}
+def _check_folder(runs: dict[str, Run], folder: Path) -> None:
+    """Raise ValueError if the runs in a folder have other settings than these, or another function of the same name."""
     for record in read_records(folder):
         saved = record["run"]
-        run = by_position.get(saved["position"], runs[0])
-        settings = run.settings()
-        names = [*(settings.keys() - MAY_DIFFER), *(["custom"] if saved["position"] == run.position else [])]
-        for name in sorted(names):
+        settings = runs.get(saved["position"], next(iter(runs.values()))).settings()
+        same_method = {"custom"} if saved["position"] in runs else set()
+        for name in sorted(settings.keys() - MAY_DIFFER | same_method):
             if saved.get(name) != settings.get(name):
-                raise ValueError(_describe_difference(folder, name, saved, settings))
-        if saved["position"] == run.position and not record["error"]:
-            expected = evaluation_variants(run.new_model(source), run.length)
-            if missing := expected.keys() - {answer[0] for answer in record["answers"]}:
-                raise ValueError(
-                    f"runs in {str(folder)!r} were made without the evaluation {', '.join(sorted(missing))}: use "
-                    "another results folder"
-                )
-
-
-def _describe_difference(folder: Path, name: str, saved: Record, settings: Record) -> str:
-    if name == "custom":
-        return (
-            f"{settings['position']!r} has changed since runs in {str(folder)!r} were made: use another results folder"
-        )
-    difference = f"{name}={saved.get(name)!r}, not {settings[name]!r}"
-    return f"{str(folder)!r} has runs with {difference}: use another results folder"
-
-
-LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
+                given = f"{name}={saved.get(name)!r}, not {settings.get(name)!r}"
+                given = f"another function {saved['position']!r}" if name == "custom" else given
+                raise ValueError(f"{str(folder)!r} has runs with {given}: use another results folder")
 
 
 def summary(
@@ -314,39 +215,39 @@ def summary(
             window". Up to the training length, changed models are equal to unchanged ones and left out.
         xs: of the columns, in their order; all by default.
 
-    Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits, such as a share. The
-    last column says how many seeds there are. Raises ValueError for an unknown question and for results of models that
-    learned different texts, and KeyError for a label or x without results.
+    Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits; the last column is the
+    number of seeds. Raises ValueError for models that learned different texts, KeyError for a label without results.
     """
-    asked = find_question(question)
-    rows = results[results["question"] == asked.name]
+    limits = find_question(question).scale.limits
+    rows = _new(_curves(results, question))
     if len(tasks := rows["task"].unique()) > 1:
         raise ValueError(f"results must be on one text, got {', '.join(tasks)}: choose one by the column 'task'")
-    rows = rows[(rows["variant"] == AS_TRAINED) | (rows["x"] > rows["length"])]
-    curves = rows["label"].where(rows["variant"] == AS_TRAINED, rows["label"] + ", " + rows["variant"])
-    table = over_seeds(rows.assign(label=curves), limits=asked.limits)
-    cells = table.apply(_cell, axis=1, both_ends=asked.limits[0] > -math.inf).unstack("x", sort=False).fillna("")
+    table = over_seeds(rows, limits=limits)
+    words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
+    cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")
     cells = cells[sorted(cells.columns) if xs is None else as_list("xs", xs, "integers")]
     cells["seeds"] = table["seeds"].groupby(level="label", sort=False).max().astype(int)
     cells = cells if labels is None else cells.loc[as_list("labels", labels, "names")]
     return cells.rename_axis(None)
 
 
-def _cell(row: pd.Series, both_ends: bool = False) -> str:
-    if row["seeds"] == 0:
+def _curves(results: pd.DataFrame, question: str = main_question("text").name) -> pd.DataFrame:
+    """The rows of a question, labeled by curve: a change to the model follows after a comma."""
+    rows = results[results["question"] == question]
+    changed = rows["variant"] != AS_TRAINED
+    return rows.assign(label=rows["label"].mask(changed, rows["label"] + ", " + rows["variant"]))
+
+
+def _new(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the rows of changed models up to the training length, where a change makes no difference."""
+    return rows[(rows["variant"] == AS_TRAINED) | (rows["x"] > rows["length"])]
+
+
+def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:
+    """The mean and interval in a row of `over_seeds`."""
+    if row.seeds == 0:
         return "not defined"
-    if math.isnan(row["half_width"]):
-        return f"{row['mean']:.3f}"
-    interval = f"({row['low']:.3f} to {row['high']:.3f})" if both_ends else f"± {row['half_width']:.3f}"
-    return f"{row['mean']:.3f} {interval}"
-
-
-def latex_table(means: pd.DataFrame, rows: Sequence[tuple[str, str]], length: int, caption: str) -> str:
-    """A LaTeX table for the package booktabs: a row for each (curve of `means`, its name), a column for each length."""
-    cells = means[means["seeds"] > 0].apply(_cell, axis=1).unstack("x", sort=False)
-    cells = cells[sorted(cells)].reindex([curve for curve, _ in rows]).fillna("--")
-    names = [name.translate(LATEX) for _, name in rows]
-    cells.index = pd.Index([rf"\quad {name.strip()}" if name.startswith(" ") else name for name in names])
-    cells.columns = pd.Index([f"{x} (${x / length:g}L$)" for x in cells.columns])
-    style = {"hrules": True, "position_float": "centering", "label": "tab:comparison"}
-    return cells.style.to_latex(column_format="l" + "r" * cells.shape[1], caption=caption.translate(LATEX), **style)
+    if math.isnan(row.half_width):
+        return f"{row.mean:{number}}"
+    interval = f"({row.low:.3f} to {row.high:.3f})" if both_ends else f"± {row.half_width:.3f}"
+    return f"{row.mean:{number}} {interval}"

@@ -1,8 +1,4 @@
-"""Measure the loss of a language model at lengths other than the one it was trained on.
-
-    loss_by_length      windows of each length, cut without overlap: the first targets of a window see little context
-    loss_by_context     sliding windows: every target sees (nearly) the same number of bytes
-    loss_by_position    the loss at each position of windows of one length
+"""Measure the loss of a language model at lengths other than the one it was trained on, and let it write.
 
 Every length predicts the same bytes of the validation part of a text, so losses differ only because of the context.
 """
@@ -19,14 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from alibi_viz.arguments import (
-    as_list,
-    check_instance,
-    check_integer,
-    check_positive_integers,
-    check_seed,
-    positive_integers,
-)
+from alibi_viz import arguments
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 
@@ -37,36 +26,21 @@ MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
 def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
     """The training length L, 2L, 4L, ..., up to `longest` times L; no lengths if `longest` is 0.
 
-    Raises TypeError or ValueError unless `length` is an integer of at least 1, and `longest` of at least 0.
-
     >>> lab.evaluation_lengths(32)
     [32, 64, 128, 256, 512]
     """
-    check_positive_integers(length=length)
-    check_integer("longest", longest, 0)
+    arguments.check_positive_integers(length=length)
+    arguments.check_integer("longest", longest, 0)
     return [length * 2**power for power in range(longest.bit_length())]
-
-
-def token_losses(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
-    """Bits for each target byte, float32 [windows, length], from windows of `length` bytes without overlap.
-
-    Column p holds the targets that see p + 1 bytes of context. The windows start at the start of the validation part,
-    and `targets` is rounded down to whole windows. All values are NaN where the model isn't defined.
-
-    Raises ValueError if a number is not an integer of at least 1, or if not even one window fits.
-    """
-    check_instance("model", model, LanguageModel)
-    windows = _count_windows(text, length, targets)
-    return window_losses(model, text.validation[: windows * length + 1].unfold(0, length + 1, length))
 
 
 def loss_by_length(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> dict[int, float]:
-    """Mean bits per byte at each length, on the same target bytes for all lengths.
+    """Mean bits per byte in windows of each length, without overlap: the first targets of a window see little context.
 
-    The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN at a length at
-    which the model isn't defined. Raises ValueError if the validation part is too short for the longest length.
+    The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN where the model
+    isn't defined. Raises ValueError if the validation part is too short for the longest length.
 
     >>> losses = lab.loss_by_length(lab.make_model(), lab.load_text(), [32, 64])
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
@@ -78,28 +52,37 @@ def loss_by_length(
 def shared_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, Tensor]]:
-    """Bits for each target of `loss_by_length`, in the order of the text, one length at a time."""
-    lengths = as_list("lengths", lengths, "integers")
+    """Bits for each target of `loss_by_length`, float32 [targets] in the order of the text, one length at a time."""
+    arguments.check_instance("model", model, LanguageModel)
+    lengths = arguments.positive_integers("lengths", lengths)
     shared = count_shared_targets(text, lengths, targets)
     for length in lengths:
-        whole_windows = math.ceil(shared / length) * length  # the last window may reach beyond the shared targets
-        yield length, token_losses(model, text, length, targets=whole_windows).flatten()[:shared]
+        end = math.ceil(shared / length) * length + 1  # the last window may reach beyond the shared targets
+        yield length, window_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
 
 
 def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:
     """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for."""
-    fitting = [_count_windows(text, length, targets) * length for length in lengths]
+    arguments.check_instance("text", text, Text)
+    arguments.check_positive_integers(targets=targets)
+    available = max(0, min(targets, len(text.validation) - 1))
+    if max(lengths) > available:
+        raise ValueError(
+            f"length {max(lengths)} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
+            f"{targets:,} targets were requested, so windows of at most {available} fit"
+        )
     multiple = math.lcm(*lengths)
-    return min(targets, len(text.validation) - 1) // multiple * multiple or min(fitting, default=0)
+    return available // multiple * multiple or min(available // length * length for length in lengths)
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
-    """Mean bits per byte at each position of windows of `length` bytes: float32 [length].
+    """Mean bits per byte at each position of windows of `length` bytes: float32 [length]; NaN where it isn't defined.
 
-    With every position method, the loss is highest at the first positions, because they see little context. This
-    "early token curse" (Press et al. 2021, appendix B) weighs more in the mean over short windows than over long ones.
+    It is highest at the first positions, which see little context: the "early token curse" (Press et al. 2021, app. B).
     """
-    return token_losses(model, text, length, targets=targets).mean(0)
+    arguments.check_positive_integers(length=length)
+    ((_, bits),) = shared_losses(model, text, [length], targets=targets)
+    return bits.view(-1, length).mean(0)
 
 
 def loss_by_context(
@@ -109,20 +92,16 @@ def loss_by_context(
     *,
     targets: int = 256,
     stride: int = 1,
-    longest: int | None = None,
 ) -> dict[int, float]:
-    """Mean bits per byte of the same target bytes, each predicted from the c bytes before it, for each context c.
+    """Mean bits per byte in sliding windows: of the same targets, each predicted from the c bytes before it.
 
-    Unlike `loss_by_length` this has no early token curse: longer windows don't gain from having fewer first positions.
+    Longer windows don't gain from having fewer first positions, unlike in `loss_by_length`.
 
     Args:
         model, text: a model with a vocabulary of 256, and a text whose validation part it predicts.
         contexts: numbers of bytes c, at least `stride` each. The loss is NaN where the model isn't defined.
         targets: how many bytes to predict, rounded down to a multiple of the stride.
-        stride: by how much the window slides. With 1, every target sees exactly c bytes. With s, each window predicts
-            s targets, which see c - s + 1 to c bytes; this is s times as fast.
-        longest: the targets start after this many bytes; the largest context by default. Set it to make several calls
-            comparable.
+        stride: how many targets each window predicts, which see c - stride + 1 to c bytes.
 
     Raises ValueError if there are no contexts, a number is out of range, or the validation part is too short.
 
@@ -130,18 +109,18 @@ def loss_by_context(
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
     [8, 8]
     """
-    check_instance("model", model, LanguageModel)
-    check_instance("text", text, Text)
-    contexts = positive_integers("contexts", contexts)
-    start = max(contexts) if longest is None else longest
-    check_positive_integers(targets=targets, stride=stride, longest=start)
+    arguments.check_instance("model", model, LanguageModel)
+    arguments.check_instance("text", text, Text)
+    contexts = arguments.positive_integers("contexts", contexts)
+    arguments.check_positive_integers(targets=targets, stride=stride)
     if min(contexts) < stride or targets < stride:
         raise ValueError(f"contexts and targets must be at least the stride {stride}, got {contexts} and {targets}")
+    start = max(contexts)
     end = start + targets // stride * stride + 1  # the targets are start + 1, ..., end - 1
-    if start < max(contexts) or end > len(text.validation):
+    if end > len(text.validation):
         raise ValueError(
-            f"contexts up to {max(contexts)} with {targets} targets after {start} bytes need {end:,} bytes; "
-            f"the validation part of {text.name} has {len(text.validation):,}"
+            f"{targets} targets after contexts of {start} bytes need {end:,} bytes; the validation part of {text.name} "
+            f"has {len(text.validation):,}"
         )
     losses = {}
     for context in contexts:
@@ -151,7 +130,7 @@ def loss_by_context(
 
 
 def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
-    """Whether a loss, by length, is NaN or infinite although the model is defined at that length."""
+    """Whether a loss, by length, is not finite although the model is defined there."""
     return any(not math.isfinite(loss) and model.is_defined_at(length) for length, loss in losses.items())
 
 
@@ -166,19 +145,6 @@ def evaluating(model: LanguageModel) -> Iterator[torch.device]:
             yield model.head.weight.device
     finally:
         model.train(was_training)
-
-
-def _count_windows(text: Text, length: int, targets: int) -> int:
-    """How many windows of `length` bytes the targets fill. Raises as `token_losses`."""
-    check_instance("text", text, Text)
-    check_positive_integers(length=length, targets=targets)
-    available = max(0, min(targets, len(text.validation) - 1))
-    if length > available:
-        raise ValueError(
-            f"length {length} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
-            f"{targets:,} targets were requested, so windows of at most {available} fit"
-        )
-    return available // length
 
 
 def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
@@ -199,12 +165,9 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
 def reuse_freed_memory() -> None:
     """Let the C library reuse freed memory, instead of returning it to the operating system and asking for it again.
 
-    Each page of 4 kB that is asked for again costs a page fault, and every step of a small model needs the same memory
-    again. Without this, evaluating two small models at the same time takes about a quarter longer.
-
-    When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on (M_MMAP_THRESHOLD in the manual
-    page mallopt(3)). The block here is never written to, so it takes no memory. Under another C library this does
-    nothing.
+    Every step of a small model needs the same memory again; without this, two models evaluated at the same time take
+    about a quarter longer. When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on (see
+    M_MMAP_THRESHOLD in mallopt(3)). Other C libraries ignore it.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
@@ -216,41 +179,29 @@ WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")  # shorter words also 
 
 
 class Continuation(NamedTuple):
-    """What a model wrote after a prompt, in three parts. Bytes that are not UTF-8 are shown as U+FFFD.
+    """What a model wrote after a prompt, in three parts. Bytes that are not UTF-8 are shown as U+FFFD."""
 
-    Attributes:
-        prompt: the start of the validation text, half as long as the training windows.
-        within: what the model wrote up to its training length.
-        beyond: what it wrote after that; empty if its positions are not defined there.
-    """
-
-    prompt: str
-    within: str
-    beyond: str
+    prompt: str  # the start of the validation text, half as long as the training windows
+    within: str  # what the model wrote up to its training length
+    beyond: str  # what it wrote after that; empty if its positions are not defined there
 
 
 def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 0) -> list[Continuation]:
     """Eight continuations of the first `length // 2` bytes of the validation text, sampled at temperature 0.4.
 
-    They end after `8 * length` bytes, but at the latest after 256 bytes or twice the length, whichever is more.
+    They end after `8 * length` bytes, but at the latest after 256 bytes or twice the length, whichever is more. Equal
+    seeds give equal texts on one machine. `length` is the training length in bytes, at least 2.
 
-    Args:
-        model: a model with a vocabulary of 256.
-        text: whose validation part gives the prompt.
-        length: the training length of the model in bytes, at least 2.
-        seed: of the sampling. Equal seeds give equal texts on one machine; rounding errors may differ elsewhere.
-
-    Raises TypeError or ValueError if the length is not an integer of at least 2, and ValueError if the validation part
-    is shorter than the prompt or the model isn't defined at its training length.
+    Raises ValueError if the validation part is shorter than the prompt.
 
     >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
     (8, 'This is the story of Emma, a pro')
     """
-    check_instance("model", model, LanguageModel)
-    check_instance("text", text, Text)
-    check_integer("length", length, 2)
-    check_seed(seed)
+    arguments.check_instance("model", model, LanguageModel)
+    arguments.check_instance("text", text, Text)
+    arguments.check_integer("length", length, 2)
+    arguments.check_seed(seed)
     end = max(2 * length, min(8 * length, LONGEST))
     end = end if model.is_defined_at(end) else length
     prompt = text.validation[: length // 2]
@@ -269,16 +220,17 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
 def known_words(passages: Iterable[str], text: Text) -> float:
     """The share of words in the passages that occur in the training part of the text; NaN if there are no words.
 
-    A word is three or more letters between other characters. So words that the ends of a passage cut are not counted.
+    A word is three or more letters between other characters, so words cut by the ends of a passage don't count.
 
     >>> from alibi_viz.lab.evaluation import known_words
     >>> known_words(["One known and one unknwon word."], lab.load_text("one and\\n\\n one known word \\n\\n" * 20))
     0.8
     """
-    check_instance("text", text, Text)
+    arguments.check_instance("text", text, Text)
+    passages = arguments.as_list("passages", passages, "strings")
     known = set(WORD.findall(_decode(text.train.tolist())))
-    words = [word for passage in as_list("passages", passages, "strings") for word in WORD.findall(passage)]
-    return sum(word in known for word in words) / len(words) if words else float("nan")
+    words = [word in known for passage in passages for word in WORD.findall(passage)]
+    return sum(words) / len(words) if words else math.nan
 
 
 def _decode(data: list[int]) -> str:

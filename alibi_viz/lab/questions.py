@@ -1,168 +1,225 @@
 """What the lab asks of trained models: one `Question` each, in the order in which apps show them.
 
-To add one, write a function that measures a model and add a `Question` to `QUESTIONS`. It is then measured by
-`lab.measure`, saved by a sweep, and shown by LengthLab, ComparisonExplorer and the command line.
+A question that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps and the command line.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
+import torch
+from torch import Tensor
 
-from alibi_viz.lab import measures, say
-from alibi_viz.lab.attention_stats import SINKS
-from alibi_viz.lab.evaluation import evaluation_lengths
-from alibi_viz.lab.measures import Measured
+from alibi_viz.lab import evaluation, say
+from alibi_viz.lab.attention_stats import SINKS, attention_stats
+from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
 from alibi_viz.lab.modify import VARIANTS
-from alibi_viz.lab.tasks import TASKS, Task, evaluation_distances
+from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
+from alibi_viz.lab.tasks import TASKS, Task, accuracy, evaluation_distances
+from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.table import AS_TRAINED, Axes, share_interval
+from alibi_viz.models.positions.relative import Alibi
+from alibi_viz.table import AS_TRAINED, COLUMNS, Axes, Row, Scale, share_interval
 
-Measure = Callable[[LanguageModel, Any, int, int], Measured]  # of model, text or task, training length, longest
-Ticks = Callable[[int, Sequence[int]], Mapping[int, str]]  # of training length and the positions that have values
-Say = Callable[[pd.DataFrame, int], list[str]]  # of the rows of this question and one variant, and training length
+# How a question is measured, for a trained model, the text or task, the training length L, and how many times that to
+# test up to: (position on the axis, value, number of samples). The value is NaN where the model is not defined.
+Measured = Iterator[tuple[int, Any, int]]
+
+BLOCKS = 16  # consecutive parts of the held-out text: how the loss differs between them tells how sure its mean is
 
 
-def multiples(length: int, xs: Sequence[int]) -> dict[int, str]:
-    """Ticks at the positions that have values, or at L, 2L, 4L, ..., with the multiple of L below the number."""
-    return {x: _with_multiple(x, x / length) for x in sorted({length, *(xs or evaluation_lengths(length))})}
+def _lengths(model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS) -> Measured:
+    """On windows of L, 2L, 4L, ... bytes, lists: the means of equal blocks of the text, or one if it is too short."""
+    lengths = evaluation_lengths(length, longest)
+    for tested, bits in evaluation.shared_losses(model, text, lengths, targets=max(targets, *lengths)):
+        blocks = BLOCKS if len(bits) % (BLOCKS * tested) == 0 else 1
+        yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
+
+
+POSITION_TARGETS, MAX_WINDOWS = 32_768, 128  # bytes to predict, and the largest number of windows
+
+
+def _positions(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """Means over bins of positions, which widen because single positions are noisy. One ends at the training length."""
+    window = length * longest
+    targets = min(max(POSITION_TARGETS, window), MAX_WINDOWS * window)
+    bits = evaluation.loss_by_position(model, text, window, targets=targets)
+    windows = min(targets, len(text.validation) - 1) // window
+    halves = range(-2 * length.bit_length(), 2 * longest.bit_length())
+    edges = {1, window + 1} | {round(length * 2 ** (half / 2)) + 1 for half in halves}
+    for first, end in pairwise(sorted(edge for edge in edges if edge <= window + 1)):
+        yield round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), (end - first) * windows
+
+
+SAME_TARGETS, STRIDE = 1024, 16  # 16 targets per window: each has the requested context, or up to 15 bytes less
+
+
+def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """Of one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
+    contexts = evaluation_lengths(length, longest)
+    available = len(text.validation) - contexts[-1] - 1
+    stride = min(STRIDE, length, max(1, available))
+    targets = max(stride, min(SAME_TARGETS, available))
+    losses = evaluation.loss_by_context(model, text, contexts, targets=targets, stride=stride)
+    yield from ((context, loss, targets // stride * stride) for context, loss in losses.items())
+
+
+EDGES = [2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)]  # of the bins: 16 to 2,048
+MAX_FACTS = 64  # in each bin
+SPARE = 32  # bytes: no fact is longer, and no other value of it is this much longer or shorter
+
+
+def _facts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """Bins of distances, for tales; other texts don't record their facts."""
+    facts = text.facts if text.recalled else pd.DataFrame(columns=["start", "stop", "distance"])
+    for first, end in pairwise(EDGES):
+        context = max(length, end) + SPARE
+        is_in_bin = (facts["distance"] >= first) & (facts["distance"] < end) & (facts["stop"] > context + SPARE)
+        if end <= length * longest and is_in_bin.any():
+            bits = memory_bits(model, text, facts[is_in_bin][:MAX_FACTS], context)
+            yield round((first * end) ** 0.5), float(bits.double().mean()), len(bits)
+
+
+def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: int) -> Tensor:
+    """How many bits more a model needs for each fact when its context has told another value: float32 [facts].
+
+    A tale says that the bell is in the barn, and later that it is found there. We tell the model the same tale with
+    another place. If it needs more bits for "barn" then, it has remembered; if it needs as many, it has forgotten.
+    """
+    data = text.validation.numpy().tobytes()
+    told, retold = [], []
+    for start, stop in zip(facts["start"], facts["stop"], strict=True):
+        before, fact = data[stop - context - 1 - SPARE : start].decode("utf-8", "replace"), data[start:stop]
+        told.append(data[stop - context - 1 : stop])
+        retold.append((retell(before, fact.decode()).encode() + fact)[-context - 1 :])
+    sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy())
+    longest = int(sizes.max())
+    windows = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)
+    without, with_fact = (evaluation.window_losses(model, each, last=longest) for each in windows)
+    return (without - with_fact).where(torch.arange(longest) >= longest - sizes[:, None], 0).sum(1)
+
+
+WINDOWS, QUERIES = 8, 32  # the last positions of so many windows, the same at every length
+
+
+def _attention(statistic: str, model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """A field of `AttentionStats` in windows of L, 2L, 4L, ... bytes, the mean over layers, heads and queries."""
+    lengths = evaluation_lengths(length, longest)
+    windows, queries = min(WINDOWS, len(text.validation) // lengths[-1]), min(QUERIES, length)
+    shared = {"trained": length, "windows": windows, "queries": queries, "spacing": lengths[-1]}
+    for tested in lengths:
+        stats = attention_stats(model, text, tested, **shared) if model.is_defined_at(tested) else None
+        yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, windows * queries
+
+
+def _slopes(model: LanguageModel, source: Text | Task, length: int, longest: int) -> Measured:
+    """The learned slope of each head, 1 to H, which all layers share; nothing for models whose slopes are fixed."""
+    position = model.transformer.position
+    if isinstance(position, Alibi) and position.learned is not None:
+        for head, slope in enumerate(position.slopes.tolist(), start=1):
+            yield head, slope, 1
+
+
+SAMPLES = 512  # examples at each distance
+
+
+def _accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
+    """The share of correct answers at the largest distances that fit into L, 2L, 4L, ... tokens."""
+    for distance in evaluation_distances(task, length, longest):
+        yield distance, accuracy(model, task, distance, samples=SAMPLES), SAMPLES
+
+
+BITS = Scale("bits per byte", low=2.0, high=3.0, step=0.5)
+ATTENTION = Scale("share of attention", ".1%", limits=(0.0, 1.0))
+ANSWERS = Scale("share of answers", ".0%", limits=(0.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question about trained models.
-
-    Attributes:
-        name: the value of the column "question".
-        summary: what is measured, in one sentence.
-        title, x_title: of its figure; "{L}", "{4L}" and "{last}" in the title are replaced by numbers.
-        point: a point in words, such as "windows of {x} bytes".
-        measure: yields (x, value, number of samples) for a trained model.
-        say: sentences on what holds in every seed.
-        task: what the models are trained on, as in `Run`.
-        unit: of the values.
-        value: a value in words.
-        limits: the smallest and the largest possible value; intervals end there.
-        ticks: of the horizontal axis.
-        axes_settings: further fields of `Axes`.
-        lowest_is_best: True for a loss, False for an accuracy.
-        variants: how models may be changed before they are measured: "as trained" and names of `lab.VARIANTS`.
-        while_training: whether a race answers it at each checkpoint, instead of measuring trained models.
-        in_race: whether LengthLab offers it.
-    """
+    """One question about trained models."""
 
     name: str
-    summary: str
+    summary: str  # what is measured, in one sentence
     title: str
     x_title: str
-    point: str
-    measure: Measure
-    say: Say
-    task: str = "text"
-    unit: str = "bits per byte"
-    value: str = "{y:.2f} bits per byte"
-    limits: tuple[float, float] = (-math.inf, math.inf)
-    ticks: Ticks = multiples
-    axes_settings: Mapping[str, Any] = field(default_factory=dict)
-    lowest_is_best: bool = True
-    variants: tuple[str, ...] = (AS_TRAINED,)
-    while_training: bool = False
-    in_race: bool = True
+    point: str  # a point in words, such as "windows of {x} bytes"
+    measure: Callable[..., Measured]
+    scale: Scale = BITS
+    tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends  # sentences on the rows of one variant
+    note: str = ""  # a sentence on how to read the values
+    log: bool = True  # whether the horizontal axis is one of tokens
+    task: str = "text"  # what the models are trained on
+    variants: tuple[str, ...] = (AS_TRAINED,)  # how models may be changed before they are measured: `lab.VARIANTS`
+    while_training: bool = False  # whether a race answers it at each checkpoint, instead of measuring trained models
+    in_race: bool = True  # whether LengthLab offers it
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values."""
+        return self.scale.unit
+
+    @property
+    def lowest_is_best(self) -> bool:
+        """Whether the values are losses."""
+        return self.scale is BITS
+
+    def at(self, x: int) -> str:
+        """A point in words."""
+        return self.point.format(x=f"{x:,}")
+
+    def row(self, trained: Row, x: int, value: float, count: int) -> Row:
+        """The row of an answer, measured after the training step of the row `trained`."""
+        answer = {"question": self.name, "unit": self.unit, "x": x, "value": value, "count": count}
+        return {name: trained[name] for name in COLUMNS} | answer
+
+    def say(self, rows: pd.DataFrame, length: int) -> list[str]:
+        """Sentences on the rows of this question and one variant, from training on `length` tokens."""
+        told = [] if rows.empty else [*self.tell(self, rows), *say.undefined(self, rows)]
+        return [*told, *([self.note] if self.note else [])]
 
     def axes(self, length: int, xs: Sequence[int] = (), marks: Mapping[str, float] | None = None) -> Axes:
         """The axes of its figure, for values at `xs`; `marks` are {label: x} of vertical lines."""
-        ticks, settings = self.ticks(length, xs), {"low": 2.0, "high": 3.0, "y_title": self.unit, **self.axes_settings}
-        if not settings.get("log", True):
-            trained = None  # the axis has steps or heads, not tokens
-        else:
-            trained = TASKS[self.task].max_distance(length) if self.task in TASKS else length
-        title = self.title.format_map({"L": f"{length:,}", "4L": f"{4 * length:,}", "last": f"{max(ticks):,}"})
-        return Axes(
-            title=title,
-            x_title=self.x_title,
-            point=self.point,
-            value=self.value,
-            ticks=ticks,
-            length=trained,
-            marks=(marks or {}) if trained else {},
-            limits=self.limits,
-            **settings,
-        )
+        task = TASKS.get(self.task)
+        shared = {"title": self.title, "x_title": self.x_title, "point": self.point, **asdict(self.scale)}
+        if not self.log:
+            last = max(xs, default=1)
+            every = math.ceil(last / 6)
+            steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
+            return Axes(**shared, ticks=steps, log=False)
+        tested = xs or (evaluation_distances(task, length) if task else evaluation_lengths(length))
+        powers = [0.0, *(math.log2((task.min_length(x) if task else x) / length) for x in tested)]
+        ticks = {}
+        for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
+            size = max(1, round(length * 2.0**power))
+            x = task.max_distance(size) if task else size
+            ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
+        trained, chance = (task.max_distance(length), task.chance) if task else (length, None)
+        return Axes(**shared, ticks=ticks, length=trained, marks=marks or {}, chance=chance)
 
     def notes(self, rows: pd.DataFrame) -> dict[str, dict[int, str]]:
-        """Notes on the means of shares of answers, for their hover texts: {label: {x: note}}."""
-        if self.unit != "share of answers":
-            return {}
-        return {
-            str(label): {
-                x: f"95% interval {low:.1%} to {high:.1%}, {count:,} examples"
-                for x, (share, count) in say.pooled_shares(own).items()
-                for low, high in [share_interval(share, count)]
-            }
-            for label, own in rows.groupby("label")
-        }
+        """The interval of each share of answers over the examples of all seeds, for hover texts: {label: {x: note}}."""
+        notes: dict[str, dict[int, str]] = {}
+        defined = rows.dropna(subset="value") if self.scale is ANSWERS else rows.head(0)
+        sums = defined.assign(correct=defined["value"] * defined["count"]).groupby(["label", "x"])
+        for (label, x), (correct, count) in sums[["correct", "count"]].sum().iterrows():
+            low, high = share_interval(correct / count, int(count))
+            notes.setdefault(label, {})[x] = f"95% interval {low:.1%} to {high:.1%}, {count:,.0f} examples"
+        return notes
 
 
-def _step_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:
-    last = max(xs, default=1)
-    every = math.ceil(last / 6)
-    return {step: f"{step:,}" for step in (*range(every, last - every // 2, every), last)}
-
-
-def _position_ticks(length: int, xs: Sequence[int]) -> dict[int, str]:
-    longest = max([16 * length, *xs])
-    powers = {2**power for power in range(longest.bit_length())}
-    return {x: _with_multiple(x, x / length) if x >= length else f"{x}" for x in sorted({*powers, length, longest})}
-
-
-def _edge_ticks(edges: Sequence[int], length: int, xs: Sequence[int]) -> dict[int, str]:
-    shown = [edge for edge in edges if not xs or edge <= 2 * max(xs)]
-    return {edge: _with_multiple(edge, edge / length) if edge >= length else f"{edge}" for edge in shown}
-
-
-def _task_ticks(task: Task, length: int, xs: Sequence[int]) -> dict[int, str]:
-    distances = sorted(xs) or evaluation_distances(task, length)
-    return {x: _with_multiple(x, task.min_length(x) / length) for x in distances}
-
-
-def _with_multiple(x: int, ratio: float) -> str:
-    """A tick label with the multiple of the training length below it, such as 1,024<br>16 L."""
-    return f"{x:,}<br>{'L' if ratio == 1 else f'{ratio:g} L'}"
-
-
-def _task_question(name: str, title: str, x_title: str, summary: str) -> Question:
-    task = TASKS[name]
-    return Question(
-        name,
-        summary,
-        title,
-        x_title,
-        "distance {x}",
-        measures.task,
-        partial(say.task, task),
-        task=name,
-        unit="share of answers",
-        value="accuracy {y:.0%}",
-        limits=(0.0, 1.0),
-        ticks=partial(_task_ticks, task),
-        axes_settings={"y_title": "accuracy", "low": 0.0, "high": 1.0, "step": 0.1, "chance": task.chance},
-        lowest_is_best=False,
-        while_training=True,
-    )
-
-
-_SHARE: dict[str, Any] = {
-    "unit": "share of attention",
-    "value": "{y:.1%} of the attention",
-    "limits": (0.0, 1.0),
-    "axes_settings": {"low": 0.0, "high": 1.0, "step": 0.1},
+_WINDOWS = ("length of the windows, bytes", "windows of {x} bytes")
+_TASK: dict[str, Any] = {
+    "point": "a distance of {x}",
+    "measure": _accuracy,
+    "scale": ANSWERS,
+    "tell": say.answers,
+    "note": f"Guessing is right {TASKS['needle'].chance:.1%} of the time.",
+    "while_training": True,
 }
-
-
-_BY_LENGTH = ("length of the windows, bytes", "windows of {x} bytes")
 
 
 QUESTIONS = [
@@ -172,34 +229,32 @@ QUESTIONS = [
         "Loss on longer windows",
         "length of the test windows, bytes",
         "windows of {x} bytes",
-        measures.lengths,
-        say.lengths,
+        _lengths,
+        tell=say.losses,
         variants=(AS_TRAINED, *VARIANTS),
         while_training=True,
     ),
     Question(
         "gap",
         "How many more bits per byte windows of 4 L need than windows of L, by training step.",
-        "Loss on windows of {4L} minus loss on windows of {L}, by training step",
+        "Loss on windows of 4 L minus loss on windows of L, by training step",
         "step",
         "step {x}",
-        measures.nothing,
-        say.gap,
-        value="{y:+.2f} bits per byte",
-        ticks=_step_ticks,
-        axes_settings={"y_title": "difference, bits per byte", "low": -0.2, "high": 1.0, "log": False},
+        lambda *_: iter(()),
+        Scale("bits per byte", "+.2f", low=-0.2, step=0.5),
+        say.gaps,
+        "A small gap early on may only mean that little has been learned yet.",
+        log=False,
         while_training=True,
     ),
     Question(
         "by position",
         "The loss inside one long window, by position.",
-        "Loss inside windows of {last} bytes, by position",
+        "Loss inside one long window, by position",
         "position in the window, bytes",
-        "around position {x:.0f}",
-        measures.positions,
-        say.positions,
-        ticks=_position_ticks,
-        axes_settings={"high": 4.0},
+        "position {x}",
+        _positions,
+        note="The first bytes are hard, because they have no context.",
     ),
     Question(
         "same targets",
@@ -207,57 +262,51 @@ QUESTIONS = [
         "The same bytes, predicted from more and more context",
         "bytes of context before each predicted byte",
         "{x} bytes of context",
-        measures.contexts,
-        say.contexts,
+        _contexts,
+        tell=say.losses,
+        note=f"Each byte sees the context shown, or up to {STRIDE - 1} bytes less.",
     ),
     Question(
         "facts",
         "From how many bytes back does a model remember what a tale has told?",
         "What a fact is worth, by how long ago it was told",
         "bytes since the fact was last told",
-        "facts told around {x} bytes before",
-        measures.facts,
-        say.facts,
-        unit="bits per fact",
-        value="{y:.2f} bits per fact",
-        ticks=partial(_edge_ticks, measures.EDGES),
-        axes_settings={"low": 0.0, "high": 3.0},
-        lowest_is_best=False,
+        "facts told {x} bytes before",
+        _facts,
+        Scale("bits per fact", high=3.0, step=0.5),
+        note="Zero means that the model has forgotten the fact. Only the tales record facts.",
     ),
     Question(
         "attention beyond L",
         "The share of the attention on keys at least L bytes back, which no query had in training.",
         "Attention on keys at least L back",
-        *_BY_LENGTH,
-        partial(measures.attention, "beyond"),
-        say.beyond,
+        *_WINDOWS,
+        partial(_attention, "beyond"),
+        ATTENTION,
+        note="If all keys had equal weight, it would be 1 - L / n in windows of n bytes.",
         variants=(AS_TRAINED, "window"),
         in_race=False,
-        **_SHARE,
     ),
     Question(
         "softmax denominator",
         "The softmax's denominator relative to the largest logit of the row, in bits: 0 if one key gets all the "
         "attention, and log2 of the number of keys if all get the same.",
         "Denominator of the softmax, log2",
-        *_BY_LENGTH,
-        partial(measures.attention, "denominator_bits"),
-        say.denominator,
-        unit="bits",
-        value="{y:.2f} bits",
-        axes_settings={"y_title": "log2 of the denominator", "low": 0.0, "high": 4.0, "step": 1.0},
+        *_WINDOWS,
+        partial(_attention, "denominator_bits"),
+        Scale("bits", high=4.0, step=1.0),
+        note="If all keys had equal weight, it would grow by 1 bit each time the window doubles.",
         variants=(AS_TRAINED, "window"),
     ),
     Question(
         "attention sinks",
         f"The share of the attention on the first {SINKS} tokens of a window.",
         f"Attention on the first {SINKS} tokens",
-        *_BY_LENGTH,
-        partial(measures.attention, "sinks"),
-        say.sinks,
+        *_WINDOWS,
+        partial(_attention, "sinks"),
+        ATTENTION,
         variants=(AS_TRAINED, "window", "window and sinks"),
         in_race=False,
-        **_SHARE,
     ),
     Question(
         "slopes",
@@ -265,25 +314,27 @@ QUESTIONS = [
         "Learned slopes, by head",
         "head",
         "head {x}",
-        measures.slopes,
-        say.slopes,
-        unit="nats per token",
-        value="slope {y:.4f}",
-        ticks=lambda length, xs: {head: f"{head}" for head in range(1, max([4, *xs]) + 1)},
-        axes_settings={"y_title": "slope, nats per token", "low": 0.0, "high": 0.3, "step": 0.1, "log": False},
+        _slopes,
+        Scale("nats per token", ".4f", high=0.3),
+        note="ALiBi's fixed slopes go from 0.500 to 0.004 with eight heads.",
+        log=False,
         in_race=False,
     ),
-    _task_question(
+    Question(
         "needle",
+        "The model must recall one value hidden in noise: from how many tokens back?",
         "Needles found, by distance",
         "distance of the needle, tokens",
-        "The model must recall one value hidden in noise: from how many tokens back?",
+        task="needle",
+        **_TASK,
     ),
-    _task_question(
+    Question(
         "induction",
+        "A cue appears for the second time: does the model recall what followed it the first time?",
         "Cues continued correctly, by distance",
         "distance of the cue's first occurrence, tokens",
-        "A cue appears for the second time: does the model recall what followed it the first time?",
+        task="induction",
+        **_TASK,
     ),
 ]
 
@@ -294,8 +345,8 @@ SLIDING_WINDOWS = Question(  # of pretrained models, which the lab doesn't train
     "The same bytes, predicted in longer and longer windows",
     "length of the sliding windows, tokens",
     "windows of {x} tokens",
-    measures.nothing,
-    lambda rows, length: say.losses(rows, length, "In the longest windows"),
+    lambda *_: iter(()),
+    tell=say.losses,
 )
 
 

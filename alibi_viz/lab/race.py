@@ -4,32 +4,25 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from alibi_viz.arguments import check_instance, check_positive_integers, positive_integers
-from alibi_viz.lab.evaluation import count_shared_targets, diverged, evaluation_lengths, shared_losses
-from alibi_viz.lab.questions import main_question
-from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances, task_samples
+from alibi_viz.lab import training
+from alibi_viz.lab.evaluation import diverged, evaluation_lengths, shared_losses
+from alibi_viz.lab.questions import find_question, main_question
+from alibi_viz.lab.tasks import Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
-from alibi_viz.lab.training import (
-    BATCH_SIZE,
-    LEARNING_RATE,
-    LENGTH,
-    STEPS,
-    TrainingDiverged,
-    choose_device,
-    make_model,
-    train,
-)
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.custom import Method, register_methods
-from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row
+from alibi_viz.table import TRAINING_LOSS, Row
 
 T = TypeVar("T")
+TASK_TOKENS = 32_768  # of the examples of one distance at a checkpoint, which are 16 to 256
 
 
 class Race(Iterator[Row]):
@@ -55,36 +48,33 @@ def race(
     methods: Iterable[Method],
     source: Text | Task,
     *,
-    length: int = LENGTH,
-    steps: int = STEPS,
+    length: int = training.LENGTH,
+    steps: int = training.STEPS,
     seed: int = 0,
     lengths: Iterable[int] | None = None,
     checkpoints: int = 10,
     targets: int = 4096,
-    batch_size: int = BATCH_SIZE,
-    learning_rate: float = LEARNING_RATE,
+    batch_size: int = training.BATCH_SIZE,
+    learning_rate: float = training.LEARNING_RATE,
     **sizes: int | float | str | bool,
 ) -> Race:
     """Train one model per method, one step each in turn, and evaluate all of them at regular checkpoints.
 
-    Yields rows with the columns of `lab.COLUMNS`: the training loss of each step, with "tokens_per_second", and at
-    checkpoints the loss at each length and the gap between 4L and L. So `pd.DataFrame(lab.race(...))` is a table.
+    Yields the rows of `train` and, at checkpoints, the loss at each length and the gap between 4L and L.
 
-    On a CPU as many models as torch has threads (`torch.get_num_threads` at the call) train at the same time, each on
-    one thread. The rows still come in turn, and the numbers are those of `train` with one thread.
+    On a CPU as many models as torch has threads train at the same time, each on one thread. The rows come in turn, and
+    the numbers are those of `train` with one thread.
 
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: to evaluate at, by default `evaluation_lengths(length)`; for a task, distances, by default its
-            `evaluation_distances`.
+        lengths: to evaluate at, or distances for a task; by default `evaluation_lengths` or `evaluation_distances`.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
         sizes: as in `make_model`.
 
-    Raises at the call TypeError for methods that are not a list, ValueError for missing or repeated methods, bad
-    lengths and a text that is too short, and as `train` and `make_model` do. Raises TrainingDiverged, naming the
-    method, when a loss becomes NaN or infinite, in training or evaluation.
+    Raises at the call ValueError for missing or repeated methods, bad lengths and a text that is too short, and as
+    `train` and `make_model` do; TrainingDiverged, naming the method, when a loss becomes NaN or infinite.
 
     >>> race = lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1)
     >>> rows = pd.DataFrame(race)
@@ -100,79 +90,70 @@ def race(
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
-    lengths = positive_integers("lengths", lengths)
+    tested = positive_integers("lengths", lengths)
     if isinstance(source, Text):
-        check_testable(source, max(lengths))
+        check_testable(source, max(tested))
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
-    device = choose_device()
-    models, copies = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
-    settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size, "seed": seed}
-    streams = [train(model, source, learning_rate=learning_rate, **settings) for model in models.values()]
+    device = training.choose_device()
+    models, copies = (
+        {name: training.make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2)
+    )
     tested_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
+    train = partial(training.train, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate)
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
-    is_task = isinstance(source, Task)
-    common = {"origin": "live", "task": source.name if is_task else "text", "variant": AS_TRAINED, "seed": seed}
-    common |= {"length": length, "text": getattr(source, "fingerprint", "")}
 
-    def turns(method: str, stream: Iterator[Row]) -> Iterator[Row | None]:
+    def turns(model: LanguageModel, steps: Iterator[Row]) -> Iterator[Row | None]:
         """The rows of one model, and None after each step and its evaluation."""
-        own = common | {"method": method, "label": method}
         try:
-            for row in stream:
-                yield own | row
+            for row in steps:
+                yield row
                 if row["step"] in tested_steps:
-                    tests = _test(models[method], source, length, lengths, targets=targets, step=row["step"])
-                    yield from (own | test for test in tests)
+                    yield from _test(model, source, row, tested, targets)
                 yield None
-        except TrainingDiverged as error:
-            raise TrainingDiverged(f"{method}: {error}") from None
+        except training.TrainingDiverged as error:
+            raise training.TrainingDiverged(f"{model.config.position}: {error}") from None
 
-    def rows() -> Generator[Row, None, None]:
+    def rows(streams: Iterable[Iterator[Row | None]]) -> Generator[Row, None, None]:
         weights = {name: [list(each[name].state_dict().values()) for each in (models, copies)] for name in names}
-        with closing(round_robin(map(turns, models, streams), threads)) as in_turn:
+        with closing(round_robin(streams, threads)) as in_turn:
             for row in in_turn:
                 if row["question"] == TRAINING_LOSS:  # copy the weights: the model itself may soon be a step ahead
                     for new, old in zip(*weights[row["method"]], strict=True):
                         old.copy_(new)
                 yield row
 
-    return Race(rows(), copies)
+    return Race(rows([turns(model, train(model, source, seed=seed)) for model in models.values()]), copies)
 
 
 def _test(
-    model: LanguageModel, source: Text | Task, length: int, lengths: Sequence[int], *, targets: int, step: int
+    model: LanguageModel, source: Text | Task, trained: Row, lengths: Sequence[int], targets: int
 ) -> Iterator[Row]:
     """The rows of a checkpoint, length by length, so that a race can be stopped between two."""
-    question = main_question(source.name if isinstance(source, Task) else "text")
-    values: dict[int, float] = {}
-    row: Row = {"step": step, "question": question.name, "unit": question.unit}
-    tests: Iterator[tuple[int, float]]
+    length, step, values = trained["length"], trained["step"], dict[int, float]()
+    tests: Iterator[tuple[int, float, int]]
     if isinstance(source, Task):
-        counts = {distance: task_samples(source, distance) for distance in lengths}
-        tests = ((at, accuracy(model, source, at, samples=count)) for at, count in counts.items())
+        counts = {at: max(16, min(256, TASK_TOKENS // source.min_length(at))) for at in lengths}
+        tests = ((at, accuracy(model, source, at, samples=count), count) for at, count in counts.items())
     else:
-        targets = max(targets, *lengths)
-        counts = dict.fromkeys(lengths, count_shared_targets(source, lengths, targets))
-        tests = ((at, float(bits.mean())) for at, bits in shared_losses(model, source, lengths, targets=targets))
-    for at, value in tests:
+        losses = shared_losses(model, source, lengths, targets=max(targets, *lengths))
+        tests = ((at, float(bits.mean()), len(bits)) for at, bits in losses)
+    for at, value, count in tests:
         if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
-            raise TrainingDiverged(f"after step {step} the loss at length {at} is {value}; try a lower learning rate")
+            raise training.TrainingDiverged(
+                f"after step {step} the loss at length {at} is {value}; try a lower learning rate"
+            )
         values[at] = value
-        yield row | {"x": at, "value": value, "count": counts[at]}
+        yield main_question(trained["task"]).row(trained, at, value, count)
     if isinstance(source, Text) and {length, 4 * length} <= values.keys():
-        gap = values[4 * length] - values[length]
-        yield row | {"question": "gap", "x": step, "value": gap, "count": counts[length]}
+        yield find_question("gap").row(trained, step, values[4 * length] - values[length], count)
 
 
 def round_robin(streams: Iterable[Iterator[T | None]], threads: int) -> Generator[T, None, None]:
     """Yield the items of one turn of each stream, then those of the next turn of each, until all streams have ended.
 
-    A stream marks the end of a turn with None. While an item is used, up to `threads` others of the streams work on
-    their next turns, each on a thread on which torch is limited to one thread. So a stream gives the same numbers as
-    when it runs alone on one thread, and is never more than one turn ahead.
-
-    An exception in a stream is raised when it is that stream's turn. Closing the generator waits for the items in
-    progress, so no thread is left behind.
+    A stream marks the end of a turn with None. Up to `threads` of the streams work at once, each on a thread on which
+    torch is limited to one thread, so it gives the same numbers as alone. None is more than one turn ahead. An error in
+    a stream is raised when it is that stream's turn. Closing the generator leaves no thread behind.
 
     >>> from alibi_viz.lab.race import round_robin
     >>> list(round_robin([iter(["a1", None, "a2", None]), iter(["b1", "b1 again", None, "b2", None])], threads=2))

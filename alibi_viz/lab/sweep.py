@@ -12,8 +12,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing.connection import wait
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryFile
@@ -22,7 +21,7 @@ import cloudpickle
 from tqdm import tqdm
 
 from alibi_viz.arguments import as_list, check_file_name, check_instance
-from alibi_viz.lab.runs import SOURCES, Record, Run, measure, read_records
+from alibi_viz.lab.runs import Record, Run, measure, read_records
 
 
 def sweep(
@@ -31,19 +30,17 @@ def sweep(
     """Execute every run and yield each record when it is finished (see `measure`), saved records first.
 
     Args:
-        runs: the settings of the runs, all different.
+        runs: the settings of the runs. Equal ones are executed once.
         executor: any `concurrent.futures.Executor`, such as a `process_pool`, or Dask's `Client(...).get_executor()`
-            for a cluster. None executes the runs in this process, one after the other. Your own position methods are
-            sent along, also those that are defined in a notebook.
+            for a cluster; by default this process, one run after the other. Your own position methods are sent along.
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
-    Raises at the call: TypeError for other objects than runs and executors; ValueError for two equal runs, for a folder
-    with other JSON files, and for a saved run whose text has changed since; OSError if the folder can't be created or
-    written in.
+    Raises at the call TypeError for other objects than runs and executors; ValueError for a folder with other JSON
+    files, and a saved run whose text has changed since; OSError if the folder can't be written in.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -54,47 +51,36 @@ def sweep(
         check_instance("each of runs", run, Run)
     if executor is not None:
         check_instance("executor", executor, Executor)
-    if path is not None:
-        check_file_name("path", path)
-    runs_by_key = {_key(run.settings()): run for run in runs}
-    if len(runs_by_key) < len(runs):
-        raise ValueError(
-            f"runs must be different: {len(runs)} were given, but only {len(runs_by_key)} different; set another seed"
-        )
+    by_key = {_key(run.settings()): run for run in runs}
     folder = None if path is None else create_folder(path)
     saved = {_key(record["run"]): record for record in (read_records(folder) if folder else ())}
-    finished = [saved[key] for key in runs_by_key if key in saved]
-    _check_texts(finished, folder)
-    missing = [run for key, run in runs_by_key.items() if key not in saved]
+    finished = [saved[key] for key in by_key if key in saved]
+    missing = [run for key, run in by_key.items() if key not in saved]
+    for run, record in [(by_key[_key(record["run"])], record) for record in finished]:
+        if getattr(run.source(), "fingerprint", "") != record["text"]:
+            name = f"the built-in {run.task}" if run.path is None else repr(run.path)
+            raise ValueError(f"{name} has changed since runs in {str(folder)!r} were made: use another results folder")
 
     def records() -> Iterator[Record]:
         yield from finished
         in_turn = (_save(measure(run), folder) for run in missing)
         made = in_turn if executor is None else _submit(missing, executor, folder)
-        with tqdm(made, total=len(runs), initial=len(finished), unit="run", disable=not progress) as bar:
+        with tqdm(made, total=len(by_key), initial=len(finished), unit="run", disable=not progress) as bar:
             yield from bar
 
     return records()
 
 
-def in_order(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
-    """The records of these runs, in the order of the runs."""
-    order = {_key(run.settings()): place for place, run in enumerate(runs)}
-    return sorted(records, key=lambda record: order[_key(record["run"])])
-
-
 def _submit(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
     """The saved records of runs on an executor, as they finish."""
-    results: SimpleQueue[Future[Record]] = SimpleQueue()
+    results: SimpleQueue[Record | BaseException] = SimpleQueue()
 
     def save(future: Future[Record]) -> None:
         """Save at once, on the executor's thread: the caller may be slow to ask for the next record, or never ask."""
-        result: Future[Record] = Future()
         try:
-            result.set_result(_save(future.result(), folder))
+            results.put(_save(future.result(), folder))
         except BaseException as error:
-            result.set_exception(error)
-        results.put(result)
+            results.put(error)
 
     futures: list[Future[Record]] = []
     try:
@@ -102,7 +88,10 @@ def _submit(runs: list[Run], executor: Executor, folder: Path | None) -> Iterato
             futures.append(executor.submit(_measure_pickled, cloudpickle.dumps(run)))
             futures[-1].add_done_callback(save)
         for _ in futures:
-            yield results.get().result()
+            result = results.get()
+            if isinstance(result, BaseException):
+                raise result
+            yield result
     finally:
         for future in futures:
             future.cancel()
@@ -116,19 +105,14 @@ def _measure_pickled(run: bytes) -> Record:
 @contextmanager
 def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executor | None]:
     """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block."""
-    if scheduler:
-        try:
-            from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
-        except ImportError:
-            raise ImportError("a scheduler needs Dask: pip install distributed") from None
-
-        with Client(scheduler) as client:
-            yield client.get_executor()
-    elif workers > 1:
-        with process_pool(workers) as pool:
+    if scheduler is None:
+        with process_pool(workers) if workers > 1 else nullcontext() as pool:
             yield pool
-    else:
-        yield None
+        return
+    from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
+
+    with Client(scheduler) as client:
+        yield client.get_executor()
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
@@ -138,21 +122,17 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
     def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 def create_folder(path: str | Path) -> Path:
-    """The path of a folder, created if missing, so that results are not lost after training.
-
-    Raises ValueError for a file, and OSError if the folder can't be created or written in.
-    """
+    """The path of a folder, created if missing. Raises ValueError for a file, and OSError if it can't be written in."""
+    check_file_name("path", path)
     folder = Path(path)
     if folder.is_file():
         raise ValueError(f"{str(folder)!r} is a file, and results are saved in a folder")
@@ -168,17 +148,6 @@ def check_new(path: Path) -> None:
     """Raise FileExistsError if there is a folder or file of this name."""
     if path.exists():
         raise FileExistsError(f"{str(path)!r} exists already and is not overwritten; choose another name or remove it")
-
-
-def _check_texts(records: list[Record], folder: Path | None) -> None:
-    """Raise ValueError if the text of a saved run has changed since it was measured."""
-    sources = {(record["run"]["task"], record["run"]["path"]) for record in records}
-    fingerprints = {(task, path): getattr(SOURCES[task](path), "fingerprint", "") for task, path in sources}
-    for record in records:
-        task, path = record["run"]["task"], record["run"]["path"]
-        if record["text"] != fingerprints[task, path]:
-            name = f"the built-in {task}" if path is None else repr(path)
-            raise ValueError(f"{name} has changed since runs in {str(folder)!r} were made: use another results folder")
 
 
 def _key(settings: Record) -> str:

@@ -1,9 +1,7 @@
-"""Synthetic tasks that require a model to retrieve tokens over a known distance.
+"""Synthetic tasks that require a model to retrieve a token over a known distance. Only the answers are scored.
 
-    needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
-    induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
-
-Markers have token ids of their own, so every question has one answer. Only the answers are trained on and scored.
+needle      noise with one value in it, which the model must recall at the end     tests memory over a distance
+induction   noise with a cue, which returns at the end: what followed it before?   tests finding a cue, then copying
 """
 
 import math
@@ -27,29 +25,23 @@ MARK = 32  # the token that asks for the needle, and the cue of induction
 
 @dataclass(frozen=True)
 class Task:
-    """A synthetic task.
-
-    The distance of an example is how many tokens before its last token the answer is.
-
-    Attributes:
-        name: as in `TASKS`.
-        make: function of (batch size, distance, length, generator); returns inputs and targets, int64 [batch, length].
-        min_length: function of a distance that returns the length of the shortest example with it.
-        vocabulary: the number of token ids, for a model.
-        chance: the accuracy of guessing.
-    """
+    """A synthetic task. The distance of an example is how many tokens before its last token the answer is."""
 
     name: str
-    make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]
-    min_length: Callable[[int], int]
+    make: Callable[[int, int, int, torch.Generator], tuple[Tensor, Tensor]]  # of batch size, distance, length
+    overhead: int  # the length of the shortest example, minus its distance
     vocabulary: int = MARK + 1
-    chance: float = 1 / SYMBOLS
+    chance: float = 1 / SYMBOLS  # the accuracy of guessing
+
+    def min_length(self, distance: int) -> int:
+        """The length of the shortest example with this distance."""
+        return distance + self.overhead
 
     def max_distance(self, length: int) -> int:
         """The largest distance that fits into `length` tokens. Raises ValueError if none does."""
-        if length < self.min_length(1):
+        if length <= self.overhead:
             raise ValueError(f"{self.name} needs a length of at least {self.min_length(1)}, got {length}")
-        return max(distance for distance in range(1, length + 1) if self.min_length(distance) <= length)
+        return length - self.overhead
 
     def batches(self, length: int, batch_size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of inputs and targets, int64 [batch, at most length], each of one random distance."""
@@ -57,8 +49,7 @@ class Task:
         max_distance = self.max_distance(length)
         while True:
             distance = int(torch.randint(1, max_distance + 1, (1,), generator=generator))
-            shortest = self.min_length(distance)
-            size = int(torch.randint(shortest, length + 1, (1,), generator=generator))
+            size = int(torch.randint(self.min_length(distance), length + 1, (1,), generator=generator))
             yield self.make(batch_size, distance, size, generator)
 
     def __repr__(self) -> str:
@@ -66,7 +57,7 @@ class Task:
 
 
 def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
-    """The largest distances of a task in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
+    """The largest distances in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
 
     >>> from alibi_viz.lab.tasks import evaluation_distances
     >>> evaluation_distances(lab.TASKS["needle"], 32)
@@ -78,8 +69,6 @@ def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int
 
 def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 256, seed: int = 0) -> float:
     """The share of correct answers at one distance, on the same examples for every model; NaN where it isn't defined.
-
-    Raises ValueError if `distance` or `samples` is not an integer of at least 1.
 
     >>> task = lab.TASKS["needle"]
     >>> lab.accuracy(lab.make_model(vocabulary=task.vocabulary), task, 20) < 0.3  # untrained: near chance, 1/16
@@ -93,12 +82,10 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     if not model.is_defined_at(length):
         return math.nan
     inputs, targets = task.make(samples, distance, length, torch.Generator().manual_seed(seed))
-    asked = length - int((targets != NOT_ASKED).any(0).nonzero()[0, 0])  # answers are asked at the last positions
     with evaluating(model) as device:
         batches = inputs.to(device).split(examples_at_once(model, length))
-        guesses = torch.cat([model(batch, last=asked).argmax(-1) for batch in batches]).cpu()
-    targets = targets[:, -asked:]
-    return float((guesses == targets)[targets != NOT_ASKED].float().mean())
+        guesses = torch.cat([model(batch, last=1)[:, -1].argmax(-1) for batch in batches]).cpu()
+    return float((guesses == targets[:, -1]).float().mean())
 
 
 def examples_at_once(model: LanguageModel, length: int) -> int:
@@ -109,34 +96,27 @@ def examples_at_once(model: LanguageModel, length: int) -> int:
     return max(1, (SHARED_BATCH_TOKENS if shares_bias else MAX_BATCH_TOKENS) // length)
 
 
-def task_samples(task: Task, distance: int, *, max_tokens: int = 32_768) -> int:
-    """How many examples of one distance to test on: as many as `max_tokens` allow, but 16 to 256."""
-    return max(16, min(256, max_tokens // task.min_length(distance)))
-
-
 def _make_needle(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(NOISE, MARK, (batch_size, length), generator=generator)
-    value = torch.randint(SYMBOLS, (batch_size,), generator=generator)
-    inputs[:, -1 - distance] = value
-    inputs[:, -1] = MARK
-    return inputs, _ask_last(inputs, value)
+    inputs[:, -1 - distance] = torch.randint(SYMBOLS, (batch_size,), generator=generator)
+    return _ask(inputs, distance)
 
 
 def _make_induction(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
     inputs[:, -2 - distance] = MARK
+    return _ask(inputs, distance)
+
+
+def _ask(inputs: Tensor, distance: int) -> tuple[Tensor, Tensor]:
+    """Inputs that end with the mark, and targets that ask there, and only there, for the token `distance` back."""
     inputs[:, -1] = MARK
-    return inputs, _ask_last(inputs, inputs[:, -1 - distance])
-
-
-def _ask_last(inputs: Tensor, answer: Tensor) -> Tensor:
-    """Targets that ask for `answer` [batch] at the last position only."""
     targets = torch.full_like(inputs, NOT_ASKED)
-    targets[:, -1] = answer
-    return targets
+    targets[:, -1] = inputs[:, -1 - distance]
+    return inputs, targets
 
 
 TASKS = {
-    "needle": Task("needle", _make_needle, min_length=lambda distance: distance + 1),
-    "induction": Task("induction", _make_induction, min_length=lambda distance: distance + 2),
+    "needle": Task("needle", _make_needle, overhead=1),
+    "induction": Task("induction", _make_induction, overhead=2),
 }

@@ -71,8 +71,8 @@ def rate_table(records: Iterable[Record]) -> pd.DataFrame:
     rows = []
     for record in records:
         run = record["run"]
-        losses = [(x, value) for _, question, x, value, *_ in record["answers"] if question == TRAINING_LOSS]
-        last = [value for x, value in losses if x > (1 - LAST) * run["steps"]]
+        losses = [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
+        last = [row["value"] for row in losses if row["step"] > (1 - LAST) * run["steps"]]
         loss = math.inf if record["error"] or not last else sum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])

@@ -12,7 +12,7 @@ import pandas as pd
 from alibi_viz.arguments import check_known
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
-from alibi_viz.lab.runs import Record, final_answers, read_records, record_table
+from alibi_viz.lab.runs import Record, read_records, record_table
 from alibi_viz.lab.sweep import check_new, create_folder
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.study.parts import PARTS, STUDY, Rates, best_rates, search_runs
@@ -126,8 +126,6 @@ def train_published_models(folder: str | Path) -> None:
         text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = run.new_model(text)
         with limited_threads(run.threads):
-            for _ in run.train(model, text):
-                pass
-        record = {"run": run.settings(), "text": text.fingerprint, "answers": final_answers(model, text, run)}
-        results = record_table([record], run.label)
+            *_, trained = run.train(model, text)
+        results = record_table([{"rows": run.test(model, text, trained)}], run.label)
         save_run(folder / run.label, model, settings=run.settings(), results=results)

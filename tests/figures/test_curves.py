@@ -38,7 +38,7 @@ def tables(draw_from: st.DrawFn) -> pd.DataFrame:
 def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
     question = lab.find_question(rows["question"][0])
     axes = question.axes(31, sorted(rows["x"].unique()), {"mark": 100.0})
-    figure, summary = picture.blank(400), over_seeds(rows, limits=question.limits)
+    figure, summary = picture.blank(400), over_seeds(rows, limits=question.scale.limits)
     draw(figure, assign_slots(rows["label"].unique().tolist(), FIXED), axes, rows)
     low, high = figure.layout.yaxis2.range
     shown = {trace.legendgroup: number for number, trace in enumerate(figure.data[MEANS]) if trace.visible}
@@ -148,11 +148,9 @@ def test_ticks_of_steps_end_at_the_last(steps: int) -> None:
 def test_ticks_say_how_many_training_lengths_they_are() -> None:
     assert (
         lab.find_question("by position").axes(24, [1, 300]).ticks.items()
-        >= {8: "8", 24: "24<br>L", 384: "384<br>16 L"}.items()
+        >= {12: "12", 24: "24<br>L", 384: "384<br>16 L"}.items()
     )
     assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
-    title = lab.find_question("gap").axes(1024, [9]).title
-    assert "windows of 4,096 minus loss on windows of 1,024" in title
 
 
 def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:

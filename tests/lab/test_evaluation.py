@@ -9,7 +9,7 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import attention_stats
-from alibi_viz.lab.evaluation import diverged, token_losses
+from alibi_viz.lab.evaluation import diverged, shared_losses
 from alibi_viz.models import LanguageModel
 from tests.tables import SMALL
 
@@ -30,32 +30,27 @@ def bits_of_byte(model: LanguageModel, start: int, at: int) -> float:
         return -float(model(DATA[None, start:at])[0, -1].double().softmax(-1)[DATA[at]].log2())
 
 
-def test_token_losses_equal_predictions_one_byte_at_a_time(model: LanguageModel) -> None:
-    expected = [[bits_of_byte(model, start, start + p + 1) for p in range(6)] for start in (0, 6, 12)]
-    torch.testing.assert_close(token_losses(model, TEXT, 6, targets=20), torch.tensor(expected), atol=1e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("lengths", "targets", "shared"),
     [
-        ([8, 16, 24], 500, 480),  # a multiple of every length
-        ([48, 100, 333], 400, 333),  # no such multiple fits, so the last windows reach beyond the shared targets
-        ([7, 11, 13, 17], 300, 289),
-        ([200], 300, 200),
+        ([8, 16, 24], 100, 96),  # a multiple of every length
+        ([48, 17, 33], 60, 33),  # no such multiple fits, so the last windows reach beyond the shared targets
+        ([7, 11, 13, 17], 40, 33),
+        ([20], 30, 20),
     ],
 )
-def test_every_length_predicts_the_same_bytes(
+def test_every_length_predicts_the_same_bytes_one_at_a_time(
     model: LanguageModel, lengths: list[int], targets: int, shared: int
 ) -> None:
-    for length, bits in lab.loss_by_length(model, TEXT, lengths, targets=targets).items():
-        losses = token_losses(model, TEXT, length, targets=math.ceil(shared / length) * length).flatten()
-        assert bits == pytest.approx(float(losses[:shared].mean()), abs=1e-5)
+    means = lab.loss_by_length(model, TEXT, lengths, targets=targets)
+    for length, bits in shared_losses(model, TEXT, lengths, targets=targets):
+        expected = [bits_of_byte(model, at // length * length, at + 1) for at in range(shared)]
+        assert bits.tolist() == pytest.approx(expected, abs=1e-3) and means[length] == pytest.approx(float(bits.mean()))
 
 
 def test_the_loss_by_position_is_the_mean_over_windows(model: LanguageModel) -> None:
-    losses = token_losses(model, TEXT, 8, targets=80)
-    assert losses.shape == (10, 8)
-    torch.testing.assert_close(lab.loss_by_position(model, TEXT, 8, targets=80), losses.mean(0))
+    expected = [sum(bits_of_byte(model, 8 * n, 8 * n + p + 1) for n in range(10)) / 10 for p in range(8)]
+    assert lab.loss_by_position(model, TEXT, 8, targets=85).tolist() == pytest.approx(expected, abs=1e-4)
 
 
 def test_each_target_of_the_loss_by_context_sees_exactly_that_context(model: LanguageModel) -> None:
@@ -65,7 +60,7 @@ def test_each_target_of_the_loss_by_context_sees_exactly_that_context(model: Lan
 
 
 def test_a_stride_gives_each_window_as_many_targets(model: LanguageModel) -> None:
-    strided = lab.loss_by_context(model, TEXT, [10], targets=13, stride=4, longest=20)[10]
+    strided = lab.loss_by_context(model, TEXT, [10, 20], targets=13, stride=4)[10]
     starts = [20 + 4 * window + 4 - 10 for window in range(3)]  # 12 targets; each window ends before its last one
     expected = [bits_of_byte(model, start, at) for start in starts for at in range(start + 7, start + 11)]
     assert strided == pytest.approx(sum(expected) / 12, abs=1e-4)
@@ -117,7 +112,6 @@ def test_a_failing_evaluation_leaves_the_model_in_its_mode() -> None:
         (lambda model: lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128]), "windows of at most 99 fit"),
         (lambda model: lab.loss_by_context(model, TEXT, [16, 8], stride=9), "must be at least the stride 9"),
         (lambda model: lab.loss_by_context(model, TEXT, [8], targets=10**6), "need 1,000,009 bytes"),
-        (lambda model: lab.loss_by_context(model, TEXT, [4, 8], longest=4), "contexts up to 8"),
     ],
 )
 def test_numbers_out_of_range_are_named(model: LanguageModel, call: Callable[[Any], object], message: str) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab.runs import read_records
-from alibi_viz.lab.sweep import in_order, process_pool
+from alibi_viz.lab.sweep import process_pool
 from tests.lab.test_runs import steep
 from tests.tables import SMALL
 
@@ -34,8 +34,7 @@ def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
 
 def numbers(records: Any) -> list[str]:
     """What must be equal between two sweeps: everything except how long it took."""
-    timed = {"seconds": 0, "tokens_per_second": 0}
-    return sorted(json.dumps({**record, **timed}, sort_keys=True) for record in records)
+    return sorted(json.dumps({**record, "seconds": 0}, sort_keys=True) for record in records)
 
 
 def until(condition: Callable[[], object], seconds: float = 120) -> None:
@@ -52,7 +51,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
 
     def measure(run: lab.Run) -> dict[str, Any]:
         done.append(run)
-        return {"run": run.settings(), "text": lab.load_text().fingerprint, "error": None, "answers": []}
+        return {"run": run.settings(), "text": lab.load_text().fingerprint, "error": None, "rows": []}
 
     monkeypatch.setattr(sweep_module, "measure", measure)
     return done
@@ -67,7 +66,7 @@ def test_a_pool_gives_the_same_numbers_bit_for_bit_also_for_the_methods_of_a_not
     with process_pool(1) as pool:
         records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
     assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
-    assert [record["run"]["label"] for record in in_order(records, many)] == ["alibi", "none", "local", "law"]
+    assert {record["run"]["label"] for record in records} == {"alibi", "none", "local", "law"}
     assert numbers(lab.sweep(many, path=tmp_path, progress=False)) == numbers(records), "nothing is missing"
 
 
@@ -95,7 +94,7 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
         started.append(run)
         if len(started) > 1:
             closed.wait(60)
-        return {"run": run.settings(), "text": "", "error": None, "answers": []}
+        return {"run": run.settings(), "text": "", "error": None, "rows": []}
 
     monkeypatch.setattr(sweep_module, "measure", measure)
     with ThreadPoolExecutor(1) as pool:
@@ -129,8 +128,7 @@ def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
     list(lab.sweep([run, *others], path=tmp_path, progress=False))
     assert measured == [run, *others]
     assert len(read_records(tmp_path)) == len(measured), "each in a file of its own"
-    with pytest.raises(ValueError, match="runs must be different: 3 were given, but only 2 different"):
-        lab.sweep([run, others[0], replace(run)])
+    assert len(list(lab.sweep([run, replace(run)], progress=False))) == 1
 
 
 SCRIPT = """
@@ -223,23 +221,6 @@ def test_divergence_is_a_result_and_other_errors_end_the_sweep(
     assert (shown.out, "1/4" in shown.err) == ("", True), "progress is shown on standard error"
 
 
-def test_an_interruption_while_runs_are_submitted_keeps_those_that_finish(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
-    class Interrupted(ThreadPoolExecutor):
-        given = 0
-
-        def submit(self, *arguments: Any, **options: Any) -> Any:
-            self.given += 1
-            if self.given == 3:
-                raise KeyboardInterrupt
-            return super().submit(*arguments, **options)
-
-    with Interrupted(1) as pool, pytest.raises(KeyboardInterrupt):
-        list(lab.sweep(runs(4), pool, path=tmp_path, progress=False))
-    assert len(read_records(tmp_path)) >= 1
-
-
 def test_foreign_json_files_are_refused_and_unfinished_or_other_files_ignored(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
@@ -247,7 +228,7 @@ def test_foreign_json_files_are_refused_and_unfinished_or_other_files_ignored(
     (tmp_path / ".text-alibi.json.123-456").write_text('{"run": {')  # an unfinished file of a killed sweep
     assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
     (tmp_path / "notes.json").write_text("my notes")
-    with pytest.raises(ValueError, match=r"notes\.json of .* is not a result of this version"):
+    with pytest.raises(ValueError, match=r"notes\.json' is not a result of this version"):
         lab.sweep(runs(3), path=tmp_path)
     assert (tmp_path / "notes.json").read_text() == "my notes" and len(measured) == 2
 
@@ -261,11 +242,6 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
     path.write_text("".join(f"something else, and more of it than {number}. " for number in range(600)))
     with pytest.raises(ValueError, match=r"text\.txt' has changed since runs in .* were made"):
         lab.sweep([run], path=folder)
-    (built_in,) = lab.sweep(runs(1), path=tmp_path / "built in", progress=False)
-    (file,) = (tmp_path / "built in").glob("*.json")
-    file.write_text(json.dumps({**built_in, "text": "0123456789abcdef"}))
-    with pytest.raises(ValueError, match="the built-in text has changed since runs"):
-        lab.sweep(runs(1), path=tmp_path / "built in")
 
 
 @pytest.mark.skipif(not READ_ONLY.is_dir(), reason="needs a folder that nobody can write in")

@@ -20,9 +20,9 @@ def keys(runs) -> list[str]:
 
 
 def record(label, rate, losses, *, error=None, task="text"):
-    answers = [["as trained", "training loss", step, loss, "bits per byte", 1] for step, loss in losses.items()]
+    rows = [{"question": "training loss", "step": step, "value": loss} for step, loss in losses.items()]
     run = {"task": task, "label": label, "learning_rate": rate, "steps": 100}
-    return {"run": run, "error": error, "answers": answers}
+    return {"run": run, "error": error, "rows": rows}
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_t
     app.train().result(DEADLINE)
     app.question = "by position"
     app.train().result(DEADLINE)  # while the models of the first race are measured
-    until(lambda: "in one long window" in app.caption + app.details, "the measurement of the new models")
+    until(lambda: "From position 1 to" in app.caption + app.details, "the measurement of the new models")
     app.question = "same targets"
     app.stop()
     app.works[0].join()
