@@ -112,12 +112,9 @@ def draw(
     """Draw curves into a figure from `blank`, plain or live.
 
     Args:
-        figure: the figure.
         slots: the label in each slot, "" for none. A label without rows is listed in the legend; others are left out.
-        axes: what to draw around the curves.
         rows: with the columns label, seed, x and value.
-        training: rows of the question "training loss" of one seed, in the order of the steps, drawn on the left; None
-            for the curves alone.
+        training: rows of the "training loss" of one seed, in order, to draw on the left; None for the curves alone.
         steps: how many training steps there will be.
     """
     means = over_seeds(rows, limits=axes.limits).reset_index("x")

@@ -109,8 +109,8 @@ class ComparisonExplorer(App):
         self._variant = self.menu("variant", "variant", "s-variant", tip)
         question = self.menu("question", "question", "s-question", "What was measured")
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
-        more, self._boxes = fold("Methods", "Choose up to seven methods", row(*boxes))
-        return [column(row(question, self._variant, more, self.reset_button()), self._boxes)]
+        more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
+        return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
         self._show_figure()

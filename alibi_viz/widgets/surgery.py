@@ -12,6 +12,7 @@ from ipywidgets import FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
 
 from alibi_viz import lab, study
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, diverged
@@ -54,13 +55,11 @@ class Subject:
         position = model.transformer.position
         self.name, self.num_heads = model.config.position, model.config.num_heads
         # Which changes apply, by their argument of `lab.modify`.
-        self.applies = {"slopes": position.has_bias, "rotary": self.name == "rotary", "window": True}
-        self.applies["sinks"] = has_sinks(model)
+        self.applies = {"slopes": position.has_bias, "rotary": self.name == "rotary", "sinks": has_sinks(model)}
         self._use(model, length, text, lengths)
 
     def _use(self, model: Any, length: Any, text: lab.Text, lengths: Sequence[int] | None) -> None:
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
+        check_positive_integers(length=length)
         self.model, self.length, self.text = model, length, text
         self.lengths = list(lengths or lab.evaluation_lengths(length))
 
@@ -91,7 +90,7 @@ class PretrainedSubject(Subject):
         if tokenizer is None:
             raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
         self.num_heads, self.tokenizer, self.source = len(family.slopes(family.layers(model)[0])), tokenizer, text
-        self.applies = {"slopes": True, "rotary": False, "window": True, "sinks": True}
+        self.applies = {"slopes": True, "rotary": False, "sinks": True}
         self._use(model, training_length(model) if length is None else length, evaluated_bytes(text)[0], lengths)
 
     def evaluate(self, model: Any) -> Evaluation:
@@ -228,16 +227,16 @@ class SlopeSurgery(App):
 
     def draw(self) -> tuple[str, str]:
         subject, changes = self._subject(), self._changes()
-        used = {name: each for name, each in changes.items() if subject.applies[name]}
+        used = {name: each for name, each in changes.items() if subject.applies.get(name, True)}
         if "window" not in changes:
             used.pop("sinks", None)  # every token is visible
         self._before = self._after = subject.as_trained
         if used:
             values = {name: value for name, (value, _) in used.items()}
             self._after = subject.evaluate(lab.modify(subject.model, **values, trained_length=subject.length))
-        for name, controls in self._controls.items():
-            for control in controls:
-                control.disabled = not subject.applies[name]
+        for name, applies in subject.applies.items():
+            for control in self._controls[name]:
+                control.disabled = not applies
         before, after = self._before, self._after
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(used)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)

@@ -1,6 +1,5 @@
 """ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,13 +7,10 @@ import pandas as pd
 import pytest
 from ipywidgets import Widget
 
-from alibi_viz import lab, study
-from alibi_viz.figures import theme
-from alibi_viz.lab.runs import record_table
+from alibi_viz import study
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.state import COMMON_METHODS
 from tests.tables import table
 from tests.widgets.race.small_race import control, controls, visible_controls
 
@@ -113,16 +109,6 @@ def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonE
     assert app.question == "gap"
 
 
-def test_any_seven_methods_have_colors_of_their_own_that_are_those_of_length_lab(app: ComparisonExplorer) -> None:
-    app.methods = ("alibi", "sinusoidal", "rotary", "none", "t5", "forget", "kerple-log")
-    color = {trace.legendgroup: trace.line.color for trace in app.figure.data[:7] if trace.visible}
-    common = dict(zip(COMMON_METHODS, theme.COLORS, strict=False))
-    assert all(color[name] == common[name] for name in ("alibi", "sinusoidal", "rotary", "none"))
-    assert len(set(color.values())) == 7
-    app.methods = tuple(LABELS[4:])
-    assert {trace.legendgroup for trace in app.figure.data[:7] if trace.visible} == set(LABELS[4:])
-
-
 def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(app: ComparisonExplorer) -> None:
     def marks(app: ComparisonExplorer) -> list[str]:
         return [line.name for line in app.figure.layout.shapes if line.visible and line.showlegend]
@@ -132,24 +118,6 @@ def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(ap
     published.methods = ("rotary",)
     assert marks(published) == []
     assert app.figure.layout.shapes[1].x0 == 64
-
-
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"variant": "linear"}, "variant must be one of as trained, window, got 'linear'"),
-        ({"question": "text"}, "question must be one of longer windows, gap, needle, got 'text'"),
-        ({"methods": tuple(LABELS[:8])}, "at most 7"),
-    ],
-)
-def test_a_bad_value_is_named_and_changes_nothing(app: ComparisonExplorer, state: dict[str, Any], message: str) -> None:
-    before = (repr(app), app.caption)
-    ((name, value),) = state.items()
-    with pytest.raises(BadValue, match=message):
-        setattr(app, name, value)
-    with pytest.raises(BadValue, match=message):
-        ComparisonExplorer(TABLE, **state)
-    assert (repr(app), app.caption) == before
 
 
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
@@ -166,20 +134,6 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     assert {"forget"} <= set(app.methods) and "none" not in app.methods and app._message.value == ""
     app.methods = ()
     assert "No method is chosen: select at least one." in words(app)
-
-
-def test_a_method_that_is_not_defined_beyond_its_training_length_is_said_to_be_so() -> None:
-    values = {"alibi": [{64: 2.0, 128: 2.0}], "learned": [{64: 2.0, 128: math.nan}], "oracle": [{64: 2.0}]}
-    app = ComparisonExplorer(table("longer windows", values, 64), methods=tuple(values))
-    assert "Not defined beyond 64: learned." in words(app) and "training length only: oracle." in words(app)
-    assert "a single seed" in words(app) and "every seed" not in words(app)
-
-
-def test_the_records_of_a_sweep_can_be_shown() -> None:
-    records = lab.sweep([lab.Run("alibi", task="needle", length=8, steps=2, longest=2, seed=5)], progress=False)
-    app = ComparisonExplorer(record_table(records, "mine"))
-    assert repr(app) == "ComparisonExplorer(question='needle', methods=('alibi',), variant='as trained')"
-    assert "Results: mine, as trained; a single seed." in words(app) and list(app.figure.data[0].x) == [7, 15]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ A subclass of `App` defines five things:
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
-
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
 - Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then. Before, `controls`

@@ -50,10 +50,12 @@ def lanes(race: RaceState) -> str:
     lines, done = [], race.losses["method"].value_counts()
     for method in race.methods:
         step, color, name = done.get(method, 0), race.color(method), html.escape(method)
+        style = f"--color: {color}; --done: {step / race.steps:.1%}"
         lines.append(
             f'<span style="border-left: 4px solid {color}; padding-left: 8px">{name}</span>'
-            f'<progress class="progress-bar" aria-label="{name}" style="accent-color: {color}" value="{step}" '
-            f'max="{race.steps}"></progress><span>step {step:,} of {race.steps:,}</span><span>{race.state}</span>'
+            f'<div class="progress-bar" role="progressbar" aria-label="{name}" aria-valuenow="{step}" '
+            f'aria-valuemin="0" aria-valuemax="{race.steps}" style="{style}"></div>'
+            f"<span>step {step:,} of {race.steps:,}</span><span>{race.state}</span>"
         )
     return f'<div class="alibi-lanes">{"".join(lines)}</div>'
 

@@ -326,29 +326,25 @@ class LengthLab(App):
         self._methods.children = list(self._boxes.values())
         self._guess_rows |= {name: self._guess_row(name) for name in self.methods if name not in self._guess_rows}
         self._guesses.children = [self._asked, *(self._guess_rows[name] for name in self.methods)]
-        show(self._asks_for_guesses(), self._guesses)
+        show(self.guesses and self._question.task == "text", self._guesses)
         show(not self.simple, *self._full)
         for widget in below(self._panel):
             if widget.has_trait("disabled") and widget is not self._more:
                 widget.disabled = self.running != (widget is self._stop)
 
-    def _asks_for_guesses(self) -> bool:
-        return bool(self.guesses) and self._question.task == "text"
-
     def _guess_row(self, method: str) -> HBox:
         tips = [f"{method} {outcome}" for outcome in captions.OUTCOMES]
-        buttons = ToggleButtons(
-            options=captions.OUTCOMES, value=None, tooltips=tips, style={"button_width": "max-content"}
-        )
+        buttons = ToggleButtons(options=captions.OUTCOMES, value=None, tooltips=tips).add_class(f"s-guess-{method}")
+        buttons.style.button_width = "max-content"
         read, shown = lambda outcome: {**self.guesses, method: outcome}, lambda guesses: guesses.get(method)
-        line = labeled(method, self.link(buttons.add_class(f"s-guess-{method}"), "guesses", read, shown))
+        line = labeled(method, self.link(buttons, "guesses", read, shown))
         line.children[0].layout.width = "80px"
         return line
 
     def _on_train(self) -> None:
         time.sleep(TYPING_DELAY)
         missing = [method for method in self.methods if not self.guesses.get(method)]
-        if missing and self._asks_for_guesses():
+        if missing and self.guesses and self._question.task == "text":
             self.say(f"Make your guess first, for {join(missing)}.")
         else:
             self.attempt(self.train)
@@ -359,12 +355,14 @@ class LengthLab(App):
         A file is not uploaded, because a message to the kernel that is too large closes the connection.
         """
         menu = self.menu("text", "text", "s-text", "The text that the models are trained on", {None: "tales"})
-        hint, layout = "your own text, or the path of a file", Layout(width="420px")
+        hint, layout = "your own text, or the path of a file", Layout(width="min(100%, 420px)")
         own = Textarea(placeholder=hint, tooltip=hint, continuous_update=False, rows=1, layout=layout)
 
         def read(change: Any) -> None:
-            is_path = "\n" not in change.new and len(change.new) <= MAX_PATH
-            self.attempt(lambda: self.set_trait("text", Path(change.new).expanduser() if is_path else change.new))
+            text = change.new.strip()
+            is_path = "\n" not in text and len(text) <= MAX_PATH
+            if text:
+                self.attempt(lambda: self.set_trait("text", Path(text).expanduser() if is_path else text))
 
         own.add_class("s-own-text").observe(read, names="value")
         return row(menu, own)

@@ -66,9 +66,8 @@ class RaceState:
     @property
     def lengths(self) -> list[int]:
         """The lengths at which models are evaluated; for a task, the distances."""
-        if self.task in lab.TASKS:
-            return evaluation_distances(lab.TASKS[self.task], self.length)
-        return lab.evaluation_lengths(self.length)
+        task = lab.TASKS.get(self.task)
+        return evaluation_distances(task, self.length) if task else lab.evaluation_lengths(self.length)
 
     @property
     def source_name(self) -> str:
@@ -172,7 +171,8 @@ class RaceState:
 
     def results(self, question: Question) -> pd.DataFrame:
         """The rows of the counted seeds for one question: after the last step at which all methods were tested."""
-        rows = self.table[(self.table["question"] == question.name) & self.table["seed"].isin(self.counted)]
+        table = self.table  # once, because the race goes on on its thread
+        rows = table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
         if question is self.main:
             sizes = rows.groupby(["seed", "step"]).size()
             last = sizes[sizes == len(self.methods) * len(self.lengths)].reset_index().groupby("seed")["step"].max()
