@@ -104,7 +104,7 @@ def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of
 
 def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonExplorer) -> None:
     menu = control(app, "s-question")
-    assert list(app.questions) == list(menu.options) == ["longer windows", "gap", "needle"]
+    assert list(app.questions) == list(dict(menu.options)) == ["longer windows", "gap", "needle"]
     menu.value = "gap"
     assert app.question == "gap"
 

@@ -143,9 +143,10 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         def update(_: Any = None) -> None:
             nonlocal values, updating
             values = {text(value): value for value in self.traits()[name].offered(self)}
-            if menu.options != tuple(values):
+            options = tuple((each, each) for each in values)
+            if menu.options != options:
                 updating = True
-                menu.options, menu.value = tuple(values), text(getattr(self, name))
+                menu.options, menu.value = options, text(getattr(self, name))
                 updating = False
 
         update()

@@ -30,14 +30,12 @@ from alibi_viz.widgets.race.state import RaceState, Written
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
-SLIDERS = (
-    ("length", "training length L", "Bytes in a training window"),
+NUMBERS = (
+    ("length", "training length L", "Bytes in a training window, 8 to 128"),
     ("steps", "steps", "Training steps, each on a batch of 32 windows"),
     ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
-)
-FIELDS = (
-    ("seed", "seed", "s-seed", "Sets the starting weights and the batches"),
-    ("learning_rate", "learning rate", "s-rate", "Step size of the optimizer; at 100, training diverges"),
+    ("seed", "first seed", "Sets the starting weights and the batches"),
+    ("learning_rate", "learning rate", "Step size of the optimizer; at 100, training diverges"),
 )
 MAX_PATH = 400  # characters of a line: more are a text
 GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens on windows of up to 16 times the training length?
@@ -225,10 +223,7 @@ class LengthLab(App):
         read = {"read": lambda checked: dict.fromkeys(self.methods) if checked else {}, "show": bool}
         guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
         self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
-        numbers = row(
-            *(self.slider(name, label, f"s-{name}", tip) for name, label, tip in SLIDERS),
-            *(labeled(label, self.field(name, css, "72px", tip)) for name, label, css, tip in FIELDS),
-        )
+        numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
         tip = "The methods, seeds, the text, and saving models"
         self._more, settings = fold("More settings", tip, self._methods, numbers, self._text(), self._saving())
         full = row(guess, self._more, self.reset_button())

@@ -253,7 +253,7 @@ def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
     assert app.methods == ("alibi", "rotary")
     app.methods = ["learned"]
     assert [control(app, f"s-{method}").value for method in ("alibi", "rotary", "learned")] == [False, False, True]
-    control(app, "s-rate").value, control(app, "s-seed").value = "0.01", "7"
+    control(app, "s-learning_rate").value, control(app, "s-seed").value = "0.01", "7"
     assert (app.learning_rate, app.seed) == (0.01, 7)
     train.click()
     assert (train.disabled, end.disabled) == (True, False)
@@ -276,7 +276,7 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     python = lab.python_text().name
     menu.value = python
     assert app.text.name == python and python in app._planned().source_name
-    assert list(menu.options) == ["tales", python, "<b>fox.txt", "your text"]
+    assert list(dict(menu.options)) == ["tales", python, "<b>fox.txt", "your text"]
     menu.value = "tales"
     assert app.text is None
 
