@@ -35,7 +35,7 @@ import json, time
 
 from alibi_viz import lab
 from alibi_viz.lab.training import limited_threads
-from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceSettings, RaceState
+from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS, RaceState
 
 def one_by_one():
     text = lab.load_text()
@@ -54,7 +54,7 @@ def sequential():
             pass
 
 def plain():
-    for _ in RaceState(RaceSettings("text", *map(app.trait_values().get, TRAITS))).start():
+    for _ in RaceState("text", *map(app.trait_values().get, TRAITS)).start():
         pass
 
 def in_app():

@@ -39,12 +39,12 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) 
     app = ComparisonExplorer(record_table([record], "mine"), question=toy.name)
     assert f"The norm of none is {row['value']:.3f}." in app.caption
     assert app.figure.layout.annotations[0].text == "Norm of the output layer"
-    assert toy.name in control(app, "s-question").options
+    assert toy.name in dict(control(app, "s-question").options)
 
 
 def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: Question) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
-    assert toy.name in control(app, "s-question").options and "The norm of the output layer." in app.caption
+    assert toy.name in dict(control(app, "s-question").options) and "The norm of the output layer." in app.caption
     app.train().result(DEADLINE)
     norm = float(app.models["none"].head.weight.detach().norm())
     until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")

@@ -4,17 +4,15 @@
     seeds  thin, one line each, because a mean alone hides how much seeds differ
 
 A figure is made once by `blank`, with a trace of each kind for each slot. A method has the color, dash and marker of
-its slot, and traces without data are hidden. `draw` fills in the curves, `draw_training` the loss while training.
+its slot, and traces without data are hidden. `draw` fills in the curves and the loss while training.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from alibi_viz.figures import theme
 from alibi_viz.table import SEEDS, Axes, over_seeds
@@ -26,7 +24,7 @@ FULL_WIDTH, RIGHT, LEFT, HIDDEN = (0.005, 1.0), (0.56, 1.0), (0.0, 0.44), (0.0, 
 _MARKS = ("4px, 3px", "10px, 3px, 2px, 3px")  # the dashes of the marks
 MAX_POINTS = 80  # of a curve of training: averages out the noise of single batches, and keeps updates small
 _PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
-_TICKS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20, 50, 100, 200)
+_LOSSES = (2.1, 8.5)  # bits per byte that the axis of the loss while training includes at least
 
 
 def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> go.Figure:
@@ -65,23 +63,27 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
     return slots
 
 
-def blank(height: int, left_title: str = "") -> go.Figure:
+def blank(height: int) -> go.Figure:
     """A figure with empty curves on the axes x2 and y2, one slot per style. The axes x and y, on the left, are hidden.
 
     Its first traces are the means of all slots, then the seeds, then the losses while training.
     """
     figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
-    right = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False, "visible": False}
+    right = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False}
+    bars, seed = {"thickness": 1.5, "width": 5}, "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
+    step = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
     lines = [{"color": color, "dash": dash, "width": 2} for color, dash, _ in STYLES]
     for line, (color, _, symbol) in zip(lines, STYLES, strict=True):
-        marker, bars = {"color": color, "symbol": symbol, "size": 8}, {"thickness": 1.5, "width": 5}
-        means = {"line": line, "marker": marker, "error_y": bars, "showlegend": True}
-        figure.add_scatter(mode="lines+markers", **means, **right)
-    for color in theme.COLORS:
-        figure.add_scatter(mode="lines", line={"color": color, "width": 1}, opacity=0.6, showlegend=False, **right)
-    hover = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
+        marker = {"color": color, "symbol": symbol, "size": 8}
+        figure.add_scatter(mode="lines+markers", line=line, marker=marker, error_y=bars, showlegend=True, **right)
     for line in lines:
-        figure.add_scatter(mode="lines", line=line, hovertemplate=hover, showlegend=False, visible=False)
+        figure.add_scatter(
+            mode="lines", line=line | {"dash": "solid", "width": 1}, opacity=0.6, hovertemplate=seed, **right
+        )
+    for line in lines:
+        figure.add_scatter(mode="lines", line=line, hovertemplate=step)
+    figure.update_traces(visible=False)
+    figure.update_traces(showlegend=False, selector={"mode": "lines"})
     span = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **span)
     figure.add_shape(type="line", line=theme.DOTTED, **span)
@@ -91,16 +93,11 @@ def blank(height: int, left_title: str = "") -> go.Figure:
     label = {"textposition": "start", "yanchor": "bottom", "font_size": 11}
     figure.add_shape(type="line", line=theme.DOTTED, xref="x2", yref="y2", layer="below", label=label)
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
-    for text in ("", left_title):
+    for text in ("", "Loss while training"):
         figure.add_annotation(place, text=text, showarrow=False, yshift=4, font_size=13)
-    return figure.update_layout(
-        showlegend=True,
-        legend_y=1.1,
-        xaxis={"domain": HIDDEN, "visible": False},
-        yaxis={"type": "log", "visible": False},
-        xaxis2={"anchor": "y2", "title": {"standoff": 14}},
-        yaxis2={"anchor": "x2"},
-    )
+    left, right = {"domain": HIDDEN, "visible": False}, {"anchor": "y2", "title": {"standoff": 14}}
+    figure.update_layout(showlegend=True, legend_y=1.1, xaxis=left, xaxis2=right, yaxis2={"anchor": "x2"})
+    return figure.update_layout(yaxis={"type": "log", "visible": False})
 
 
 def draw(
@@ -109,115 +106,80 @@ def draw(
     axes: Axes,
     rows: pd.DataFrame,
     *,
-    unfinished: pd.DataFrame | None = None,
-    notes: Mapping[str, Mapping[int, str]] | None = None,
-    domain: tuple[float, float] = FULL_WIDTH,
+    training: pd.DataFrame | None = None,
+    steps: int = 1,
 ) -> None:
     """Draw curves into a figure from `blank`, plain or live.
 
     Args:
-        figure: the figure.
         slots: the label in each slot, "" for none. A label without rows is listed in the legend; others are left out.
-        axes: what to draw around the curves.
         rows: with the columns label, seed, x and value.
-        unfinished: rows of seeds that are still training, drawn thin and left out of the mean.
-        notes: {label: {x: a further line in the hover text of the mean}}.
-        domain: the left and right end of the plot, as shares of the width.
+        training: rows of the "training loss" of one seed, in order, to draw on the left; None for the curves alone.
+        steps: how many training steps there will be.
     """
-    thin = rows if unfinished is None else pd.concat([rows, unfinished])
-    means = over_seeds(rows if len(rows) else thin, limits=axes.limits).reset_index("x")
+    means = over_seeds(rows, limits=axes.limits).reset_index("x")
     first, last = min(axes.ticks), max(axes.ticks)
     ends = (first / _PADDING, last * _PADDING) if axes.log else (0, last)
+    left, scale = (0 if training is None else RIGHT[0]), ("log" if axes.log else "linear")
     with figure.batch_update():
         for slot, label in enumerate(slots):
-            mean, seeds = figure.data[slot], figure.data[len(slots) + slot]
-            mean.visible = bool(label)
-            _draw_mean(mean, label, means[means.index == label], axes, (notes or {}).get(label, {}))
-            _draw_seeds(seeds, label, thin[thin["label"] == label], axes)
+            figure.data[slot].visible = bool(label)
+            _draw_mean(figure.data[slot], label, means[means.index == label], axes)
+            _draw_seeds(figure.data[len(slots) + slot], label, rows[rows["label"] == label])
         _draw_lines(figure, axes, ends)
-        figure.layout.annotations[0].update(text=axes.title, x=0 if domain is FULL_WIDTH else domain[0])
+        _draw_training(figure, slots, training, steps)
+        figure.layout.annotations[0].update(text=axes.title, x=left)
         figure.layout.xaxis2.update(
-            domain=domain,
-            type="log" if axes.log else "linear",
+            domain=FULL_WIDTH if training is None else RIGHT,
+            type=scale,
             range=np.log10(ends).tolist() if axes.log else ends,
             tickvals=list(axes.ticks),
             ticktext=list(axes.ticks.values()),
             title_text=axes.x_title,
         )
-        figure.layout.yaxis2.update(title_text=axes.unit, range=_value_range(axes, means, thin["value"]))
+        figure.layout.yaxis2.update(title_text=axes.unit, range=_value_range(axes, means, rows["value"]))
 
 
-def _hover(axes: Axes, further: str = "") -> str:
-    """plotly's hover template of a point."""
-    words = f"{axes.point}{further}<br>{axes.value}".replace("{", "%{")
-    return f"%{{fullData.name}}, {words}%{{customdata}}<extra></extra>"
-
-
-def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes, notes: Mapping[int, str]) -> None:
+def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -> None:
     """The mean of one label, with its intervals from `SEEDS` seeds on. Its name says if the curve ends early."""
     points = means.dropna(subset="mean").set_index("x")
-    name = label
-    if len(points) < len(means):
-        name += f" (to {points.index.max():,} only)" if len(points) else " (not defined)"
+    end = f" (to {max(points.index):,} only)" if len(points) else " (not defined)"
+    name = label + end * (len(points) < len(means))
     if points.empty:  # plotly leaves a trace without points out of the legend
         points = points.reindex([min(axes.ticks)])
-    decided = points["seeds"] >= SEEDS
-    above = (points["high"] - points["mean"]).where(decided).to_numpy()
-    below = (points["mean"] - points["low"]).where(decided).to_numpy()
-    trace.update(
-        name=name,
-        legendgroup=label,
-        x=points.index.to_numpy(float),
-        y=points["mean"].to_numpy(),
-        error_y={"array": above, "arrayminus": below, "visible": bool(decided.any())},
-        customdata=[f"<br>{notes[x]}" if x in notes else "" for x in points.index],
-        hovertemplate=_hover(axes),
-    )
+    bars = points.where(points["seeds"] >= SEEDS)
+    above, below = (bars["high"] - bars["mean"]).to_numpy(), (bars["mean"] - bars["low"]).to_numpy()
+    error_y = {"array": above, "arrayminus": below, "visible": bool(bars["seeds"].any())}
+    words = f"{axes.point}<br>{axes.value}".replace("{", "%{")
+    trace.update(x=points.index.to_numpy(float), y=points["mean"].to_numpy(), name=name, legendgroup=label)
+    trace.update(error_y=error_y, hovertemplate=f"%{{fullData.name}}, {words}<extra></extra>")
 
 
-def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame, axes: Axes) -> None:
+def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
     """Every seed of one label in one trace, with a gap after each."""
     seeds = [own[["x", "value"]] for _, own in rows.dropna(subset="value").groupby("seed", sort=False)]
     trace.visible = len(seeds) > 1
     if len(seeds) > 1:
         x, y = np.vstack([part for own in seeds for part in (own, [[np.nan, np.nan]])]).T
-        texts = {"customdata": [""] * len(x), "hovertemplate": _hover(axes, ", one seed")}
-        trace.update(x=x, y=y, name=label, legendgroup=label, **texts)
+        trace.update(x=x, y=y, name=label, legendgroup=label)
 
 
-def draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int) -> None:
-    """Draw the loss while training into the left of a figure from `blank`; hide that plot for None.
-
-    Args:
-        figure: the figure.
-        slots: the label in each slot, "" for none.
-        losses: rows of the question "training loss" of one seed, in the order of the steps.
-        steps: how many training steps there will be.
-    """
-    visible, group = losses is not None, math.ceil(steps / MAX_POINTS)
-    curves = {}
-    for label, own in losses.groupby("label") if losses is not None else ():
-        curves[label] = own[["x", "value"]].groupby((own["x"] - 1) // group).mean().to_numpy().T
+def _draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int) -> None:
+    """The loss while training, averaged in groups of steps; hidden for None."""
+    visible, group, points = losses is not None, math.ceil(steps / MAX_POINTS), list(_LOSSES)
+    curves = dict(list(losses.groupby("label"))) if losses is not None else {}
+    for trace, label in zip(figure.data[-len(slots) :], slots, strict=True):
+        trace.visible = label in curves
+        if label in curves:
+            own = curves[label][["x", "value"]]
+            x, y = own.groupby((own["x"] - 1) // group).mean().to_numpy().T
+            trace.update(x=x, y=y, name=label, legendgroup=label)
+            points += y.clip(0.05).tolist()  # a text like "yyyy" reaches a loss of 0, which has no logarithm
     unit = losses["unit"].iloc[0] if losses is not None and len(losses) else "bits per byte"
-    with figure.batch_update():
-        for trace, label in zip(figure.data[-len(slots) :], slots, strict=True):
-            trace.visible = label in curves
-            if label in curves:
-                trace.update(x=curves[label][0], y=curves[label][1], name=label, legendgroup=label)
-        figure.layout.annotations[1].visible = visible
-        domain = LEFT if visible else HIDDEN
-        figure.layout.xaxis.update(range=[0, steps], visible=visible, domain=domain, title_text="step")
-        figure.layout.yaxis.update(title_text=unit, visible=visible, **_loss_axis([y for _, y in curves.values()]))
-
-
-def _loss_axis(curves: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
-    """An axis that includes every point and ends at quarters of an octave, so that it seldom changes."""
-    points = np.concatenate([np.array([2.1, 8.5]), *curves])
-    octaves = np.log2(points.clip(0.05)) * 4  # a text like "yyyy" reaches a loss of 0, which has no logarithm
-    low, high = 2 ** (np.floor(octaves.min()) / 4), 2 ** (np.ceil(octaves.max()) / 4)
-    decades = 10.0 ** np.arange(-1, 40, 1 if high < 1e6 * low else 3)
-    ticks = _TICKS if high < 20 * low else decades.tolist()
-    return {"range": [math.log10(low), math.log10(high)], "tickvals": ticks, "ticktext": [f"{at:g}" for at in ticks]}
+    domain, ends = LEFT if visible else HIDDEN, np.log10([0.97 * min(points), 1.03 * max(points)]).tolist()
+    figure.layout.annotations[1].visible = visible
+    figure.layout.xaxis.update(range=[0, steps], visible=visible, domain=domain, title_text="step")
+    figure.layout.yaxis.update(range=ends, visible=visible, title_text=unit)
 
 
 def _draw_lines(figure: go.Figure, axes: Axes, ends: tuple[float, float]) -> None:
@@ -236,9 +198,8 @@ def _draw_lines(figure: go.Figure, axes: Axes, ends: tuple[float, float]) -> Non
 
 def _value_range(axes: Axes, means: pd.DataFrame, values: pd.Series) -> tuple[float, float]:
     """A range that ends at multiples of `axes.step` and includes every point, so that the axis seldom changes."""
-    ends = np.append(means.loc[means["seeds"] >= SEEDS, ["low", "high"]], values)
-    ends = ends[np.isfinite(ends)]
-    if not len(ends):
+    ends = pd.concat([values, *(means.loc[means["seeds"] >= SEEDS, name] for name in ("low", "high"))]).dropna()
+    if ends.empty:
         return axes.low, axes.high
     steps = 1 / axes.step
     low, high = np.floor(ends.min() * steps - 0.2) / steps, np.ceil(ends.max() * steps + 0.2) / steps

@@ -54,13 +54,8 @@ def draw(
 ) -> None:
     """Draw a model before and after a change into a figure from `blank`, plain or live.
 
-    Args:
-        figure: the figure.
-        length: the training length L.
-        unit: what lengths are counted in, "bytes" or "tokens".
-        before: {length: bits per byte}, NaN where the model isn't defined; and the mean distance in tokens of the keys
-            that each head attends to, [layers, heads].
-        after: the same after the change, if there was one.
+    `before` and `after` are {length: bits per byte}, NaN where the model isn't defined; and the mean distance in tokens
+    of the keys that each head attends to, [layers, heads]. `length` is the training length, in `unit`.
 
     >>> from alibi_viz.figures.surgery import blank, draw
     >>> figure = blank()
@@ -69,26 +64,25 @@ def draw(
     (array([2.5, 2.6]), array([3., 9.]))
     """
     series = [(curve, np.asarray(heads, dtype=float)) for curve, heads in (before, after)]
-    heads = [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)]
-    xs = sorted(before[0])
-    ends = np.log10([xs[0] / 1.12, xs[-1] * 1.12])
+    heads, xs = [(layer + 1, head + 1) for layer, head in np.ndindex(series[0][1].shape)], sorted(before[0])
+    few = len(heads) <= _MAX_LABELS  # the number of each head, and of its layer below the first head
+    names = [str(head) * few + f"<br>{'layer ' * few}{layer}" * (head == 1) for layer, head in heads]
+    ends, places = np.log10([xs[0] / 1.12, xs[-1] * 1.12]), np.arange(1, len(heads) + 1)
+    # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes
+    losses = [bits for curve, _ in series for bits in curve.values() if np.isfinite(bits)]
+    low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
+    high = max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)
+    labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
+    title = f"length of the test windows, {unit}"
     with figure.batch_update():
         for line, markers, (curve, distances) in zip(figure.data[:2], figure.data[2:], series, strict=True):
             defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
             line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
-            markers.update(x=np.arange(1, distances.size + 1), y=distances.ravel(), customdata=heads)
+            markers.update(x=places[: distances.size], y=distances.ravel(), customdata=heads)
         level, start, shade = figure.layout.shapes
         level.update(y0=length, y1=length)
         start.update(x0=length, x1=length)
         shade.update(x0=length, x1=float(10 ** ends[1]))
-        labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
-        title = f"length of the test windows, {unit}"
         figure.layout.xaxis2.update(range=ends.tolist(), tickvals=xs, ticktext=labels, title_text=title)
-        # Multiples of 0.5 that are at least one bit apart and include all losses, so that the axis seldom changes
-        losses = [bits for curve, _ in series for bits in curve.values() if np.isfinite(bits)]
-        low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
-        figure.layout.yaxis2.range = [low, max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)]
-        figure.layout.xaxis.update(range=[0.4, len(heads) + 0.6], tickvals=np.arange(1, len(heads) + 1))
-        few = len(heads) <= _MAX_LABELS  # the number of each head, and of its layer below the first head
-        names = [(str(head) * few, f"<br>{'layer ' * few}{layer}" * (head == 1)) for layer, head in heads]
-        figure.layout.xaxis.ticktext = [head + layer for head, layer in names]
+        figure.layout.yaxis2.range = [low, high]
+        figure.layout.xaxis.update(range=[0.4, len(heads) + 0.6], tickvals=places, ticktext=names)

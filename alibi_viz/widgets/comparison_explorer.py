@@ -1,6 +1,5 @@
 """ComparisonExplorer: results of many runs, question by question: every seed, the mean, and what holds in all seeds."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import column, row, unfold_button
+from alibi_viz.widgets.core.controls import column, fold, row, show
 from alibi_viz.widgets.core.figure import LiveFigure
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
@@ -24,8 +23,7 @@ from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
 PUBLISHED, PUBLISHED_HEADS = "published", 8
-CLAIMS = "twelve claims"
-IN_VIEW = 9  # checkboxes; those of further labels are shown on demand
+CLAIMS, OPEN = "twelve claims", "can't tell"
 
 
 class ComparisonExplorer(App):
@@ -66,31 +64,31 @@ class ComparisonExplorer(App):
     question = Choice("longer windows", "views")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
     variant = Choice(AS_TRAINED, "variants")
-    redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        self._verdicts = study.verdict_table(study.published_results(by_block=True)) if results is None else None
-        self._holders: list[VBox] = []  # of the figure of curves and of the forest plot
+        self._verdicts = None if results is not None else study.verdict_table(study.published_results(by_block=True))
         table = _published() if results is None else results
-        _check_table(table)
-        questions = (*QUESTIONS, SLIDING_WINDOWS)
-        self.questions = {q.name: q for q in questions if q.name in set(table["question"])}
+        if not isinstance(table, pd.DataFrame):
+            raise TypeError(f"results must be a table with the columns of lab.COLUMNS, got {type(table).__name__}")
+        if missing := [name for name in lab.COLUMNS if name not in table.columns]:
+            raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+        questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
+        self.questions = {name: questions[name] for name in questions if name in set(table["question"])}
         if not self.questions:
-            expected = ", ".join(question.name for question in questions)
             given = ", ".join(map(str, table["question"].unique())) or "none"
-            raise ValueError(f"results must answer a question out of {expected}, got {given}")
-        self.views = [*self.questions, *([] if self._verdicts is None else [CLAIMS])]
-        self._table = table[table["question"].isin(list(self.questions))]
+            raise ValueError(f"results must answer a question out of {', '.join(questions)}, got {given}")
+        self.views = [*self.questions, *[CLAIMS] * (results is None)]
+        self._table = table[table["question"].isin(self.views)]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
-        state.setdefault("question", next(iter(self.questions)))
+        state.setdefault("question", self.views[0])
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
-        state.setdefault("methods", tuple(chosen))
-        super().__init__(**state)
-        figures = [self.figure, *([] if self._verdicts is None else [LiveFigure(forest_figure(self._verdicts))])]
-        self._holders = [VBox([figure]) for figure in figures]
+        self._holders: list[VBox] = []  # of the figure of curves and of the forest plot: the page has both, one hidden
+        super().__init__(**({"methods": tuple(chosen)} | state))
         at = self.children.index(self.figure)
+        forests = [] if self._verdicts is None else [LiveFigure(forest_figure(self._verdicts))]
+        self._holders = [VBox([figure]) for figure in (self.figure, *forests)]
         self.children = [*self.children[:at], *self._holders, *self.children[at + 1 :]]
         self._show_figure()
 
@@ -101,11 +99,6 @@ class ComparisonExplorer(App):
         shown = (table["question"] == self.question) & (table["variant"] == self._change())
         return table[shown & table["label"].isin(self.methods)]
 
-    def fit(self, width: int) -> None:
-        for holder in self._holders:
-            holder.children[0].layout.width = width
-        super().fit(width)
-
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
@@ -114,82 +107,59 @@ class ComparisonExplorer(App):
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were measured"
         self._variant = self.menu("variant", "variant", "s-variant", tip)
+        question = self.menu("question", "question", "s-question", "What was measured")
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
-        self._boxes = dict(zip(self.labels, boxes, strict=True))
-        self._more = unfold_button(
-            "More methods",
-            "Show every method that has results for this question",
-            lambda _: self._show_boxes(self.methods),
-        )
-        self._show_boxes(self.methods)
-        methods = row(*self._boxes.values(), self._more, self.reset_button())
-        self._of_curves = methods
-        return [column(row(self.tabs("question", "What was measured", self._summary), self._variant), methods)]
+        more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
+        return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
         self._show_figure()
-        if self.question == CLAIMS:
-            self._variant.disabled = True
+        question, results = self.questions.get(self.question), self.results
+        self._variant.disabled = question is None or len(question.variants) == 1
+        if question is None:
             return self._claims_in_words()
-        question, results = self.questions[self.question], self.results
-        visible = [label for label, box in self._boxes.items() if box.layout.display is None]
-        self._show_boxes((*visible, *self.methods))  # a box that was just unchecked doesn't vanish
-        self._variant.disabled = len(question.variants) == 1
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
         published = set(self._table["origin"]) == {PUBLISHED}  # other tables don't give the number of heads
         marks = alibi_marks(PUBLISHED_HEADS) if published and "alibi" in shown else {}
         axes = question.axes(length, sorted(results["x"].unique()), marks)
         slots = picture.assign_slots(shown, COMMON_METHODS)
-        picture.draw(self.figure, slots, axes, results, notes=question.notes(results))
-        sentences = say.sentences([*self._left_out(results), *question.say(results, length)])
+        picture.draw(self.figure, slots, axes, results)
+        missing = [quoted(name) for name in self.methods if name not in shown]
+        left_out = [f"Left out, because there are no such results: {join(missing)}."] if missing else []
+        if not self.methods:
+            left_out = ["No method is chosen: select at least one."]
+        sentences = say.sentences([*left_out, *question.say(results, length)])
         return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
 
     def _show_figure(self) -> None:
-        """Show the forest plot or the curves, and the methods only with the latter.
-
-        The page gets both figures and hides one, because it can't update a figure that is not on it.
-        """
-        show_claims = self.question == CLAIMS
-        self._of_curves.layout.display = "none" if show_claims else None
-        if not self._holders:
-            return  # not yet: the first drawing is on the way
-        for holder, is_shown in zip(self._holders, (not show_claims, show_claims), strict=False):
-            holder.layout.display = None if is_shown else "none"
-        self.figure = self._holders[show_claims].children[0]
+        """Bring the forest plot or the curves into view, as wide as the other one."""
+        width, show_claims = self.figure.layout.width, self.question == CLAIMS
+        for holder, visible in zip(self._holders, (not show_claims, show_claims), strict=False):
+            show(visible, holder)
+            if visible:
+                self.figure = holder.children[0]
+                self.figure.layout.width = width
 
     def _claims_in_words(self) -> tuple[str, str]:
-        assert self._verdicts is not None  # otherwise there is no such view
         table = self._verdicts
+        assert table is not None  # otherwise there is no such view
         counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
-        seen, not_seen, open_ = (
-            int(counts.get(verdict, 0)) for verdict in ("seen here", "not seen here", "can't tell")
-        )
         agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
         caption = (
-            f"Of twelve claims, tested on models that learned the tales, {seen} are seen here and {not_seen} are not; "
-            f"of {open_}, one can't tell. On Python's reference, {agree.sum()} of {len(agree)} get the same verdict."
+            f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
+            f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
+            f"reference, {agree.sum()} of {len(agree)} get the same verdict."
         )
-        lines = [
-            f"{row.claim} ({row.setting}, {row.source}): {row.verdict}; {row.numbers}." for row in table.itertuples()
-        ]
         covers = (
             f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
             "other passages of the same kind of text, not other sizes of models."
         )
-        return caption, " ".join([covers, *lines])
-
-    def _summary(self, question: str) -> str:
-        return "By how much each claim of the study holds" if question == CLAIMS else self.questions[question].summary
-
-    def _show_boxes(self, kept: Iterable[str]) -> None:
-        """Show a checkbox for the first labels that answer the question and for the kept ones, or for all."""
-        answered = set(self._table.loc[self._table["question"] == self.question, "label"])
-        labels = [label for label in self.labels if label in answered]
-        shown = labels if self._more.value else [*labels[:IN_VIEW], *(answered & {*kept})]
-        for label, box in self._boxes.items():
-            box.layout.display = None if label in {*shown, *self.methods} else "none"
-        self._more.layout.display = None if len(labels) > IN_VIEW else "none"
+        claims = [
+            f"{each.claim} ({each.setting}, {each.source}): {each.verdict}; {each.numbers}."
+            for each in table.itertuples()
+        ]
+        return caption, " ".join([covers, *claims])
 
     def _change(self) -> str:
         """How the models shown were changed, where that applies to the question."""
@@ -200,31 +170,11 @@ class ComparisonExplorer(App):
         """What is shown; empty for nothing."""
         if results.empty:
             return ""
-        origins = join(list(results["origin"].unique()))
-        seeds = results["seed"].nunique()
+        seeds, change = results["seed"].nunique(), self._change()
         bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
         lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
-        change = "" if self._change() == AS_TRAINED else f", {VARIANTS.get(self.variant, self.variant)}"
-        return f"{question.summary} Results: {origins}{change}; {lines}."
-
-    def _left_out(self, results: pd.DataFrame) -> list[str]:
-        """What was asked for and isn't shown."""
-        if not self.methods:
-            return ["No method is chosen: select at least one."]
-        notes = []
-        if missing := [name for name in self.methods if name not in set(results["label"])]:
-            notes.append(f"Left out, because there are no such results: {join([quoted(name) for name in missing])}.")
-        if self._change() != self.variant:
-            notes.append(f"Shown as trained, because this question is not asked of models changed by {self.variant}.")
-        return notes
-
-
-def _check_table(table: Any) -> None:
-    """Raise TypeError or ValueError unless it has the columns of a table of results."""
-    if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"results must be a table with the columns of lab.COLUMNS, got {type(table).__name__}")
-    if missing := [name for name in lab.COLUMNS if name not in table.columns]:
-        raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+        origins = join(list(results["origin"].unique()))
+        return f"{question.summary} Results: {origins}, {VARIANTS.get(change, change)}; {lines}."
 
 
 def _published() -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """SlopeSurgery: change a trained model without training it again, and see what that does at every length."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from ipywidgets import Dropdown, FloatLogSlider, Layout, Text, Widget
+from ipywidgets import FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
 
 from alibi_viz import lab, study
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.figures import surgery as picture
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.evaluation import TARGETS, count_shared_targets, diverged
@@ -22,13 +22,12 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.rotary import ROTARY_RULES
 from alibi_viz.pretrained import family_name, family_of, longest_context, training_length
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import FIT, column, labeled, row
+from alibi_viz.widgets.core.controls import column, fold, labeled, row
 from alibi_viz.widgets.core.formatting import format_number
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Number, raising_bad_value
 
 YOURS = "yours"
 MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
-MAX_HEADS = 32  # heads whose bias can be dropped one by one
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
 STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
@@ -55,12 +54,12 @@ class Subject:
     def __init__(self, model: LanguageModel, length: Any, text: lab.Text, lengths: Sequence[int] | None = None) -> None:
         position = model.transformer.position
         self.name, self.num_heads = model.config.position, model.config.num_heads
-        self.has_bias, self.is_rotary, self.has_sinks = position.has_bias, self.name == "rotary", has_sinks(model)
+        # Which changes apply, by their argument of `lab.modify`.
+        self.applies = {"slopes": position.has_bias, "rotary": self.name == "rotary", "sinks": has_sinks(model)}
         self._use(model, length, text, lengths)
 
     def _use(self, model: Any, length: Any, text: lab.Text, lengths: Sequence[int] | None) -> None:
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise BadValue(f"length must be an integer of at least 1, the training length of the model, got {length!r}")
+        check_positive_integers(length=length)
         self.model, self.length, self.text = model, length, text
         self.lengths = list(lengths or lab.evaluation_lengths(length))
 
@@ -85,13 +84,13 @@ class PretrainedSubject(Subject):
     """A BLOOM, MPT or Falcon model of the transformers library."""
 
     unit = "tokens"
-    has_bias, is_rotary, has_sinks = True, False, True
 
     def __init__(self, model: nn.Module, tokenizer: Any, length: Any, text: Any, lengths: Sequence[int] | None) -> None:
         self.name, family = family_name(model), family_of(model)
         if tokenizer is None:
             raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
         self.num_heads, self.tokenizer, self.source = len(family.slopes(family.layers(model)[0])), tokenizer, text
+        self.applies = {"slopes": True, "rotary": False, "sinks": True}
         self._use(model, training_length(model) if length is None else length, evaluated_bytes(text)[0], lengths)
 
     def evaluate(self, model: Any) -> Evaluation:
@@ -150,10 +149,10 @@ class SlopeSurgery(App):
         "07_surgery",
         "Steeper or flatter slopes",
     )
-    subject = Choice("alibi", (*MODELS, YOURS))
+    subject = Choice("alibi", "subjects")
     factor = Number(1.0, 1 / 16, 16.0)
-    dropped = Choice("none", ("none", "all", *map(str, range(1, MAX_HEADS + 1))))
-    window = Count(None, 1, 4096, allow_none=True)
+    dropped = Choice("none", "droppable")
+    window = Count(None, 1, 4096, WINDOWS, allow_none=True)
     sinks = Count(0, 0, 64)
     rule = Choice("plain", ROTARY_RULES)
 
@@ -167,7 +166,8 @@ class SlopeSurgery(App):
         text: str | Path | bytes | None = None,
         **state: Any,
     ) -> None:
-        self._subjects: dict[str, Subject] = {}
+        self._subjects: dict[str, Subject] = {}  # that have been used
+        self.subjects = MODELS if model is None else (*MODELS, YOURS)
         with raising_bad_value():
             self._text = lab.load_text(text)
             if isinstance(model, LanguageModel):
@@ -180,6 +180,11 @@ class SlopeSurgery(App):
         super().__init__(**({"subject": YOURS} if self._subjects else {}) | state)
 
     # Results.
+
+    @property
+    def droppable(self) -> list[str]:
+        """What can be dropped from the model."""
+        return ["none", "all", *map(str, range(1, self._subject().num_heads + 1))]
 
     @property
     def before(self) -> dict[int, float]:
@@ -197,124 +202,90 @@ class SlopeSurgery(App):
             vars(subject).pop("as_trained", None)
         super().refresh()
 
-    def open_run(self, folder: str | Path) -> None:
-        """Open a model that `lab.save_run` saved. Raises BadValue, and changes nothing, if it can't be used."""
-        with raising_bad_value():
-            saved, previous = lab.load_run(os.path.expanduser(folder)), self._subjects
-            if (task := saved.settings.get("task", "text")) != "text":
-                raise ValueError(f"{str(folder)!r} was trained on the task {task}; choose a model of text")
-            length = saved.settings.get("length", saved.model.config.max_length)
-            self._subjects = previous | {YOURS: Subject(saved.model, length, self._text)}
-            try:
-                if self.subject == YOURS:
-                    self._redraw()
-                self.subject = YOURS
-            except (TypeError, ValueError):
-                self._subjects = previous
-                raise
-
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
         return picture.blank()
 
     def controls(self) -> list[Widget]:
-        subject = self.menu("subject", "model", "s-subject", "Which trained model", {YOURS: "yours (below)"})
-        self._dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped")
-        tip = "How rotary treats positions beyond its training length"
-        self._rule = self.menu("rule", "rotary's rule", "s-rule", tip)
-        tip = "What the slopes are multiplied by"
+        subject = self.menu("subject", "model", "s-subject", "Which trained model")
+        tip, layout = "What the slopes are multiplied by", Layout(width="150px")
         options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "readout": False, "tooltip": tip}
-        self._factor = FloatLogSlider(**options, layout=Layout(width="150px"), continuous_update=False)
-        self.link(self._factor.add_class("s-factor"), "factor")
-        self._factor_field = self.field("factor", "s-factor-field", "60px", tip)
-        self._window = Dropdown(layout=FIT, tooltip="How many keys a query sees, including its own")
-        self.link(self._window.add_class("s-window"), "window", lambda size: size or None, self._show_window)
-        self._sinks = self.field("sinks", "s-sinks", "44px", "How many tokens at the start stay visible")
-        hint, layout = "the folder of a saved run", Layout(width="280px")
-        folder = Text(placeholder=hint, tooltip="Open a model of yours", continuous_update=False, layout=layout)
-        folder.add_class("s-folder").observe(self._on_folder, names="value")
-        first = row(subject, labeled("slopes times", self._factor, self._factor_field), self._dropped)
-        window = labeled("window", self._window), labeled("sinks", self._sinks)
-        return [column(first, row(*window, self._rule, labeled("open", folder), self.reset_button()))]
+        slider = FloatLogSlider(**options, layout=layout, continuous_update=False).add_class("s-factor")
+        factor = self.link(slider, "factor"), self.field("factor", "s-factor-field", "60px", tip)
+        tip = "Heads whose bias is dropped"
+        dropped = self.menu("dropped", "drop the bias of", "s-dropped", tip, follows="subject")
+        tip = "How many keys a query sees, including its own"
+        window = self.menu("window", "window", "s-window", tip, {None: "none"})
+        tip = "How rotary treats positions beyond its training length"
+        rule = self.menu("rule", "rotary's rule", "s-rule", tip)
+        sinks = self.slider("sinks", "sinks", "s-sinks", "How many tokens at the start stay visible beside the window")
+        self._controls = {"slopes": (*factor, dropped), "rotary": (rule,), "sinks": sinks.children[1:]}
+        more, further = fold("More", "Changes for rotary, and sinks", row(rule, sinks))
+        first = row(subject, labeled("slopes times", *factor), dropped, window, more, self.reset_button())
+        return [column(first, further)]
 
     def draw(self) -> tuple[str, str]:
-        subject = self._subject()
-        changes, words, unused = self._changes(subject)
-        before = after = subject.as_trained
-        if changes:
-            after = subject.evaluate(lab.modify(subject.model, **changes, trained_length=subject.length))
-        self._before, self._after = before, after
-        for control in (self._factor, self._factor_field, self._dropped):
-            control.disabled = not subject.has_bias
-        self._rule.disabled, self._sinks.disabled = not subject.is_rotary, not subject.has_sinks
-        shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
+        subject, changes = self._subject(), self._changes()
+        used = {name: each for name, each in changes.items() if subject.applies.get(name, True)}
+        if "window" not in changes:
+            used.pop("sinks", None)  # every token is visible
+        self._before = self._after = subject.as_trained
+        if used:
+            values = {name: value for name, (value, _) in used.items()}
+            self._after = subject.evaluate(lab.modify(subject.model, **values, trained_length=subject.length))
+        for name, applies in subject.applies.items():
+            for control in self._controls[name]:
+                control.disabled = not applies
+        before, after = self._before, self._after
+        shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(used)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
         details = (
             f"The losses are bits per byte of {before.targets:,} bytes of {subject.text.name}, and the distances were "
             f"measured on windows of {before.window:,} {subject.unit}."
         )
-        caption = _describe(subject, f"with {', '.join(words)}" if words else "as it was trained", before, after)
-        return caption, " ".join([details, *unused])
+        if unused := [words for name, (_, words) in changes.items() if name not in used]:
+            details += f" Without effect on {subject.name} here: {', '.join(unused)}."
+        change = ", ".join(words for _, words in used.values())
+        return _describe(subject, f"with {change}" if used else "as it was trained", before, after), details
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:
-            if self.subject == YOURS:
-                raise BadValue("there is no model of yours yet: enter the folder of a saved run, or pass a model")
             saved = study.published_model(self.subject)
             self._subjects[self.subject] = Subject(saved.model, saved.settings["length"], self._text)
         return self._subjects[self.subject]
 
-    def _changes(self, subject: Subject) -> tuple[dict[str, Any], list[str], list[str]]:
-        """The changes as arguments of `lab.modify` and in words, and why others don't apply to this model."""
-        name, changes = subject.name, dict[str, Any]()
-        words, unused = list[str](), list[str]()
+    def _changes(self) -> dict[str, tuple[Any, str]]:
+        """What is asked for: {argument of `lab.modify`: its value, and the change in words}."""
+        changes: dict[str, tuple[Any, str]] = {}
+        if self.dropped not in self.droppable:
+            raise BadValue(f"dropped must be one of {', '.join(self.droppable)}, got {self.dropped!r}")
         if self.factor != 1 or self.dropped != "none":
-            heads = [str(head) for head in range(1, subject.num_heads + 1)]
-            if not subject.has_bias:
-                unused.append(f"There is no bias in {name} to multiply or drop.")
-            elif self.dropped not in ("none", "all", *heads):
-                raise BadValue(f"dropped must be none, all or a head from 1 to {len(heads)}, got {self.dropped}")
-            else:
-                changes["slopes"] = [0.0 if self.dropped in ("all", head) else self.factor for head in heads]
-                if self.factor != 1 and self.dropped != "all":
-                    words.append(f"slopes times {self.factor:g}")
-                if self.dropped != "none":
-                    which = "every head" if self.dropped == "all" else f"head {self.dropped}"
-                    words.append(f"the bias of {which} dropped in every layer")
-        if self.rule != "plain" and not subject.is_rotary:
-            unused.append(f"The rule is for rotary positions only, so it does not apply to {name}.")
-        elif self.rule != "plain":
-            changes["rotary"] = self.rule
-            words.append(VARIANTS[self.rule].removeprefix("with "))
+            which = "every head" if self.dropped == "all" else f"head {self.dropped}"
+            words = [f"slopes times {self.factor:g}"] * (self.factor != 1 and self.dropped != "all")
+            words += [f"the bias of {which} dropped in every layer"] * (self.dropped != "none")
+            factors = [0.0 if self.dropped in ("all", head) else self.factor for head in self.droppable[2:]]
+            changes["slopes"] = factors, ", ".join(words)
+        if self.rule != "plain":
+            changes["rotary"] = self.rule, VARIANTS[self.rule].removeprefix("with ")
         if self.window is not None:
-            changes["window"] = self.window
-            words.append(f"a window of {self.window:,} keys imposed")
-        if self.sinks and not subject.has_sinks:
-            unused.append(f"The positions of {name} are not all in a bias, so the first tokens are not kept.")
-        elif self.sinks and self.window is None:
-            unused.append("Without a window every token is visible, so sinks change nothing.")
-        elif self.sinks:
-            changes["sinks"] = self.sinks
-            words.append(f"the first {self.sinks:,} kept")
-        return changes, words, unused
-
-    def _on_folder(self, change: Any) -> None:
-        if folder := change.new.strip():
-            self.attempt(lambda: self.open_run(folder))
-
-    def _show_window(self, window: int | None) -> int:
-        """The value of the menu for a window, which becomes an option. 0 is no window, as None is nothing selected."""
-        if (window or 0) not in dict(self._window.options).values():
-            sizes = sorted({*WINDOWS, window or WINDOWS[0]})
-            self._window.options = [("none", 0), *((f"{size:,}", size) for size in sizes)]
-        return window or 0
+            changes["window"] = self.window, f"a window of {self.window:,} keys imposed"
+        if self.sinks:
+            changes["sinks"] = self.sinks, f"the first {self.sinks:,} kept"
+        return changes
 
 
 def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> str:
     """What was changed, what that does to the losses, and how far back the heads look."""
-    length, lengths = subject.length, sorted(before.losses)
-    losses = [_compare(after.losses[x], before.losses[x], x) for x in (lengths[0], lengths[-1])]
+    length, losses = subject.length, []
+    for x in (min(before.losses), max(before.losses)):
+        bits, rise = after.losses[x], after.losses[x] - before.losses[x]
+        words = f"{bits:.2f} bits per byte on windows of {x:,}"
+        if math.isnan(bits):
+            words = f"its positions are not defined on windows of {x:,}"
+        elif abs(rise) >= EQUAL:  # not NaN
+            words += f", {abs(rise):.2f} {'more' if rise > 0 else 'less'} than before"
+        losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
     return (
@@ -322,13 +293,3 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
         f"keys at least {length:,} back, the training length."
     )
-
-
-def _compare(bits: float, original: float, length: int) -> str:
-    """The loss at a length, and the difference to the model as it was trained, if there is one."""
-    if math.isnan(bits):
-        return f"its positions are not defined on windows of {length:,}"
-    words = f"{bits:.2f} bits per byte on windows of {length:,}"
-    if math.isnan(original) or abs(bits - original) < EQUAL:
-        return words
-    return f"{words}, {abs(bits - original):.2f} {'more' if bits > original else 'less'} than before"

@@ -1,23 +1,18 @@
 """ComparisonExplorer, driven through its traits: what it shows and says are the rows of its table."""
 
-import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from ipywidgets import Dropdown, ToggleButtons, Widget
+from ipywidgets import Widget
 
-from alibi_viz import lab, study
-from alibi_viz.figures import theme
-from alibi_viz.lab.runs import record_table
+from alibi_viz import study
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets import ComparisonExplorer
-from alibi_viz.widgets.comparison_explorer import IN_VIEW
 from alibi_viz.widgets.core.traits import BadValue
-from alibi_viz.widgets.race.state import COMMON_METHODS
 from tests.tables import table
-from tests.widgets.race.small_race import control, controls
+from tests.widgets.race.small_race import control, controls, visible_controls
 
 LABELS = ["rotary", "alibi", "none", "sinusoidal", "fire", "forget", "t5", "cope", "kerple-log", "a, b", "decay"]
 SHOWN = ("alibi", "sinusoidal", "rotary", "none", "kerple-log")
@@ -79,7 +74,7 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
     assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in words(app)
-    assert ("Shown as trained, because" in words(app)) == (asked != variant)
+    assert ("limited to a window" in app.details) == (asked == "window")
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer windows")
@@ -108,24 +103,10 @@ def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of
 
 
 def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonExplorer) -> None:
-    assert list(app.questions) == list(control(app, "s-question").options) == ["longer windows", "gap", "needle"]
-    assert isinstance(control(app, "s-question"), ToggleButtons)
-    rows = TABLE.query("question == 'gap'")
-    many = ComparisonExplorer(pd.concat([rows.assign(question=question.name) for question in lab.QUESTIONS[:9]]))
-    menu = control(many, "s-question")
-    assert isinstance(menu, Dropdown) and list(menu.options) == [question.name for question in lab.QUESTIONS[:9]]
-    menu.value = "by position"
-    assert many.question == "by position"
-
-
-def test_any_seven_methods_have_colors_of_their_own_that_are_those_of_length_lab(app: ComparisonExplorer) -> None:
-    app.methods = ("alibi", "sinusoidal", "rotary", "none", "t5", "forget", "kerple-log")
-    color = {trace.legendgroup: trace.line.color for trace in app.figure.data[:7] if trace.visible}
-    common = dict(zip(COMMON_METHODS, theme.COLORS, strict=False))
-    assert all(color[name] == common[name] for name in ("alibi", "sinusoidal", "rotary", "none"))
-    assert len(set(color.values())) == 7
-    app.methods = tuple(LABELS[4:])
-    assert {trace.legendgroup for trace in app.figure.data[:7] if trace.visible} == set(LABELS[4:])
+    menu = control(app, "s-question")
+    assert list(app.questions) == list(dict(menu.options)) == ["longer windows", "gap", "needle"]
+    menu.value = "gap"
+    assert app.question == "gap"
 
 
 def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(app: ComparisonExplorer) -> None:
@@ -139,27 +120,10 @@ def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(ap
     assert app.figure.layout.shapes[1].x0 == 64
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({"variant": "linear"}, "variant must be one of as trained, window, got 'linear'"),
-        ({"question": "text"}, "question must be one of longer windows, gap, needle, got 'text'"),
-        ({"methods": ("alibi", "alibi")}, "at most 7 different names out of alibi; "),
-        ({"methods": "alibi"}, "got 'alibi'"),
-        ({"methods": tuple(LABELS[:8])}, "at most 7"),
-    ],
-)
-def test_a_bad_value_is_named_and_changes_nothing(app: ComparisonExplorer, state: dict[str, Any], message: str) -> None:
-    before = (repr(app), app.caption)
-    ((name, value),) = state.items()
-    with pytest.raises(BadValue, match=message):
-        setattr(app, name, value)
-    with pytest.raises(BadValue, match=message):
-        ComparisonExplorer(TABLE, **state)
-    assert (repr(app), app.caption) == before
-
-
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
+    assert visible_controls(app) == {"s-question", "s-variant", "s-more", "s-reset"}, "a calm first screen"
+    control(app, "s-more").value = True
+    assert {f"s-{label}" for label in ("alibi", "fire", "cope")} < visible_controls(app)
     for label in ("fire", "t5"):
         box(app, label).value = True
     assert set(app.methods) == {*SHOWN, "fire", "t5"}
@@ -170,37 +134,6 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     assert {"forget"} <= set(app.methods) and "none" not in app.methods and app._message.value == ""
     app.methods = ()
     assert "No method is chosen: select at least one." in words(app)
-
-
-def test_further_methods_are_shown_on_demand_and_only_those_with_an_answer(app: ComparisonExplorer) -> None:
-    def in_view() -> set[str]:
-        return {label for label in app.labels if box(app, label).layout.display != "none"}
-
-    more = control(app, "s-more")
-    assert len(in_view()) in (IN_VIEW, IN_VIEW + 1) and "decay" not in in_view()
-    more.value = True
-    assert in_view() == set(LABELS)
-    more.value = False
-    app.methods = (*SHOWN, "decay")
-    assert "decay" in in_view(), "a chosen method can be unchosen"
-    box(app, "decay").value = False
-    assert "decay" not in app.methods and "decay" in in_view(), "and chosen again"
-    app.question = "gap"
-    assert in_view() == {*LABELS[:4], *app.methods} and more.layout.display == "none"
-
-
-def test_a_method_that_is_not_defined_beyond_its_training_length_is_said_to_be_so() -> None:
-    values = {"alibi": [{64: 2.0, 128: 2.0}], "learned": [{64: 2.0, 128: math.nan}], "oracle": [{64: 2.0}]}
-    app = ComparisonExplorer(table("longer windows", values, 64), methods=tuple(values))
-    assert "Not defined or not tested with windows of 128 bytes: learned and oracle." in words(app)
-    assert "a single seed" in words(app) and "every seed" not in words(app)
-
-
-def test_the_records_of_a_sweep_can_be_shown() -> None:
-    records = lab.sweep([lab.Run("alibi", task="needle", length=8, steps=2, longest=2, seed=5)], progress=False)
-    app = ComparisonExplorer(record_table(records, "mine"))
-    assert repr(app) == "ComparisonExplorer(question='needle', methods=('alibi',), variant='as trained')"
-    assert "Results: mine; a single seed." in words(app) and list(app.figure.data[0].x) == [7, 15]
 
 
 @pytest.mark.parametrize(

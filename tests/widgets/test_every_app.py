@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
 from tests.notebooks.lessons import named, read
+from tests.widgets.race.small_race import until
 
 APPS = {name: getattr(widgets, name) for name in widgets.__all__ if name != "App"}
 MODEL = lab.make_model("alibi")
@@ -95,10 +95,7 @@ def test_the_reason_names_a_heading_of_a_lesson(app: type[App]) -> None:
 def test_a_closed_app_does_nothing_more() -> None:
     app = widgets.AttentionExplorer(MODEL, text=TEXT)
     app.close()
-    end = time.monotonic() + 10
-    while any(thread.name == "alibi_viz" for thread in threading.enumerate()):
-        assert time.monotonic() < end, "background work goes on"
-        time.sleep(0.01)
+    until(lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()}, "the end of background work")
     assert all(work._work is None for work in app.works if isinstance(work, Debounce))
 
 

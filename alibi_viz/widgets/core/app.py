@@ -18,13 +18,10 @@ A subclass of `App` defines five things:
             return f"{self.count} powers of two, the largest {powers[-1]}."
 
 Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.count = 12` and the slider do the same.
-
 - A value that a trait or `draw` rejects (ValueError, TypeError) changes nothing. In code it raises `BadValue`; a
   control shows a message and its old value again. So checks that involve several traits can live in `draw`.
-- Once `super().__init__` has returned, `app.figure` is one FigureWidget that is never replaced: attach click handlers
-  then. Before, `controls` is called without a figure, and the first `draw` gets the plain figure from `blank`. An app
-  with two figures (ComparisonExplorer) keeps both on the page and hides one; `app.figure` is the one in view.
-- Heads are counted from 1 in traits and pictures, as in the paper: head h has slope 2^(-8h/H).
+- Once `super().__init__` has returned, `app.figure` is a FigureWidget: attach click handlers then. Before, `controls`
+  is called without a figure, and the first `draw` gets the plain figure from `blank`.
 """
 
 import html
@@ -38,7 +35,7 @@ from ipywidgets import HTML, Widget
 from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.controls import Controls, row
+from alibi_viz.widgets.core.controls import Controls, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
@@ -70,7 +67,6 @@ class App(Controls):
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
-    closed = False
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
@@ -130,24 +126,21 @@ class App(Controls):
         Raises ValueError for another suffix, and RuntimeError if there is no Chrome or Chromium to draw an image.
         """
         path, plot = Path(path), self.snapshot()
-        match path.suffix.lower():
-            case ".html":
-                plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
-                words = html.escape(f"{self.caption} {self.details}".strip())
-                page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
-                path.write_text(page, encoding="utf-8")
-            case ".png" | ".svg" | ".pdf" as suffix:
-                path.write_bytes(plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
-            case suffix:
-                raise ValueError(
-                    f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}"
-                )
+        suffix = path.suffix.lower()
+        if suffix == ".html":
+            plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
+            words = html.escape(f"{self.caption} {self.details}".strip())
+            page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
+            path.write_text(page, encoding="utf-8")
+        elif suffix in (".png", ".svg", ".pdf"):
+            path.write_bytes(plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
+        else:
+            raise ValueError(f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}")
         return path
 
     def close(self) -> None:
         """Remove the app from the page and end its work in the background."""
         with self._lock:
-            self.closed = True
             for work in self.works:
                 work.stop()
         super().close()
@@ -157,8 +150,9 @@ class App(Controls):
             drawn = self.draw()
             self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
             self._caption.value = html.escape(self.caption)
-            details = f'<details class="alibi-details"><summary>Details</summary>{html.escape(self.details)}</details>'
-            self._details.value, self._details.layout.display = details, None if self.details else "none"
+            words = html.escape(self.details)
+            self._details.value = f'<details class="alibi-details"><summary>Details</summary>{words}</details>'
+            show(self.details, self._details)
             self._drawn = self._state()
 
     def _on_change(self, change: Any) -> None:

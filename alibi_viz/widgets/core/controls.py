@@ -21,9 +21,7 @@ from ipywidgets import (
 )
 from traitlets import TraitError, dlink
 
-DESCRIBED = {"description_width": "initial"}  # the style of a menu whose description is as wide as its text
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
-MAX_TABS = 8
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
@@ -39,6 +37,19 @@ def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> Togg
     dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
     made.observe(lambda change: unfold(change.new), names="value")
     return made
+
+
+def fold(text: str, tip: str, *controls: Widget) -> tuple[ToggleButton, VBox]:
+    """Rows of controls that are hidden at first, behind the button that shows them."""
+    folded = column(*controls)
+    show(False, folded)
+    return unfold_button(text, tip, lambda pressed: show(pressed, folded)), folded
+
+
+def show(visible: object, *widgets: Widget) -> None:
+    """Show or hide widgets."""
+    for widget in widgets:
+        widget.layout.display = None if visible else "none"
 
 
 def below(widget: Widget) -> Iterator[Widget]:
@@ -60,10 +71,7 @@ def column(*children: Widget) -> VBox:
 
 
 def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
-    """Controls behind a visible label, which is their accessible name as well (see page.js).
-
-    `layout` are further properties of the box, such as `width="100%"`.
-    """
+    """Controls behind a visible label, which is their accessible name as well (see page.js)."""
     text = Label(label, layout=Layout(flex="none"))
     return HBox([text, *controls], layout=Layout(align_items="center", overflow="visible", **layout))
 
@@ -77,7 +85,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         name: str,
         read: Callable[[Any], Any] = lambda value: value,
         show: Callable[[Any], Any] = lambda value: value,
-    ) -> None:
+    ) -> Widget:
         """Tie `control.value` to a trait. `read` converts the control's value to the trait's, `show` the other way.
 
         Unlike `traitlets.link`, shows the error of a value that the app rejects, and the control's old value again.
@@ -94,6 +102,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         to_control()
         control.observe(to_trait, names="value")
         self.observe(to_control, names=name)
+        return control
 
     def slider(self, name: str, label: str, css: str, tip: str) -> HBox:
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
@@ -114,62 +123,52 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
                 return text  # for the trait to reject, with its own message
 
         field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
-        self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        return field
+        return self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
 
     def menu(
         self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
     ) -> Dropdown:
-        """A menu for a `Choice`, `Head` or `Law`.
+        """A menu for a trait that has `offered`, such as `Choice`, `Head` or `Law`.
 
-        `texts` maps values to their text in the menu; by default it is the value itself. `follows` is the trait, if
-        any, that changes which values are offered.
+        `texts` maps values to their text, by default the value itself. `follows` is a trait that changes the offer.
         """
-        menu = Dropdown(description=label, tooltip=tip, style=DESCRIBED, layout=FIT).add_class(css)
+        style = {"description_width": "initial"}  # as wide as the text
+        menu = Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
         values: dict[str, Any] = {}
         updating = False  # a menu with new options selects the first one, which is not the user's choice
 
         def text(value: Any) -> str:
-            return str((texts or {}).get(value) or getattr(value, "__name__", value))
+            return str((texts or {}).get(value) or getattr(value, "__name__", getattr(value, "name", value)))
 
         def update(_: Any = None) -> None:
             nonlocal values, updating
             values = {text(value): value for value in self.traits()[name].offered(self)}
-            options = [(option, option) for option in values]
-            if list(menu.options) != options:
+            options = tuple((each, each) for each in values)
+            if menu.options != options:
                 updating = True
                 menu.options, menu.value = options, text(getattr(self, name))
                 updating = False
 
         update()
         self.observe(update, names=[name, follows] if follows else name)
-        self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
-        return menu
+        return self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
 
     def law_menu(self) -> Dropdown:
         """A menu for the trait `law`, with the CSS class "s-law". It also offers functions that are added later."""
         tip = "How the bias depends on the distance: linear is ALiBi; your own functions are offered once they are used"
         return self.menu("law", "law", "s-law", tip)
 
-    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons | Dropdown:
-        """One button per value of a `Choice`, or a menu if they would need several rows. The CSS class is "s-NAME".
-
-        `tip` is the tooltip of the menu, and `tips` returns that of a button.
-        """
+    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons:
+        """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the tooltip of a button."""
         options = self.traits()[name].offered(self)
-        if len(options) > MAX_TABS:
-            tabs = Dropdown(options=options, description=name, tooltip=tip, style=DESCRIBED, layout=FIT)
-        else:
-            style = {"button_width": FIT["width"]}
-            tabs = ToggleButtons(options=options, tooltips=[tips(value) for value in options], style=style)
-        self.link(tabs.add_class(f"s-{name}"), name)
-        return tabs
+        tabs = ToggleButtons(options=options, tooltip=tip, tooltips=list(map(tips, options)))
+        tabs.style.button_width = FIT["width"]
+        return self.link(tabs.add_class(f"s-{name}"), name)
 
     def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> Checkbox:
-        """A checkbox for a `Flag`. `conversions` are those of `link`."""
+        """A checkbox for a `Flag`, or for another trait with the `conversions` of `link`."""
         box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
-        self.link(box, name, **conversions)
-        return box
+        return self.link(box, name, **conversions)
 
     def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[Checkbox]:
         """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
@@ -190,10 +189,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return button("Reset", "undo", "s-reset", tip, lambda: self.attempt(lambda: self.set_together(initial)))
 
     def set_together(self, state: Mapping[str, Any]) -> None:
-        """Set several traits and draw once, because one of them may be valid only with another.
-
-        Raises BadValue if the app rejects them.
-        """
+        """Set several traits and draw once, because one of them may be valid only with another."""
 
         def set_all() -> None:
             for name, value in state.items():

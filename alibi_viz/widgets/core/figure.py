@@ -21,13 +21,13 @@ class Page(anywidget.AnyWidget):
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     """A FigureWidget without a tool bar whose current state, not its first one, is sent to newly opened pages.
 
-    plotly sends changes as messages and keeps the *initial* state for pages opened later. Without this class, a reload
-    of the page would show the picture as it was when the app was made, beside controls in another state.
+    plotly sends changes as messages and keeps the *initial* state, which a reloaded page would show.
     """
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
         self._config = {"displayModeBar": False}
+        self.add_class("alibi-figure")  # page.js describes it by the caption
 
     def _send_update_msg(
         self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
@@ -35,8 +35,7 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
         """Complete a message, and let the page draw only what has changed.
 
         - For each changed property, send its value in every trace of the batch. plotly leaves a gap for traces in which
-          the property has not changed. A view that is already drawn keeps its value there, but the page's copy of the
-          figure, from which a second view is drawn, loses it.
+          it has not changed, and the page's copy of the figure, from which a second view is drawn, loses their values.
         - Write "images[0].source". plotly.js does not know plotly.py's "images.0.source" and draws everything again.
         - If only the layout has changed, name a trace that does not exist. plotly.js takes an empty list for all
           traces and draws them again. For a missing trace it only logs a warning to the browser's console.

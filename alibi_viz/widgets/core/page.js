@@ -3,7 +3,7 @@
 // - ipywidgets renders a control's label beside it, without a connection that a screen reader could follow. Sliders
 //   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
 //   the label of its row and its own description.
-// - The caption is a live region. It is marked here, because an HTML widget has no attributes.
+// - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
 
@@ -25,17 +25,26 @@ export default {
         model.save_changes();
       }
     });
-    let naming, closed = false;
+    let naming, captions, closed = false;
     const start = () => {
       const app = el.closest(".alibi-app"), controls = app?.querySelector(".alibi-controls");
       if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
       sizes.observe(app);
-      app.querySelector(".alibi-caption").ariaLive = "polite";
+      const caption = app.querySelector(".alibi-caption");
+      const describe = () => {
+        const figures = app.querySelectorAll(".alibi-figure");
+        figures.forEach(figure => Object.assign(figure, { role: "img", ariaLabel: caption.textContent.trim() }));
+        return figures.length || closed || requestAnimationFrame(describe);
+      };
+      caption.ariaLive = "polite";
+      describe();
+      captions = new MutationObserver(describe);
+      captions.observe(caption, { childList: true, characterData: true, subtree: true });
       nameControls(controls);
       naming = new MutationObserver(() => nameControls(controls));
       naming.observe(controls, { childList: true, characterData: true, subtree: true });
     };
     requestAnimationFrame(start);
-    return () => { closed = true; sizes.disconnect(); naming?.disconnect(); };
+    return () => { closed = true; sizes.disconnect(); naming?.disconnect(); captions?.disconnect(); };
   },
 };

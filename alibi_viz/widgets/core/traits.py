@@ -8,7 +8,7 @@ import numbers
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from traitlets import HasTraits, TraitError, TraitType, observe, validate
 
@@ -25,10 +25,7 @@ class BadValue(TraitError, ValueError):
 
 @contextmanager
 def raising_bad_value() -> Iterator[None]:
-    """Turn the errors of code that checks or reads what the user gave into BadValue, with the same message.
-
-    The middle of a very long message is left out: it repeats a very long name.
-    """
+    """Turn the errors of code that checks or reads what the user gave into BadValue. Very long messages are cut."""
     try:
         yield
     except (OSError, TypeError, ValueError) as error:
@@ -49,9 +46,7 @@ def short_repr(value: object, max_string: int = 30) -> str:
 class State(TraitType[Any, Any]):
     """Base class. A subclass defines `validate`, which calls `self.error` on bad values, and `info`."""
 
-    def __init__(self, default: Any, **options: Any) -> None:
-        super().__init__(default, **options)
-        self.tag(state=True)
+    metadata = {"state": True}  # noqa: RUF012  # of the base class, which copies it
 
     def error(
         self, obj: HasTraits | None, value: Any, error: Exception | None = None, info: str | None = None
@@ -66,24 +61,22 @@ class Flag(State):
     info_text = "True or False"
 
     def validate(self, obj: HasTraits, value: Any) -> bool:
-        if not isinstance(value, bool):
-            self.error(obj, value)
-        return value
+        return value if isinstance(value, bool) else self.error(obj, value)
 
 
 class Number(State):
-    """A real number from `low` to `high`; also None with `allow_none=True`. Stored as a float.
+    """A real number from `low` to `high`, stored as a float. A menu offers the `suggested` values and the current one.
 
     traitlets' Float(min=, max=) accepts NaN, and its Int accepts True; their messages name one bound only.
     """
 
-    noun = "a number"
-    kind: type[Any] = numbers.Real
-    convert: type[Any] = float
+    noun: ClassVar[str] = "a number"
+    kind: ClassVar[type[Any]] = numbers.Real
+    convert: ClassVar[type[Any]] = float
 
-    def __init__(self, default: float | None, low: float, high: float, **options: Any) -> None:
+    def __init__(self, default: Any, low: float, high: float, suggested: Sequence[float] = (), **options: Any) -> None:
         super().__init__(default, **options)
-        self.low, self.high = low, high
+        self.low, self.high, self.suggested = low, high, suggested
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if not isinstance(value, self.kind) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -94,23 +87,24 @@ class Number(State):
         low, high = (bound if isinstance(bound, int) else f"{bound:g}" for bound in (self.low, self.high))
         return f"{self.noun} from {low} to {high}" + (" or None" if self.allow_none else "")
 
+    def offered(self, obj: Any) -> tuple[Any, ...]:
+        """What can be chosen in a menu."""
+        return (*[None] * self.allow_none, *sorted({*self.suggested, getattr(obj, str(self.name))} - {None}))
+
 
 class Count(Number):
-    """An integer from `low` to `high`; also None with `allow_none=True`. NumPy integers are converted to int."""
+    """An integer from `low` to `high`; NumPy integers are converted to int."""
 
-    noun = "an integer"
-    kind = numbers.Integral
-    convert = int
+    noun, kind, convert = "an integer", numbers.Integral, int
 
 
 class Head(Count):
-    """One of the app's `num_heads`, counted from 1; also None with `allow_none=True`. See `HasHead`."""
+    """One of the app's `num_heads`, counted from 1. See `HasHead`."""
 
     def __init__(self, default: int | None, **options: Any) -> None:
         super().__init__(default, 1, 32, **options)
 
     def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
-        """What can be chosen in an app."""
         return (*[None] * self.allow_none, *range(1, obj.num_heads + 1))
 
 
@@ -134,13 +128,9 @@ class HasHead(HasTraits):
 
 
 class Choice(State):
-    """One of `values`: strings, or None if it is among them.
+    """One of `values`: strings, or None if it is among them; or the name of the app's attribute that holds them."""
 
-    `values` may also be the name of the app's attribute that holds them. They are then read at each use, so that a
-    question or a method that is added later is offered as well.
-    """
-
-    def __init__(self, default: str | None, values: Sequence[str | None] | str, *, allow_none: bool = False) -> None:
+    def __init__(self, default: Any, values: Sequence[str | None] | str, *, allow_none: bool = False) -> None:
         super().__init__(default, allow_none=allow_none or (not isinstance(values, str) and None in values))
         self.values = values
 
@@ -158,27 +148,23 @@ class Choice(State):
 class Names(Choice):
     """At most `most` different names out of `values`, kept in that order; there may be none."""
 
-    def __init__(self, default: tuple[str, ...], values: Sequence[str] | str, most: int) -> None:
-        super().__init__(default, values)  # type: ignore[arg-type]  # several names instead of one
+    def __init__(self, default: tuple[str, ...], values: str, most: int) -> None:
+        super().__init__(default, values)
         self.most = most
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         offered = self.offered(obj)
         chosen = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
-        unknown = [name for name in chosen if not isinstance(name, str) or name not in offered]
-        if unknown or len(set(chosen)) < len(chosen) or len(chosen) > self.most:
+        known = all(isinstance(name, str) and name in offered for name in chosen)
+        if not known or len(chosen) > min(self.most, len(set(chosen))):
             self.error(obj, value, info=f"at most {self.most} different names out of {'; '.join(offered)}")
         return tuple(name for name in offered if name in chosen)
 
 
 class Law(State):
-    """How the bias depends on the distance: the name of a law of `alibi_viz.laws`, or a custom function.
+    """The name of a law of `alibi_viz.laws`, or a function law(distance, head, num_heads), which apps then offer."""
 
-    A function law(distance, head, num_heads) is registered by `register_method`, so that all apps offer it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(LINEAR)
+    default_value = LINEAR
 
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
         """The names of the laws, then all functions that were used as a law or as a position method."""

@@ -1,32 +1,45 @@
 """LengthLab: train small models side by side on short windows, and see how they do on longer ones."""
 
+import inspect
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
-from ipywidgets import HTML, Widget
+from ipywidgets import HTML, HBox, Layout, Text, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
+from alibi_viz import lab
 from alibi_viz.figures import curves as picture
-from alibi_viz.lab import TASKS, load_text
 from alibi_viz.lab.questions import QUESTIONS, Question
+from alibi_viz.lab.say import join
 from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
-from alibi_viz.widgets.core.controls import column
+from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, State, raising_bad_value
 from alibi_viz.widgets.race import captions
-from alibi_viz.widgets.race.controls import RaceControls, check_path
-from alibi_viz.widgets.race.state import OUTCOMES, RaceState
-from alibi_viz.widgets.race.written import Written, written_html
+from alibi_viz.widgets.race.state import RaceState, Written
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
+TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
+NUMBERS = (
+    ("length", "training length L", "Bytes in a training window, 8 to 128"),
+    ("steps", "steps", "Training steps, each on a batch of 32 windows"),
+    ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
+    ("seed", "first seed", "Sets the starting weights and the batches"),
+    ("learning_rate", "learning rate", "Step size of the optimizer; at 100, training diverges"),
+)
+MAX_PATH = 400  # characters of a line: more are a text
+GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens on windows of up to 16 times the training length?
+A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.</div>"""
 
 
 class Methods(Names):
@@ -43,25 +56,30 @@ class Methods(Names):
 
 
 class TextSource(State):
-    """A text: None for the built-in one, a string, bytes in UTF-8 (stored as a string), or a `pathlib.Path`."""
+    """A `lab.Text`, or what `load_text` makes one of; None for the built-in text. An app offers all that it has had."""
 
-    def validate(self, obj: HasTraits, value: Any) -> str | Path | None:
+    def offered(self, obj: Any) -> list[lab.Text | None]:
+        return [None, *obj.texts.values()]
+
+    def validate(self, obj: Any, value: Any) -> lab.Text:
         with raising_bad_value():
-            load_text(value)
-        return bytes(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
+            text = value if isinstance(value, lab.Text) else lab.load_text(value)
+        obj.texts[text.name] = text
+        return text
 
 
 class Guesses(State):
     """{method: one of `OUTCOMES`, or None while it is still to be guessed}; empty for none."""
 
-    info_text = f"{{method: {', '.join(OUTCOMES)} or None}}"
+    info_text = f"{{method: {', '.join(captions.OUTCOMES)} or None}}"
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
-        if not isinstance(value, Mapping) or not {*value} <= {*POSITIONS}:
-            self.error(obj, value)
-        if not all(guess is None or (isinstance(guess, str) and guess in OUTCOMES) for guess in value.values()):
-            self.error(obj, value)
-        return dict(value)
+        known = isinstance(value, Mapping) and {*value} <= {*POSITIONS}
+        if known and all(
+            guess is None or (isinstance(guess, str) and guess in captions.OUTCOMES) for guess in value.values()
+        ):
+            return dict(value)
+        self.error(obj, value)
 
 
 class LengthLab(App):
@@ -79,7 +97,8 @@ class LengthLab(App):
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
         learning_rate: 1e-6 to 1,000. Try 100 to see training diverge.
-        text: None for the built-in text, a string, or a `pathlib.Path`.
+        text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as `lab.python_text()`; it is
+            stored as a `lab.Text`.
         guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
             text. With None instead, the Train button asks for a guess first.
         question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
@@ -89,8 +108,8 @@ class LengthLab(App):
     >>> from alibi_viz.widgets import LengthLab
     >>> app = LengthLab(methods=["alibi", "none"], steps=10)
     >>> app.train().result()
-    >>> list(app.means["alibi"]), len(app.losses["none"]), app.models["alibi"].config.position
-    ([64, 128, 256, 512, 1024], 10, 'alibi')
+    >>> list(app.means["alibi"]), app.models["alibi"].config.position
+    ([64, 128, 256, 512, 1024], 'alibi')
     """
 
     why = Why(
@@ -99,7 +118,7 @@ class LengthLab(App):
         "06_train_short_test_long",
         "How length is tested",
     )
-    methods = Methods(("alibi", "sinusoidal", "rotary"), (), picture.MAX_METHODS)
+    methods = Methods(("alibi", "sinusoidal", "rotary"), "", picture.MAX_METHODS)
     length = Count(LENGTH, 8, 128)
     steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
@@ -109,21 +128,19 @@ class LengthLab(App):
     guesses = Guesses({})
     question = Choice("longer windows", "questions")
     simple = Flag(False)
-    redraw_to_fit = True  # the legend needs more rows on a narrow page
 
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
+        self._work: Background[None] | None = None  # a race, or the measurements after it
+        self.texts: dict[str, lab.Text] = {}  # in the menu
+        with suppress(ImportError):  # some distributions of Python leave its reference out
+            self.texts = {_python().name: _python()}
         super().__init__(**state)
         self.children = [*self.children[:-3], self._written, *self.children[-3:]]
         self.observe(lambda _: self._measure(), names="question")
 
     # The results of the race that the open question is about.
-
-    @property
-    def losses(self) -> dict[str, list[float]]:
-        """{method: bits at each training step} of the latest seed; empty before the first race."""
-        return {method: bits.tolist() for method, bits in self._shown.losses.groupby("method", sort=False)["value"]}
 
     @property
     def results(self) -> pd.DataFrame:
@@ -133,9 +150,8 @@ class LengthLab(App):
     @property
     def means(self) -> dict[str, dict[int, float]]:
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        means = over_seeds(self._shown.results(self._question))["mean"]
-        labels = means.index.get_level_values("label")
-        return {label: means[label].to_dict() for label in labels.unique()}
+        means = over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False)
+        return means.to_dict()
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -149,9 +165,9 @@ class LengthLab(App):
 
     @property
     def running(self) -> bool:
-        """Whether a race is running; once it is not, the app shows how it ended."""
+        """Whether models are trained or measured; once it is False, the app shows how that ended."""
         with self._lock:
-            return self._active is not None
+            return self._work is not None
 
     # Actions.
 
@@ -163,24 +179,20 @@ class LengthLab(App):
             BadValue: no method is chosen, a method of your own fails, or the text is unreadable or too short.
             TrainingDiverged (from the future): the loss became NaN or infinite.
         """
-        if not self.running:
-            self.stop()  # it may still be measuring
-            for work in self.works:
-                work.join()
+        if (work := self._work) and not self._active:  # it measures the models of the race before
+            work.stop()
+            work.join()
         with self._lock:
-            if race := self._active:
-                where = f"step {min(race.done.values()):,} of {race.steps:,}"
-                raise RuntimeError(f"a race is running, {where}: wait for its end or stop it; nothing was changed")
+            if self._active:
+                raise RuntimeError("a race is running: wait for its end or stop it; nothing was changed")
             race = self._planned()
             try:
                 steps = race.start()
-            except (OSError, TypeError, ValueError) as error:
-                raise BadValue(str(error)) from error
             except Exception as error:  # a class of the user's own may raise anything
-                raise BadValue(f"a position method failed with {type(error).__name__}: {error}") from error
+                raise BadValue(str(error) or type(error).__name__) from error
             self._races[race.task] = race
             self.say("")
-            return self._run(race, steps)
+            return self._run(steps)
 
     def stop(self) -> None:
         """End the race after the current row, within a fraction of a second. Does nothing without a race."""
@@ -188,42 +200,50 @@ class LengthLab(App):
             work.stop()
 
     def save_models(self, folder: str | Path) -> list[Path]:
-        """Save `models` in `folder`, one folder per method, for `lab.load_run` and SlopeSurgery.
+        """Save `models` in `folder`, one folder per method, for `lab.load_run`.
 
         Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
         """
         if self.running or self._race is None or not self.models:
             raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
         with raising_bad_value():
-            return self._race.save_models(check_path(folder))
+            return self._race.save_models(Path(folder).expanduser())
 
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
-        return picture.blank(400, left_title="Loss while training")
+        return picture.blank(400)
 
     def controls(self) -> list[Widget]:
-        self._controls, self._lanes = RaceControls(self), HTML().add_class("s-lanes")
-        self._written = HTML().add_class("s-written")
-        style = HTML(f"<style>{STYLE}</style>")
-        return [column(self._controls, style, self._lanes, self._controls.tabs)]
+        self._boxes: dict[str, Widget] = {}  # of the methods that are known so far
+        self._guess_rows: dict[str, HBox] = {}  # of the methods that have been chosen so far
+        train = button("Train", "play", "s-train", "Start a new race", self._on_train)
+        train.button_style = "primary"
+        self._stop = button("Stop", "stop", "s-stop", "End the race, keep the curves", self.stop)
+        read = {"read": lambda checked: dict.fromkeys(self.methods) if checked else {}, "show": bool}
+        guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
+        self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
+        numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
+        tip = "The methods, seeds, the text, and saving models"
+        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text(), self._saving())
+        full = row(guess, self._more, self.reset_button())
+        question = self.menu("question", "question", "s-question", "What is measured")
+        self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
+        self._panel = column(self._guesses, row(train, self._stop, full), self._full[1])
+        self._lanes, self._written = HTML().add_class("s-lanes"), HTML().add_class("s-written")
+        return [column(self._panel, HTML(f"<style>{STYLE}</style>"), self._lanes, question)]
 
     def draw(self) -> tuple[str, str]:
         question, race = self._question, self._shown
-        results = race.results(question)
-        xs = sorted({*results["x"].tolist(), *([race.steps] if question.name == "gap" else [])})
-        axes = question.axes(race.length, xs, {} if self.simple else race.marks)
-        is_main = question is race.main
-        domain = picture.RIGHT if is_main else picture.FULL_WIDTH
-        rows = {"unfinished": race.unfinished(question), "notes": question.notes(results)}
-        with self.figure.batch_update():
-            picture.draw(self.figure, race.slots, axes, results, domain=domain, **rows)
-            picture.draw_training(self.figure, race.slots, race.losses if is_main else None, race.steps)
-        self._written.value = written_html(race)
-        self._written.layout.display = None if race.written else "none"
+        results, is_main = race.results(question), question is race.main
+        axes = question.axes(race.length, sorted(results["x"].unique()), {} if self.simple else race.marks)
+        losses = race.losses if is_main else None
+        picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
+        self._written.value = captions.written_html(race)
         self._lanes.value = captions.lanes(self._active or race)
-        self._controls.update()
-        return captions.caption(race, question, results, self._note(race))
+        show(race.written, self._written)
+        self._show_controls()
+        return captions.caption(race, question, results, self._note(race), self.running)
 
     @property
     def _question(self) -> Question:
@@ -247,43 +267,8 @@ class LengthLab(App):
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
         task = self._question.task
-        text = None if task in TASKS else self.text
         training = (self.methods, self.length, self.steps, self.seed, self.seeds, self.learning_rate)
-        return RaceState(task, *training, text, self.guesses)
-
-    def _run(self, race: RaceState, steps: Iterable[None]) -> Background[None]:
-        """Train or measure the models of a race on a thread."""
-
-        def on_one_thread() -> Iterator[None]:
-            with limited_threads(1):
-                yield from steps
-
-        background = Background(on_one_thread(), lambda _: None, self.refresh, partial(self._on_end, race))
-        self.works = [background]
-        self.refresh()
-        return background.start()
-
-    def _on_end(self, race: RaceState, error: BaseException | None) -> None:
-        """Called on the thread when a race or its measurements have finished, failed or been stopped."""
-        with self._lock:
-            measured, race.measuring = race.measuring, False
-            if not measured:
-                complete = len(race.complete) == race.seeds
-                race.state = "failed" if error else "finished" if complete else "stopped"
-            if error:
-                self.say(str(error) or type(error).__name__)
-            self.refresh()
-            if not measured or not (error or self.works[0].stopped):
-                self._measure()  # another question may have been opened meanwhile
-
-    def _measure(self) -> None:
-        """Measure the trained models for the open question, unless they are already measured or being measured."""
-        with self._lock:
-            race, is_busy = self._race, any(race.measuring for race in self._races.values())
-            if race is None or is_busy or self.running or self.closed or not race.unmeasured(self._question):
-                return
-            race.measuring = True
-            self._run(race, race.measure(self._question))
+        return RaceState(task, *training, self.text if task == "text" else None, self.guesses)
 
     def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
@@ -292,3 +277,109 @@ class LengthLab(App):
         if race.models and not self._active and race != self._planned():
             return "The settings have changed since this race: train again to apply them."
         return ""
+
+    # What runs on the thread: a race, if there is one, and then the measurements for the question that is open.
+
+    def _run(self, steps: Iterable[None]) -> Background[None]:
+        self._work = Background(self._steps(steps), lambda _: None, self.refresh, self._on_end)
+        self.works = [self._work]
+        self.refresh()
+        return self._work.start()
+
+    def _steps(self, steps: Iterable[None]) -> Iterator[None]:
+        with limited_threads(1):
+            yield from steps
+            if race := self._active:
+                race.state = "finished"
+            while (race := self._race) and race.unmeasured(self._question):
+                yield from race.measure(self._question)
+
+    def _on_end(self, error: BaseException | None) -> None:
+        with self._lock:
+            if race := self._active:  # it has not reached its end
+                complete = len(race.complete) == race.seeds
+                race.state = "failed" if error else "finished" if complete else "stopped"
+            work, self._work = self._work, None
+            if error:
+                self.say(str(error) or type(error).__name__)
+            self.refresh()
+            if work and not (error or work.stopped):
+                self._measure()  # another question may have been opened meanwhile
+
+    def _measure(self) -> None:
+        """Measure the trained models for the open question, unless that is done or the thread will do it."""
+        with self._lock:
+            if self._work is None and self._race and self._race.unmeasured(self._question):
+                self._run(())
+
+    # Controls.
+
+    def _show_controls(self) -> None:
+        """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
+        new = [name for name in POSITIONS if name not in self._boxes]
+        self._boxes |= dict(zip(new, self.boxes("methods", new, _describe), strict=True))
+        self._methods.children = list(self._boxes.values())
+        self._guess_rows |= {name: self._guess_row(name) for name in self.methods if name not in self._guess_rows}
+        self._guesses.children = [self._asked, *(self._guess_rows[name] for name in self.methods)]
+        show(self.guesses and self._question.task == "text", self._guesses)
+        show(not self.simple, *self._full)
+        for widget in below(self._panel):
+            if widget.has_trait("disabled") and widget is not self._more:
+                widget.disabled = self.running != (widget is self._stop)
+
+    def _guess_row(self, method: str) -> HBox:
+        tips = [f"{method} {outcome}" for outcome in captions.OUTCOMES]
+        buttons = ToggleButtons(options=captions.OUTCOMES, value=None, tooltips=tips).add_class(f"s-guess-{method}")
+        buttons.style.button_width = "max-content"
+        read, shown = lambda outcome: {**self.guesses, method: outcome}, lambda guesses: guesses.get(method)
+        line = labeled(method, self.link(buttons, "guesses", read, shown))
+        line.children[0].layout.width = "80px"
+        return line
+
+    def _on_train(self) -> None:
+        time.sleep(TYPING_DELAY)
+        missing = [method for method in self.methods if not self.guesses.get(method)]
+        if missing and self.guesses and self._question.task == "text":
+            self.say(f"Make your guess first, for {join(missing)}.")
+        else:
+            self.attempt(self.train)
+
+    def _text(self) -> Widget:
+        """A menu of texts, and a field for your own or for the path of a file: a short line, because a text needs more.
+
+        A file is not uploaded, because a message to the kernel that is too large closes the connection.
+        """
+        menu = self.menu("text", "text", "s-text", "The text that the models are trained on", {None: "tales"})
+        hint, layout = "your own text, or the path of a file", Layout(width="min(100%, 420px)")
+        own = Textarea(placeholder=hint, tooltip=hint, continuous_update=False, rows=1, layout=layout)
+
+        def read(change: Any) -> None:
+            text = change.new.strip()
+            is_path = "\n" not in text and len(text) <= MAX_PATH
+            if text:
+                self.attempt(lambda: self.set_trait("text", Path(text).expanduser() if is_path else text))
+
+        own.add_class("s-own-text").observe(read, names="value")
+        return row(menu, own)
+
+    def _saving(self) -> Widget:
+        """A field for a new folder: entering it saves the models."""
+        hint, layout = "a new folder", Layout(width="280px")
+        folder = Text(placeholder=hint, tooltip="Save the models here", continuous_update=False, layout=layout)
+
+        def save(change: Any) -> None:
+            if (name := change.new.strip()) and self.attempt(lambda: self.save_models(name)):
+                folder.value, folder.placeholder = "", f"saved in {name}"
+
+        folder.add_class("s-folder").observe(save, names="value")
+        return labeled("save the models in", folder)
+
+
+@cache
+def _python() -> lab.Text:
+    return lab.python_text()
+
+
+def _describe(method: str) -> str:
+    """What a position method does, for a tooltip."""
+    return (inspect.getdoc(POSITIONS[method]) or "A position method of your own").partition("\n")[0]

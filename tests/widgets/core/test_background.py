@@ -23,6 +23,11 @@ def endless():
         yield number
 
 
+def failing():
+    yield 1
+    raise ArithmeticError("no more")
+
+
 def start(stream, *, take=nothing, show=nothing, end=nothing, every=0.2, share=0.04):
     background = Background(stream, take, show, end)
     background.every, background.share = every, share
@@ -42,41 +47,22 @@ def test_all_items_are_taken_on_one_other_thread():
 
 
 def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
-    closed = []
+    closed, ends = [], []
 
     def stream():
         try:
             yield from endless()
         finally:
             closed.append(threading.current_thread())
-
-    background = start(stream())
-    time.sleep(0.02)
-    background.stop()
-    background.result(timeout=1)
-    background.join(timeout=1)
-    assert background.stopped and [thread.is_alive() for thread in closed] == [False]
-
-
-def test_a_stream_that_fails_while_it_is_closed_has_ended_with_that_exception():
-    def stream():
-        try:
-            yield from endless()
-        finally:
             raise ArithmeticError("not closed")
 
-    ends = []
     background = start(stream(), end=ends.append)
     time.sleep(0.02)
     background.stop()
     with pytest.raises(ArithmeticError, match="not closed"):
         background.result(timeout=1)
-    assert len(ends) == 1
-
-
-def failing():
-    yield 1
-    raise ArithmeticError("no more")
+    background.join(timeout=1)
+    assert background.stopped and [thread.is_alive() for thread in closed] == [False] and len(ends) == 1
 
 
 def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised():
@@ -103,7 +89,7 @@ def test_show_takes_at_most_its_share_of_the_time():
     assert all(later - earlier >= 0.2 for earlier, later in itertools.pairwise(shown))
 
 
-def test_awaiting_keeps_the_event_loop_free_and_raises_the_exception():
+def test_awaiting_keeps_the_event_loop_free_raises_the_exception_and_stops_when_cancelled():
     async def main():
         background, ticks = start(itertools.islice(endless(), 200)), 0
         while not background.done():
@@ -112,24 +98,17 @@ def test_awaiting_keeps_the_event_loop_free_and_raises_the_exception():
         await background
         with pytest.raises(ArithmeticError):
             await start(failing())
-        return ticks
-
-    assert asyncio.run(main()) > 5
-
-
-def test_cancelled_await_stops_the_stream():
-    async def main():
         background = start(endless())
         cell = asyncio.ensure_future(asyncio.wait_for(background, timeout=None))
         await asyncio.sleep(0.05)
         cell.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cell
-        return background
+        background.join(timeout=1)
+        return ticks, background
 
-    background = asyncio.run(main())
-    background.join(timeout=1)
-    assert background.stopped and background.done()
+    ticks, background = asyncio.run(main())
+    assert ticks > 5 and background.stopped and background.done()
 
 
 def test_control_c_and_the_end_of_the_interpreter_stop_the_stream():
@@ -155,29 +134,21 @@ start()
     assert done.stdout.split() == ["ended", "stopped", "True", "True", "ended"]
 
 
-def test_debounced_work_runs_once_after_the_last_of_calls_that_take_longer_than_the_delay():
+def test_debounced_work_runs_once_after_the_last_call_unless_it_is_flushed_or_stopped():
     async def main():
         debounce, done = Debounce(0.05), []
-        for number in range(10):
+        for number in range(10):  # the calls take longer than the delay
             debounce(partial(done.append, number))
             await asyncio.sleep(0.02)
             assert done == []
         await asyncio.sleep(0.2)
-        return done
-
-    assert asyncio.run(main()) == [9]
-
-
-def test_waiting_work_can_be_flushed_or_stopped():
-    async def main():
-        debounce, done = Debounce(0.02), []
         debounce(partial(done.append, "flushed"))
         debounce.flush()
         debounce.flush()
-        assert done == ["flushed"]
+        assert done == [9, "flushed"]
         debounce(partial(done.append, "stopped"))
         debounce.stop()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.1)
         return done
 
-    assert asyncio.run(main()) == ["flushed"]
+    assert asyncio.run(main()) == [9, "flushed"]

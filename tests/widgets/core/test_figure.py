@@ -41,16 +41,10 @@ def test_a_property_changed_in_one_trace_is_sent_for_all_traces_of_the_batch() -
         figure.data[0].x = [1, 2]
         figure.data[1].update(x=[3], name="three", marker_size=7, line_color="red")
     (message,) = figure._sent
-    assert message["name"] == ["one", "three"]
-    assert message["marker.size"] == [3, 7]
-    assert message["line.color"] == [None, "red"]
+    assert (message["name"], message["marker.size"], message["line.color"]) == (["one", "three"], [3, 7], [None, "red"])
     assert not any(value is Undefined for values in message.values() for value in values)
     assert message["traces"] == [0, 1]
-
-
-def test_plotly_update_with_one_value_for_all_traces_still_works() -> None:
-    figure = Recorded(go.Scatter(), go.Scatter())
-    figure.plotly_update({"visible": False})
+    figure.plotly_update({"visible": False})  # one value for all traces
     assert figure.data[1].visible is False
 
 
@@ -69,11 +63,10 @@ def app() -> Doubling:
 
 
 def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: Path) -> None:
-    path = app.save(str(tmp_path / "x.html"))
-    page = path.read_text(encoding="utf-8")
+    page = app.save(str(tmp_path / "x.html")).read_text(encoding="utf-8")
     assert html.escape(f"{app.caption} {app.details}") in page and "Plotly.newPlot" in page
     assert "<script>alert(1)" not in page and not re.search(r"<(script|link|img)[^>]*(src|href)=", page)
-    assert path == tmp_path / "x.html" and len(page) > 3_000_000, "plotly itself is inside"
+    assert len(page) > 3_000_000, "plotly itself is inside"
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
@@ -82,10 +75,9 @@ def test_images_have_their_format(app: Doubling, tmp_path: Path, name: str, star
     assert app.save(tmp_path / name).read_bytes().startswith(start)
 
 
-@pytest.mark.parametrize("name", ["x.jpg", "x", "x.html.zip"])
-def test_unknown_suffix_raises(app: Doubling, tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=r"save writes .*, got '(\.jpg|no suffix|\.zip)' in .*x"):
-        app.save(tmp_path / name)
+def test_unknown_suffix_raises(app: Doubling, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"save writes .*, got '\.zip' in .*x"):
+        app.save(tmp_path / "x.html.zip")
 
 
 def test_snapshot_is_a_plain_figure_and_the_same_in_every_run(app: Doubling) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from alibi_viz.lab.training import DEFAULT_MODEL
 from alibi_viz.widgets import LengthLab
-from tests.widgets.race.small_race import small, trained, until
+from tests.widgets.race.small_race import losses, small, trained, until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +24,7 @@ def long_race() -> Iterator[LengthLab]:
     """A long race, a few steps after its start."""
     app = small(steps=2000)
     app.train()
-    until(lambda: len(app.losses.get("none", ())) > 3, "a few steps")
+    until(lambda: len(losses(app).get("none", ())) > 3, "a few steps")
     yield app
     app.stop()
     until(lambda: "alibi_viz" not in {thread.name for thread in threading.enumerate()}, "the end of the thread")

@@ -22,6 +22,18 @@ def control(app: Widget, css: str) -> Widget:
     return next(widget for widget in controls(app) if css in getattr(widget, "_dom_classes", ()))
 
 
+def visible(widget: Widget) -> list[Widget]:
+    """A widget and all inside it that are shown."""
+    if not widget.has_trait("layout") or getattr(widget.layout, "display", None) == "none":
+        return []
+    return [widget, *(each for child in getattr(widget, "children", ()) for each in visible(child))]
+
+
+def visible_controls(app: Widget) -> set[str]:
+    """The CSS classes of the controls that are shown."""
+    return {css for widget in visible(app) if widget.has_trait("disabled") for css in widget._dom_classes}
+
+
 def message(app: App) -> str:
     return app._message.value
 
@@ -40,6 +52,12 @@ def until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"not in {DEADLINE} s: {what}"
         time.sleep(0.01)
+
+
+def losses(app: LengthLab) -> dict[str, list[float]]:
+    """{method: bits at each training step} of the latest seed."""
+    rows = app._shown.losses
+    return {method: own.tolist() for method, own in rows.groupby("method", sort=False)["value"]}
 
 
 def trace(app: LengthLab, kind: str, method: str) -> Any:
@@ -66,4 +84,4 @@ def stop(app: LengthLab) -> None:
 
 def open_tab(app: LengthLab, question: str) -> None:
     app.question = question
-    until(lambda: not any(race.measuring for race in app._races.values()), f"the measurements of {question}")
+    until(lambda: not app.running, f"the measurements of {question}")

@@ -20,10 +20,6 @@ def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return (7.0 - distance).sqrt()
 
 
-def short(distance: Tensor, head: int, num_heads: int) -> Tensor:
-    return -torch.arange(2000.0)[: len(distance)] if len(distance) <= 2000 else distance.new_tensor([])
-
-
 class Offset(Position):
     """A learned bias for the current token."""
 
@@ -83,10 +79,3 @@ def test_a_method_that_fails_is_named_and_the_app_stays_usable(method: Any, word
     app.methods = ["alibi"]
     app.train().result(DEADLINE)
     assert (message(app), set(app.means)) == ("", {"alibi"})
-
-
-def test_a_law_that_fails_at_a_tested_length_ends_the_race_with_its_message() -> None:
-    app = small(methods=["alibi", short], length=128)
-    with pytest.raises(ValueError, match=r"law 'short', head 1 of 8: for distances \[\d+\] it must return a tensor"):
-        app.train().result(DEADLINE)
-    assert "must return a tensor" in message(app) and not control(app, "s-train").disabled

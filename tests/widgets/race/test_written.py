@@ -7,8 +7,8 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.evaluation import Continuation, known_words
-from alibi_viz.widgets.race.state import RaceState
-from alibi_viz.widgets.race.written import Written, written_html
+from alibi_viz.widgets.race.captions import written_html
+from alibi_viz.widgets.race.state import RaceState, Written
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, small
 
 RACE = RaceState("text", ("alibi", "learned"), length=32, steps=300, seed=0, seeds=1, learning_rate=8e-3)
@@ -46,31 +46,9 @@ def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
     assert "Names" not in shown, "a text without mentions needs no legend"
 
 
-def test_text_without_words_has_no_share() -> None:
-    assert ">alibi</div>" in page("1", "2", "345")
-
-
 def test_mentions_from_the_opening_are_bold_and_new_ones_underlined() -> None:
-    shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell. ")
+    shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
     assert '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
-    assert 'in the <b>mi</b></span><span class="beyond"><b>ll</b>. <u>Mia</u>, a <b>fox</b>, hid a bell.' in shown, (
+    assert "<u>Mia</u>, a <b>fox</b>, hid a bell in the <b>mill</b>." in shown, (
         "the opening has no thing, so the bell is not another one"
     )
-
-
-@pytest.mark.parametrize(
-    ("beyond", "sentence"),
-    [
-        ("\u2019s den. He slept.", "Leo is not named again."),
-        (" ran. Leo ran.", "Leo is named up to byte 18 of 23."),
-        (" and Mia. Leo and Ida ran to Mia.", "Leo is named up to byte 22 of 42; Mia and Ida are new."),
-        (" and Mia.", "Leo is not named again; Mia is new."),
-        ("", ""),
-    ],
-)
-def test_names_of_a_text_are_told_below_it(beyond: str, sentence: str) -> None:
-    assert page("I saw", " Leo", beyond).endswith(f"</pre><p>{sentence}</p></details>")
-
-
-def test_text_whose_opening_has_no_name_gets_no_sentence_about_names() -> None:
-    assert page("I saw", " him", " and Leo.").endswith("</pre><p></p></details>")
