@@ -34,7 +34,8 @@ def test_png_shows_every_cell_in_its_color(tiles: int, length: int, width: int, 
 @pytest.mark.parametrize("tiles", range(1, 33))
 def test_tiles_fit_the_page_and_no_row_is_empty(tiles: int, width: int) -> None:
     grid = Grid(tiles, width)
-    assert (grid.rows - 1) * grid.columns < tiles <= grid.rows * grid.columns
+    rows = len(np.unique(grid.corners[:, 1]))
+    assert (rows - 1) * grid.columns < tiles <= rows * grid.columns
     assert grid.extent[0] <= width and grid.extent[1] <= 500 and grid.side >= 40
 
 
@@ -77,20 +78,25 @@ def click(figure: go.FigureWidget, name: str, row: int, column: int, y: int = 0)
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 40), st.integers(0, 3000), st.integers(0, 99))
-def test_weight_pair_reads_back(rows: int, keys: int, first: int, seed: int) -> None:
+def test_figure_of_matrices_that_are_not_square_reads_back(rows: int, columns: int, first: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    pair = random.random((2, rows, keys)) * (random.random((2, rows, keys)) < 0.7)
-    figure, options = matrices.blank_pair(), {"row_name": "head", "names": ("right", "wrong")}
-    matrices.draw_pair(figure, *pair, rows=range(1, rows + 1), keys=range(first, first + keys), **options)
-    for weights, heatmap, title in zip(pair, figure.data, ("right", "wrong"), strict=True):
-        shown = np.array(heatmap.z, dtype=object).astype(float)
-        np.testing.assert_array_equal(np.isnan(shown), weights == 0)
-        np.testing.assert_array_equal(np.nan_to_num(shown), weights)
-        assert (list(heatmap.x), list(heatmap.y)) == (list(range(first, first + keys)), list(range(1, rows + 1)))
-        assert heatmap.hovertemplate.startswith("head %{y}, key %{x}") and title in heatmap.hovertemplate
-        assert heatmap.coloraxis == "coloraxis"
-    axis, x, y = figure.layout.coloraxis, figure.layout.xaxis2, figure.layout.yaxis2
-    assert (axis.cmin, axis.cmax, axis.colorscale) == (0, 1, tuple(map(tuple, WEIGHT_SCALE.axis["colorscale"])))
-    assert y.range[0] > rows and y.range[1] < 1, "the first row is at the top"
-    assert x.range[0] < first and x.range[1] > first + keys - 1
-    assert x.tickvals[-1] == first + keys - 1 and len(x.tickvals) <= 8, "the newest token has a label"
+    weights = random.random((2, rows, columns))
+    masked = random.random(weights.shape) < 0.3
+    figure, grid = matrices.blank("%{customdata}"), matrices.page_grid(2, 1000)
+    numbers = range(1, rows + 1), range(first, first + columns)
+    options = {"scale": WEIGHT_SCALE, "titles": ("right", "wrong"), "numbers": numbers, "legend": "weight"}
+    matrices.draw(figure, grid, weights, masked, **options)
+    matrices.fill_hover(figure, grid, (rows, columns), weights.astype(object), (1, 2))
+    image, layer, layout = pixels(figure.layout.images[0].source), named_trace(figure, "tiles"), figure.layout
+    for tile, row, column in np.ndindex(weights.shape):
+        place = (np.array([column, row]) + 0.5) * grid.side / [columns, rows] + grid.corners[tile]
+        x, y = (place * np.array(image.shape[1::-1]) / grid.extent).astype(int)
+        color = theme.MASKED_RGBA
+        if not masked[tile, row, column]:
+            color = *WEIGHT_SCALE.palette[WEIGHT_SCALE.indices(weights[tile, row, column, None])[0]], 255
+        assert (image[y, x] == color).all()
+        at = np.searchsorted(layer.y, place[1]) - 1, np.searchsorted(layer.x, place[0]) - 1
+        assert (layer.z[at], layer.customdata[at]) == (tile + 1, weights[tile, row, column])
+    assert (layout.yaxis.ticktext[0], layout.xaxis.ticktext[-1]) == ("1", str(first + columns - 1))
+    assert layout.yaxis.range[0] > layout.yaxis.range[1], "the first row is at the top"
+    assert ("masked" in layout.annotations[0].text) == masked.any()

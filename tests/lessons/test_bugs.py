@@ -23,9 +23,10 @@ def names(report: check.Report) -> list[str]:
     return [finding.name for finding in report.findings]
 
 
-def test_at_least_ten_different_faults_each_with_a_repair_here() -> None:
+def test_at_least_ten_different_faults_in_three_tiers_each_with_a_repair_here() -> None:
     assert len(by_fault) == len(BUGS) >= 10
     assert by_fault.keys() == REPAIRS.keys()
+    assert list(dict.fromkeys(bug.tier for bug in BUGS.values())) == ["easy", "medium", "hard"]
 
 
 @each_bug
@@ -45,7 +46,7 @@ def test_picture_shows_the_fault_and_no_other_answer_and_becomes_correct_with_th
     torch.testing.assert_close(repaired, correct, atol=1e-4, rtol=0, check_dtype=False)
     for answer in set(bug.answers) & by_fault.keys() - {bug.fault}:  # the wrong answers that are bugs too
         other = by_fault[answer]
-        weights = bug.view.weights(other.kind, load_code(other.code), bug.causal, 60.0)
+        weights = bug.view.weights(other.exhibit.kind, load_code(other.code), bug.causal)
         assert float((shown - weights).abs().max()) > 0.02, f"{answer} looks the same"
 
 
@@ -83,8 +84,8 @@ def test_functions_can_be_checked_as_well_as_text() -> None:
     ("code", "fault", "evidence"),
     [
         ("def bias(n, q, k)\n    return 0", "raises an error", "line 1: SyntaxError: expected ':'"),
-        ("x = 1\nfoo", "raises an error", "line 2, `foo`: NameError: name 'foo' is not defined"),
-        ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2, `return [][n]`: IndexError"),
+        ("x = 1\nfoo", "raises an error", "line 2: NameError: name 'foo' is not defined"),
+        ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2: IndexError"),
         ("bias = 3", "raises an error", "the code defines no function"),
         ("x = '\0'", "raises an error", "null"),
         ("raise SystemExit", "raises an error", "SystemExit"),
