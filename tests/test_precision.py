@@ -39,12 +39,6 @@ def test_key_form_in_bfloat16_is_the_bias_of_bloom() -> None:
     assert torch.equal(last_row(HEAD_1, 2048, BF16, "key"), bloom_in_bfloat16(8, 1, 2048)[0, 0].double())
 
 
-def test_rows_do_not_depend_on_which_queries_are_asked_for() -> None:
-    for form in FORMS:
-        every = rounded_bias(HEAD_8, 400, dtype=BF16, form=form)
-        assert torch.equal(every[300:310], rounded_bias(HEAD_8, 400, slice(300, 310), dtype=BF16, form=form))
-
-
 def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_tokens() -> None:
     assert len(groups(last_row(HEAD_1, 2048, BF16, "key")[-64:])) == 9
     for slope in (HEAD_1, HEAD_8):
@@ -55,7 +49,6 @@ def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_to
 def test_groups_cover_every_visible_key_once() -> None:
     bias = rounded_bias(HEAD_1, 2048, slice(1500, 1501), dtype=BF16, form="key")[0]
     assert [key for run in groups(bias) for key in run] == list(range(1501))
-    assert all(len(set(bias[list(run)].tolist())) == 1 for run in groups(bias))
 
 
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 300, 1000])

@@ -50,7 +50,7 @@ def draw(
     masked: ArrayLike,
     *,
     show: str = "weight",
-    heads: Sequence[int] | None = None,
+    heads: Sequence[int] = (),
     slopes: Sequence[str] = (),
     page_width: int = 880,
 ) -> Callable[[go.Figure], None]:
@@ -70,12 +70,10 @@ def draw(
         slopes: [heads], the text of each slope, added to the title of its tile if there is room; none by default.
         page_width: pixels available for the figure.
     """
-    tiles, length = len(as_array(bias)), as_array(bias).shape[-1]
-    values, hidden = (
-        np.broadcast_to(as_array(array, kind), (tiles, length, length))
-        for array, kind in ((bias, np.float32), (masked, bool))
-    )
-    numbers = range(1, tiles + 1) if heads is None else heads
+    values, hidden = as_array(bias, np.float32), as_array(masked, bool)
+    tiles, length = len(values), values.shape[-1]
+    values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
+    numbers = heads or range(1, tiles + 1)
     grid = matrices.page_grid(tiles, page_width)
     at = grid.visible_cells(length)
     if show == "weight":
@@ -87,13 +85,9 @@ def draw(
         cells = visible[:, at][..., at]
     titles = [f"head {number}" for number in numbers]
     long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=False)]
-    if long and max(map(len, long)) * matrices.LETTER <= grid.side:
-        titles = long
-    hidden_cells, numbers_of_cells = hidden[:, at][..., at], (range(length), range(length))
-    legend = SHOWS[show]
-    matrices.draw(
-        figure, grid, cells, hidden_cells, scale=scale, titles=titles, numbers=numbers_of_cells, legend=legend
-    )
+    titles = long if long and max(map(len, long)) * matrices.LETTER <= grid.side else titles
+    masks, ends, legend = hidden[:, at][..., at], (range(length), range(length)), SHOWS[show]
+    matrices.draw(figure, grid, cells, masks, scale=scale, titles=titles, numbers=ends, legend=legend)
 
     def add_hover(figure: go.Figure) -> None:
         at = grid.hover_cells(length, HOVER_ONE if tiles == 1 else HOVER_ALL)

@@ -75,11 +75,10 @@ class View:
             slopes, _ = to_tensor(function(num_heads), "the slopes")
             return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
 
-        key = torch.zeros(self.key_length, HEAD_DIM)
-        if self.words:
-            positions = torch.arange(self.key_length)
-            key[positions, positions % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
-        query, one_hot = key[-self.query_length :], torch.eye(self.key_length, HEAD_DIM)
+        key, one_hot = torch.zeros(self.key_length, HEAD_DIM), torch.eye(self.key_length, HEAD_DIM)
+        for position in range(self.key_length if self.words else 0):
+            key[position, position % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
+        query = key[-self.query_length :]
         if kind == "attention":
             inputs = [each.expand(1, self.num_heads, -1, -1) for each in (query, key, one_hot)]
             weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : self.key_length]

@@ -22,11 +22,6 @@ from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, 
 
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _SHOWS = {"weight": "weight left, e^bias", "bias": "bias", "logarithmic bias": "bias, logarithmic colors"}
-_MEANINGS = {
-    "weight": "Color is the weight left to a key of equal content, relative to the most favored key.",
-    "bias": "Heads with a small bias look uniform: switch to logarithmic colors to see them.",
-    "logarithmic bias": "",
-}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
     "key": "m j",
@@ -34,13 +29,11 @@ _FORMULAS = {
     "symmetric": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|",
     "split": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|, half of the heads looking back, half ahead",
 }
-_SAME = "Each row differs from the relative form by a constant, so the softmax gives the same weights."
-_AHEAD = "Without a mask every query favors the last keys, whatever its own position."
 _NOTES = {  # on a form, with or without a causal mask
-    **{(form, True): _SAME for form in ("key", "end")},
-    **{(form, False): _AHEAD for form in ("relative", "key", "end")},
+    **{(form, True): "The softmax gives the same weights as in the relative form." for form in ("key", "end")},
+    **{(form, False): "Every query favors the last keys." for form in ("relative", "key", "end")},
     ("symmetric", False): "Keys before and after a query are treated alike, as in an encoder.",
-    ("split", True): "Under a causal mask the heads that look ahead see only their own position.",
+    ("split", True): "The heads that look ahead see only their own position.",
 }
 
 
@@ -138,7 +131,7 @@ class BiasExplorer(HasHead, App):
         # In every form, the biases of the first and the last query include the extremes of all queries.
         seen = _seen(self.show, bias[:, [0, -1]], masked[:, [0, -1]], heads)
         note = _NOTES.get((self.form if is_alibi else "symmetric", self.causal), "")
-        return f"{subject} {self.length} x {self.length}, {rule}. {seen}", f"{_MEANINGS[self.show]} {note}".strip()
+        return f"{subject} {self.length} x {self.length}, {rule}. {seen}", note
 
     def _bias(self) -> NDArray[np.float32]:
         """The bias of every head, float32 [heads, query, key], as a view of a few rows.

@@ -47,7 +47,7 @@ class SlopeExplorer(App):
             self.reset_button(),
         ]
 
-    def draw(self) -> tuple[str, str]:
+    def draw(self) -> str:
         heads, slopes = self.num_heads, alibi_slopes(self.num_heads, self.scheme)
         other = None if self.compare is None else alibi_slopes(heads, self.compare)
         picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
@@ -57,14 +57,7 @@ class SlopeExplorer(App):
         last = f" to {format_slope(slopes[flat])} (head {flat + 1}, every {far} tokens)" * (heads > 1)
         caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
         if other is None:
-            return caption, ""
-        factor, power = (slopes.double() / other.double()).log().abs().max().exp(), 2 ** (heads.bit_length() - 1)
-        both, count = f"{self.scheme.capitalize()} and {self.compare} slopes", int((slopes != other).sum())
-        if not count:
-            return f"{caption} {both} agree exactly.", ""
-        details = (
-            f"{heads} is not a power of two: the official rule takes the slopes of {power} heads and adds every other "
-            f"slope of {2 * power} heads until there are {heads}. So the slopes do not decrease from head to head."
-        )
-        details *= "official" in (self.scheme, self.compare) and heads != power
-        return f"{caption} {both} differ in {count} of {heads}, by up to a factor of {format_number(factor)}.", details
+            return caption
+        count, factor = int((slopes != other).sum()), (slopes.double() / other.double()).log().abs().max().exp()
+        differ = f"differ in {count} of {heads}, by up to a factor of {format_number(factor)}"
+        return f"{caption} {self.scheme.capitalize()} and {self.compare} slopes {differ if count else 'agree exactly'}."

@@ -165,7 +165,7 @@ class SpotTheBug(App):
         _, report, repaired = this.checked if this.checked[0] == code else Try.checked
         correct, faulty, found = _faulty(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
-        self._draw_pair(bug.view, np.stack([correct, shown]), name)
+        self._draw_pair(bug.view, np.stack([correct, shown]), ("a correct implementation", name))
         for answer, choice, problem in zip(self.answers, self._answers, self._problems, strict=True):
             right = self.guess is not None and answer == bug.fault
             mark = ("check", "success") if right else ("times", "danger") if answer == self.guess else ("", "")
@@ -181,22 +181,14 @@ class SpotTheBug(App):
         details = words if bug.view.words else "All tokens have the same content."
         return f"{_describe(bug)} {_compare(bug.view, correct, shown, name)}", details
 
-    def _draw_pair(self, view: View, weights: Any, name: str) -> None:
-        """The correct weights and the others side by side, [2, rows, keys]; 0 is masked."""
-        masked, kind = ~(weights > 0), "query" if view.head else "head"
+    def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
+        """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
+        masked, kind, numbers = ~(weights > 0), "query" if view.head else "head", (view.rows, view.keys)
         places = [[f"{kind} {at}, key {key}<br>weight " for key in view.keys] for at in view.rows]
         texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights))).astype(object)
-        grid = matrices.page_grid(2, self.page_width)
-        matrices.draw(
-            self.figure,
-            grid,
-            weights,
-            masked,
-            scale=WEIGHT_SCALE,
-            titles=("a correct implementation", name),
-            numbers=(view.rows, view.keys),
-            legend="weight / largest of its row",
-        )
+        grid, legend = matrices.page_grid(2, self.page_width), "weight / largest of its row"
+        options: dict[str, Any] = {"scale": WEIGHT_SCALE, "titles": names, "numbers": numbers, "legend": legend}
+        matrices.draw(self.figure, grid, weights, masked, **options)
         with self.figure.batch_update():
             matrices.fill_hover(self.figure, grid, texts.shape[1:], texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
@@ -229,15 +221,13 @@ def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
 
 def _reveal(bug: Bug, guess: str, report: Report) -> str:
     """Whether the guess is right, what the fault is, the number that shows it, and its public origin, as HTML."""
-    exhibit, problem = bug.exhibit, FAULTS[bug.fault].problem
-    found = html.escape("; ".join(finding.evidence for finding in report.findings))
     verdict = "<b>Right:</b> it is" if guess == bug.fault else f"<b>No.</b> You chose {guess}, but it is"
-    trained = " and ".join(exhibit.trained)
-    trained = (
-        f"<p>The released weights of {trained} were trained this way: for them it is no fault.</p>" if trained else ""
-    )
+    problem, exhibit = FAULTS[bug.fault].problem, bug.exhibit
+    found = "; ".join(finding.evidence for finding in report.findings)
+    models = " and ".join(exhibit.trained)
+    trained = f"<p>The released weights of {models} were trained this way: for them it is no fault.</p>" * bool(models)
     return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {html.escape(problem[0].upper() + problem[1:])}.</p>
-<p>The checker found: {found}.</p>
+<p>The checker found: {html.escape(found)}.</p>
 <p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{html.escape(exhibit.system)}</a>:<br>
 {html.escape(exhibit.effect)}.</p>{trained}</div>
 <p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
@@ -247,10 +237,10 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
 def _describe(bug: Bug) -> str:
     """The sizes of the call, and which weights are shown."""
     view, model = bug.view, "causal" if bug.causal else "an encoder"
-    decoding = f", decoding: the last {view.query_length} are queries, the others are cached"
     shown = f"head {view.head}" if view.head else "the last query of each head"
-    sizes = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding * (view.query_length < view.key_length)}"
-    return f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {sizes}."
+    cached = f", decoding: the last {view.query_length} are queries" * (view.query_length < view.key_length)
+    tokens = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{cached}"
+    return f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {tokens}."
 
 
 def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
@@ -258,10 +248,10 @@ def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
     by_row = (shown - correct).abs().amax(-1)  # the largest difference of each row
     if float(by_row.max()) < 1e-3:
         return "The two pictures are the same."
-    at = int(by_row.argmax())
-    visible = (correct[at] > 0).nonzero().flatten().tolist()
+    row = int(by_row.argmax())
+    visible = (correct[row] > 0).nonzero().flatten().tolist()
     columns = sorted({visible[0], visible[len(visible) // 2], *visible[-2:]})
     keys = ", ".join(str(view.keys[column]) for column in columns)
-    got, wanted = (", ".join(map(format_percent, weights[at, columns])) for weights in (shown, correct))
-    place = f"{'query' if view.head else 'head'} {view.rows[at]}"
+    got, wanted = (", ".join(map(format_percent, weights[row, columns])) for weights in (shown, correct))
+    place = f"{'query' if view.head else 'head'} {view.rows[row]}"
     return f"The largest difference is in {place}: keys {keys} get {got} in {subject}; correct are {wanted}."

@@ -58,9 +58,8 @@ def test_every_cell_has_the_color_of_its_bias_or_weight(
 
 
 def test_causal_forms_with_equal_attention_weights_look_the_same() -> None:
-    images = {form: picture.bias_figure(*case(4, 16, form)).layout.images[0].source for form in FORMS[:3]}
-    assert len(set(images.values())) == 1
-    assert picture.bias_figure(*case(4, 16, "key"), show="bias").layout.images[0].source != images["key"]
+    images = {picture.bias_figure(*case(4, 16, form)).layout.images[0].source for form in FORMS[:3]}
+    assert len(images) == 1
 
 
 def test_weights_of_a_fully_masked_row_are_zero() -> None:
@@ -104,7 +103,6 @@ def test_ticks_label_the_first_and_last_position_of_every_tile_that_has_room(hea
         named = dict(zip(axis.tickvals, axis.ticktext, strict=True))
         for start in starts if grid.side >= 160 else starts[:1]:
             assert (named[start + grid.side / 128], named[start + 63.5 * grid.side / 64]) == ("0", "63")
-        assert grid.side >= 160 or len(named) == 2
 
 
 def test_titles_give_head_and_slope_and_omit_the_slope_in_small_tiles() -> None:
@@ -114,11 +112,6 @@ def test_titles_give_head_and_slope_and_omit_the_slope_in_small_tiles() -> None:
     assert titles(2, slopes=["1/16", "1/256"]) == ["head 1, m = 1/16", "head 2, m = 1/256"]
     assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
     assert titles(1, heads=[7]) == ["head 7"]
-
-
-def test_legend_mentions_masked_cells_only_if_there_are_some() -> None:
-    words = [picture.bias_figure(*case(2, 4, causal=causal)).layout.annotations[0].text for causal in (True, False)]
-    assert "masked" in words[0] and "masked" not in words[1]
 
 
 def test_tensors_that_require_gradients_can_be_drawn() -> None:

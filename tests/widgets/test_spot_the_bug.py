@@ -9,7 +9,6 @@ from alibi_viz.check import FAULTS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
-from alibi_viz.widgets.core.traits import BadValue
 from tests.lessons.repairs import REPAIRS
 from tests.widgets.core.test_app import control
 
@@ -57,13 +56,6 @@ def test_wrong_guess_is_marked_and_a_second_one_is_ignored():
     assert app.guess == "no bias"
 
 
-def test_guess_that_is_not_an_answer_raises_and_changes_nothing():
-    app = SpotTheBug()
-    with pytest.raises(BadValue, match=r"guess must be one of None, no bias, sign reversed, .*, got 'window'"):
-        app.guess = "window"
-    assert repr(app) == "SpotTheBug(bug='case 1', guess=None, code='')"
-
-
 def test_right_guesses_and_repairs_score_by_tier():
     app, expected = SpotTheBug(), 0
     for points, (name, bug) in zip([1] * 5 + [2] * 5 + [3] * 4, BUGS.items(), strict=True):
@@ -88,9 +80,7 @@ def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
 
 def test_state_can_be_given_at_once_in_any_order():
     app = SpotTheBug(code=REPAIRS["no bias"], guess="no bias", bug="case 2")
-    assert (app.bug, app.guess) == ("case 2", "no bias")
-    assert app.check().ok
-    assert app.solved == ["case 2"]
+    assert app.check().ok and app.solved == ["case 2"]
 
 
 def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
@@ -122,16 +112,9 @@ def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
     assert app.check().ok
 
 
-@pytest.mark.parametrize(
-    ("case", "code"),
-    [
-        ("case 1", "def bias(num_heads, query_length, key_length):\n    return torch.zeros(0, 3)"),
-        ("case 5", "def attention(query, key, value):\n    return value * torch.nan"),
-        ("case 5", "def attention(query, key, value):\n    return value[:, :, :1] / 0"),
-    ],
-)
-def test_nonsense_is_reported_and_drawn_as_no_number(case, code):
-    app = SpotTheBug(bug=case, guess="no bias", code=code)
+@pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0"])
+def test_nonsense_is_reported_and_drawn_as_no_number(result):
+    app = SpotTheBug(bug="case 5", guess="no bias", code=f"def attention(query, key, value):\n    return {result}")
     assert not app.check().ok
     assert "nan%" not in app.caption
 
