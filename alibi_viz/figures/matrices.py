@@ -148,7 +148,7 @@ def blank(template: str) -> go.Figure:
     bar = {**theme.COLOR_BAR, "orientation": "h", "len": _BAR_LENGTH, "lenmode": "pixels", "ypad": 6}
     bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
     figure.update_layout(coloraxis_colorbar=bar)
-    axis = {"showgrid": False, "showline": False, "tickangle": 0, "fixedrange": True}
+    axis = {"showgrid": False, "showline": False, "tickangle": 0, "tickfont_size": 11, "fixedrange": True}
     figure.update_xaxes(**axis, title_text="key position j")
     # Tiles are square because of the figure's size. A `scaleanchor` would fail when the page is resized.
     figure.update_yaxes(**axis, title_text="query position i", scaleanchor=False)

@@ -35,7 +35,7 @@ def blank() -> go.Figure:
     figure.update_xaxes(showgrid=False, fixedrange=True, title_text="key position")
     figure.update_yaxes(fixedrange=True, title_standoff=4)
     figure.update_layout(yaxis_title_text="bias", yaxis2={"title_text": "query position", "showgrid": False})
-    bar = {**theme.COLOR_BAR, "x": 1.02, "title_text": "error", "dtick": 1}
+    bar = {**theme.COLOR_BAR, "x": 1.02, "title": {"text": "error", "side": "right"}, "dtick": 1}
     bar |= {"tickprefix": "10<sup>", "ticksuffix": "</sup>"}
     colors = {"cmin": math.log10(SMALLEST), "cmax": 0, "colorscale": theme.SEQUENTIAL, "colorbar": bar}
     return figure.update_layout(legend={"y": 1.0, "font_size": 11}, coloraxis=colors)

@@ -238,8 +238,9 @@ def _describe(bug: Bug) -> str:
     """The sizes of the call, and which weights are shown."""
     view, model = bug.view, "causal" if bug.causal else "an encoder"
     shown = f"head {view.head}" if view.head else "the last query of each head"
-    cached = f", decoding: the last {view.query_length} are queries" * (view.query_length < view.key_length)
-    tokens = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{cached}"
+    last = "token" if view.query_length == 1 else f"{view.query_length} tokens"
+    decoding = f", decoding the last {last}" * (view.query_length < view.key_length)
+    tokens = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding}"
     return f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {tokens}."
 
 
