@@ -1,7 +1,6 @@
 """What a dtype does to the bias of one head: which keys get the same bias, and the error of the attention weights.
 
-The slope itself is not rounded. The content is rounded to the dtype for both the rounded and the exact weights, so the
-error is that of the bias and of its sum with the content.
+The slope itself is not rounded, and all content is equal, so the error is that of the bias.
 """
 
 from typing import NamedTuple
@@ -17,10 +16,7 @@ from alibi_viz.bias import exact_dtype
 
 FORMS = ("key", "end", "positions", "relative")
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
-CONTENTS = ("equal", "random")
-_HEAD_DIM = 32  # of random queries and keys
 _TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
-_NEGLIGIBLE = 1e-12
 _ROWS = 256  # queries at a time, which bounds the memory
 _MAX_CELLS = 64  # along each side of `WeightErrors.cells`
 
@@ -37,10 +33,10 @@ class WeightErrors(NamedTuple):
 
     cells: NDArray[np.float64]
     size: int
-    query: int
-    key: int
-    weight: float
-    exact: float
+    query: int = 0
+    key: int = 0
+    weight: float = 0.0
+    exact: float = 0.0
 
     @property
     def largest(self) -> float:
@@ -50,7 +46,7 @@ class WeightErrors(NamedTuple):
     @property
     def negligible(self) -> bool:
         """Whether even the largest error is as small as those of float64, so that its position means nothing."""
-        return self.largest < _NEGLIGIBLE
+        return self.largest < 1e-12
 
 
 def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dtype: torch.dtype, form: str) -> Tensor:
@@ -96,21 +92,14 @@ def groups(bias: Tensor) -> list[range]:
     [range(0, 1), range(1, 4), range(4, 5)]
     """
     _, sizes = bias[bias > -torch.inf].unique_consecutive(return_counts=True)
-    ends = sizes.cumsum(0).tolist()
-    return [range(end - size, end) for end, size in zip(ends, sizes.tolist(), strict=True)]
+    return [range(int(end - size), int(end)) for end, size in zip(sizes.cumsum(0), sizes, strict=True)]
 
 
-def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str, content: str = "equal") -> WeightErrors:
+def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -> WeightErrors:
     """Compare the attention weights of one head with those of the exact bias, for all queries and keys.
 
-    The bias is rounded to `dtype`, and so is its sum with the content. The softmax is in float64.
-
-    Args:
-        slope, length, dtype, form: as in `rounded_bias`.
-        content: "equal", which is 0 for every pair, or "random": q . k / sqrt(32) of standard normal vectors.
-
-    Raises TypeError or ValueError if `length` is not an integer of at least 1, and ValueError for an unknown form or
-    content.
+    All content is equal. The bias is rounded to `dtype`, and the softmax is in float64. The arguments are those of
+    `rounded_bias`, which raises the same errors.
 
     >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
     >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)
@@ -118,29 +107,24 @@ def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str, c
     >>> weight_errors(0.5, 2048, dtype=torch.bfloat16, form="relative").largest < 1e-9
     True
     """
-    if content not in CONTENTS:
-        raise ValueError(f"content must be one of {', '.join(CONTENTS)}, got {content!r}")
     check_integer("length", length, 1)
-    random = torch.Generator().manual_seed(0)
-    query, key = torch.randn(2, length, _HEAD_DIM, generator=random, dtype=torch.float64) / _HEAD_DIM**0.25
     size = -(-length // _MAX_CELLS)
     count, rows = -(-length // size), max(1, _ROWS // size) * size  # rows of whole cells
-    cells, worst = np.full((count, count), np.nan), (-1.0, 0, 0, 0.0, 0.0)  # error, query, key, weight, exact weight
+    worst = WeightErrors(np.full((count, count), np.nan), size)
     for first in range(0, length, rows):
         part = slice(first, min(first + rows, length))
-        end = part.stop  # later keys are masked
-        rounded = rounded_bias(slope, length, part, dtype=dtype, form=form)[:, :end]
-        exact = rounded_bias(slope, length, part, dtype=torch.float64, form="relative")[:, :end]
-        if content == "random":
-            qk = (query[part] @ key[:end].T).to(dtype).double()
-            rounded, exact = (rounded + qk).to(dtype).double(), exact + qk
-        weights, exact = rounded.softmax(-1), exact.softmax(-1)
+        weights, exact = (
+            rounded_bias(slope, length, part, dtype=each, form=name)[:, : part.stop].softmax(-1)  # the rest is masked
+            for each, name in ((dtype, form), (torch.float64, "relative"))
+        )
         error = (weights - exact).abs()
-        largest = float(error.max())
-        if largest * _TIE > worst[0]:
-            row, column = divmod(int((error >= largest * _TIE).int().argmax()), end)
-            worst = largest, first + row, column, float(weights[row, column]), float(exact[row, column])
+        largest = float(error.max()) * _TIE
+        if largest > worst.largest or first == 0:
+            row, key = divmod(int((error >= largest).int().argmax()), part.stop)
+            worst = worst._replace(
+                query=first + row, key=key, weight=float(weights[row, key]), exact=float(exact[row, key])
+            )
         by_cell = max_pool2d(error[None], size, ceil_mode=True)[0].numpy()
-        cells[first // size :][: len(by_cell), : by_cell.shape[1]] = by_cell
-    cells[np.triu_indices(count, 1)] = np.nan
-    return WeightErrors(cells, size, *worst[1:])
+        worst.cells[first // size :][: len(by_cell), : by_cell.shape[1]] = by_cell
+    worst.cells[np.triu_indices(count, 1)] = np.nan
+    return worst

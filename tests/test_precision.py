@@ -8,7 +8,7 @@ import torch
 
 from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.gallery.biases import bloom_in_bfloat16
-from alibi_viz.precision import CONTENTS, DTYPES, FORMS, groups, rounded_bias, weight_errors
+from alibi_viz.precision import DTYPES, FORMS, groups, rounded_bias, weight_errors
 
 HEAD_1, HEAD_8 = 1 / 2, 1 / 256  # slopes of the steepest and the flattest of 8 heads
 BF16 = torch.bfloat16
@@ -19,8 +19,8 @@ def last_row(slope: float, length: int, dtype: torch.dtype, form: str) -> torch.
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("slope", [HEAD_1, float(alibi_slopes(12)[8])])
-def test_float64_bias_differs_from_the_exact_one_by_a_constant_per_row(form: str, slope: float) -> None:
+def test_float64_bias_differs_from_the_exact_one_by_a_constant_per_row(form: str) -> None:
+    slope = float(alibi_slopes(12)[8])
     bias = rounded_bias(slope, 300, dtype=torch.float64, form=form)
     exact = alibi_bias(torch.tensor([slope], dtype=torch.float64), 300, dtype=torch.float64)[0]
     assert torch.equal(bias > -math.inf, causal_mask(300))
@@ -39,12 +39,6 @@ def test_key_form_in_bfloat16_is_the_bias_of_bloom() -> None:
     assert torch.equal(last_row(HEAD_1, 2048, BF16, "key"), bloom_in_bfloat16(8, 1, 2048)[0, 0].double())
 
 
-def test_rows_do_not_depend_on_which_queries_are_asked_for() -> None:
-    for form in FORMS:
-        every = rounded_bias(HEAD_8, 400, dtype=BF16, form=form)
-        assert torch.equal(every[300:310], rounded_bias(HEAD_8, 400, slice(300, 310), dtype=BF16, form=form))
-
-
 def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_tokens() -> None:
     assert len(groups(last_row(HEAD_1, 2048, BF16, "key")[-64:])) == 9
     for slope in (HEAD_1, HEAD_8):
@@ -55,50 +49,28 @@ def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_to
 def test_groups_cover_every_visible_key_once() -> None:
     bias = rounded_bias(HEAD_1, 2048, slice(1500, 1501), dtype=BF16, form="key")[0]
     assert [key for run in groups(bias) for key in run] == list(range(1501))
-    assert all(len(set(bias[list(run)].tolist())) == 1 for run in groups(bias))
 
 
-@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length", [1, 63, 64, 65, 300, 1000])
-def test_cells_are_the_largest_errors_and_the_largest_is_among_them(length: int, content: str) -> None:
-    errors = weight_errors(HEAD_1, length, dtype=BF16, form="key", content=content)
-    cells = math.ceil(length / errors.size)
-    assert errors.cells.shape == (cells, cells) and cells <= 64
-    assert np.array_equal(np.isnan(errors.cells), np.triu(np.ones((cells, cells)), 1).astype(bool))
-    assert errors.largest == np.nanmax(errors.cells)
-    cell = errors.cells[errors.query // errors.size, errors.key // errors.size]
-    assert math.isclose(cell, errors.largest, rel_tol=1e-6)
-
-
-def test_cells_match_weights_computed_at_once() -> None:
-    bias = rounded_bias(HEAD_1, 640, dtype=BF16, form="end")
-    exact = rounded_bias(HEAD_1, 640, dtype=torch.float64, form="relative")
-    difference = (bias.softmax(-1) - exact.softmax(-1)).abs()
-    errors = weight_errors(HEAD_1, 640, dtype=BF16, form="end")
-    expected = difference.reshape(64, 10, 64, 10).amax((1, 3)).numpy()
-    assert np.allclose(np.nan_to_num(errors.cells), expected, atol=1e-12)
-
-
-def test_steep_head_in_the_key_form_has_large_errors_and_in_the_relative_form_none() -> None:
-    assert weight_errors(HEAD_1, 2048, dtype=BF16, form="key").largest > 0.4
-    assert weight_errors(HEAD_1, 2048, dtype=BF16, form="positions").largest > 0.4
-    assert weight_errors(HEAD_1, 2048, dtype=BF16, form="relative").negligible
-
-
-def test_random_content_loses_digits_to_large_biases_even_in_float32() -> None:
-    key, relative = (
-        weight_errors(HEAD_1, 2048, dtype=torch.float32, form=form, content="random") for form in ("key", "relative")
-    )
-    assert relative.largest < 1e-7
-    assert 1e-6 < key.largest < 1e-4
+def test_cells_are_the_largest_errors_and_the_largest_is_among_them(length: int, form: str) -> None:
+    bias = rounded_bias(HEAD_1, length, dtype=BF16, form=form)
+    exact = rounded_bias(HEAD_1, length, dtype=torch.float64, form="relative")
+    difference = (bias.softmax(-1) - exact.softmax(-1)).abs().numpy()
+    errors = weight_errors(HEAD_1, length, dtype=BF16, form=form)
+    starts = range(0, length, errors.size)
+    expected = np.maximum.reduceat(np.maximum.reduceat(difference, starts, 0), starts, 1)
+    visible = np.tri(len(starts), dtype=bool)
+    assert len(starts) <= 64 and np.array_equal(np.isnan(errors.cells), ~visible)
+    np.testing.assert_allclose(errors.cells[visible], expected[visible], atol=1e-12)
+    assert errors.largest == pytest.approx(difference[errors.query, errors.key], abs=1e-12)
+    assert errors.largest == pytest.approx(difference.max(), rel=1e-6, abs=1e-12)
 
 
 def test_unknown_names_and_lengths_raise() -> None:
     with pytest.raises(ValueError, match="form must be one of key, end, positions, relative, got 'split'"):
         rounded_bias(HEAD_1, 8, dtype=BF16, form="split")
-    with pytest.raises(ValueError, match="content must be one of equal, random, got 'words'"):
-        weight_errors(HEAD_1, 8, dtype=BF16, form="key", content="words")
-    with pytest.raises(ValueError, match="length must be"):
+    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         rounded_bias(HEAD_1, 0, dtype=BF16, form="key")
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         weight_errors(HEAD_1, 0, dtype=BF16, form="key")

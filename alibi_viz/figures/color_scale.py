@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import theme
 
-SCALES = ("linear", "logarithmic")
 NUM_COLORS = 253  # odd, so that zero has its own color; an image needs two of a byte's 256 values for gaps and masks
 _LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
 
@@ -43,8 +42,11 @@ class ColorScale:
 
     def fraction(self, values: ArrayLike) -> NDArray[np.floating]:
         """The position of each value on the color bar, from 0 at `low` to 1 at `high`."""
-        low, high = self._transform([self.low, self.high]).tolist()
-        return (self._transform(values) - low) * (1 / (high - low))
+        value, ends = np.asarray(values), np.array([self.low, self.high])
+        if self.kind == "logarithmic":
+            value, ends = (np.sign(each) * np.log1p(np.abs(each) / _LINEAR_BELOW) for each in (value, ends))
+        low, high = ends.tolist()
+        return (value - low) * (1 / (high - low))
 
     def indices(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
         """The row of `palette` for each value. Values beyond an end get the color of that end."""
@@ -55,41 +57,30 @@ class ColorScale:
     @cached_property
     def palette(self) -> NDArray[np.uint8]:
         """Red, green and blue of each color, uint8 [NUM_COLORS, 3]."""
+        return theme.rgb(self._colors, NUM_COLORS)
+
+    @property
+    def _colors(self) -> tuple[str, ...]:
         if self.kind == "weight":
-            return theme.rgb(theme.SEQUENTIAL, NUM_COLORS)
+            return theme.SEQUENTIAL
         middle = len(theme.DIVERGING) // 2
-        first, end = 0 if self.low < 0 else middle, None if self.high > 0 else middle + 1
-        return theme.rgb(theme.DIVERGING[first:end], NUM_COLORS)
+        return theme.DIVERGING[0 if self.low < 0 else middle : None if self.high > 0 else middle + 1]
 
     @property
     def axis(self) -> dict[str, object]:
-        """Properties of a plotly `coloraxis` with this scale."""
-        colors = self.palette[:: (NUM_COLORS - 1) // 36].tolist()
-        stops = [[at / (len(colors) - 1), f"rgb({r},{g},{b})"] for at, (r, g, b) in enumerate(colors)]
-        return {"cmin": 0, "cmax": 1, "colorscale": stops}
-
-    @property
-    def bar(self) -> dict[str, object]:
-        """Properties of the color bar of `axis`."""
-        ticks, style = self.ticks(), ".0%" if self.kind == "weight" else ".3g"
+        """Properties of a plotly `coloraxis` with this scale, with labels at both ends and at round values."""
+        stops = [[at / (len(self._colors) - 1), color] for at, color in enumerate(self._colors)]
+        ticks, style = [0.0, 0.25, 0.5, 0.75, 1.0], ".0%"
+        if self.kind != "weight":
+            size, style = max(-self.low, self.high), ".3g"
+            sizes = [size, size / 2]
+            if self.kind == "logarithmic":  # powers of ten that are far enough apart to be readable
+                sizes = [size, *(10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5)]
+            sizes = sizes[::2] if self.low < 0 < self.high else sizes  # a side has half of the room
+            ticks = sorted({0.0, *(tick for each in sizes for tick in (-each, each) if self.low <= tick <= self.high)})
         labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-        return {"tickvals": self.fraction(ticks).tolist(), "ticktext": labels}
-
-    def ticks(self) -> list[float]:
-        """Both ends and round values between them, symmetric around zero and far enough apart to be readable."""
-        if self.kind == "weight":
-            return [0.0, 0.25, 0.5, 0.75, 1.0]
-        size = max(-self.low, self.high)
-        powers = [10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5]
-        descending = [size, size / 2] if self.kind == "linear" else [size, *powers]
-        if self.low < 0 < self.high:
-            descending = descending[::2]  # a side has half of the room
-        below = [-value for value in descending] if self.low < 0 else []
-        return [*below, 0.0, *(descending[::-1] if self.high > 0 else [])]
-
-    def _transform(self, values: ArrayLike) -> NDArray[np.floating]:
-        value = np.asarray(values)
-        return value if self.kind != "logarithmic" else np.sign(value) * np.log1p(np.abs(value) / _LINEAR_BELOW)
+        bar = {"colorbar_tickvals": self.fraction(ticks).tolist(), "colorbar_ticktext": labels}
+        return {"cmin": 0, "cmax": 1, "colorscale": stops, **bar}
 
 
 WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")

@@ -1,9 +1,8 @@
-"""Matrices in figures: large ones as heatmaps, and a grid of many small ones, such as one per head.
+"""Many matrices in one figure, such as one per head: a grid of square tiles on one color scale.
 
 The grid is one PNG in a layout image. An invisible heatmap over it has the hover texts, for fewer cells if there are
 many, and takes clicks. One heatmap per head would be simpler, but plotly gets every number as text: in JupyterLab, a
-step of a slider took 239 ms for 16 heads of 128 x 128 and 1,702 ms for 32 of 256 x 256 (139 and 179 ms with at most 64
-cells a side), compared with 46 and 65 ms for one image.
+step of a slider took 1,702 ms for 32 heads of 256 x 256 (179 ms with at most 64 cells a side), and one image 65 ms.
 
 The coordinates of a grid are pixels on the page, x to the right and y down, from the upper left corner of the first
 tile. They don't depend on the size of the matrices, so that only the image changes with it.
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.color_scale import WEIGHT_SCALE
-from alibi_viz.figures.theme import as_array, update_changed, with_gaps
+from alibi_viz.figures.color_scale import ColorScale
+from alibi_viz.figures.theme import update_changed
 
 LETTER = 6.2  # pixels of a letter of a title
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
@@ -34,8 +33,9 @@ _PAD = 4  # pixels around the grid, for the frame of a tile; plotly hides what l
 # Pixels between tiles, across and down: for two tick labels, and for a title. Like the sides, they are even numbers, so
 # that `_DENSITY` makes them whole image pixels.
 _GAPS = (18, 24)
+_MARGIN = {"l": 56, "r": 20, "t": 58, "b": 46}
+_BAR_LENGTH, _LEGEND_WIDTH = 220, 440  # pixels: the color bar, and the same with its text
 _TILES, _TITLES = "tiles", "titles"  # the traces
-_MOST_TICKS = 8
 
 
 def png_source(pixels: NDArray[np.uint8], palette: bytes, **options: Any) -> str:
@@ -53,13 +53,13 @@ def named_trace(figure: go.Figure, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Grid:
-    """`tiles` square matrices in rows, at most `width` pixels wide and `height` pixels high together.
+    """`tiles` squares in rows, at most `width` pixels wide and `height` pixels high together.
 
     The default height leaves the controls in view.
 
     >>> grid = Grid(8, 840)
-    >>> grid.rows, grid.columns, grid.side, grid.corners[5].tolist()
-    (2, 4, 196, [214, 220])
+    >>> grid.columns, grid.side, grid.corners[5].tolist()
+    (4, 196, [214, 220])
     """
 
     tiles: int
@@ -71,20 +71,15 @@ class Grid:
         """The number of columns that maximizes the tile side times the root of the filled share of the grid."""
         return max(range(1, self.tiles + 1), key=lambda n: self._side(n) / math.sqrt(n * math.ceil(self.tiles / n)))
 
-    @property
-    def rows(self) -> int:
-        return math.ceil(self.tiles / self.columns)
-
     @cached_property
     def side(self) -> int:
         """The width and height of a tile."""
         return self._side(self.columns)
 
-    @property
-    def extent(self) -> tuple[int, int]:
-        """The width and height of all tiles together."""
-        x, y = (self.corners.max(0) + self.side).tolist()
-        return x, y
+    def _side(self, columns: int) -> int:
+        across, down = self.width + _GAPS[0], self.height + _GAPS[1]
+        side = min(across / columns - _GAPS[0], down / math.ceil(self.tiles / columns) - _GAPS[1], _MAX_SIDE)
+        return max(int(side) // 2 * 2, 2)
 
     @cached_property
     def corners(self) -> NDArray[np.int64]:
@@ -92,32 +87,28 @@ class Grid:
         places = [divmod(tile, self.columns)[::-1] for tile in range(self.tiles)]
         return np.array(places) * (self.side + np.array(_GAPS))
 
-    def arrange(self, cells: NDArray[Any], gaps: Sequence[int] = (1, 1), fill: Any = None) -> NDArray[Any]:
-        """Arrange [tiles, side, side, ...] like the tiles, with gaps of so many cells across and down.
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The width and height of all tiles together."""
+        x, y = (self.corners.max(0) + self.side).tolist()
+        return x, y
 
-        >>> Grid(2).arrange(np.array([[["a"]], [["b"]]], dtype=object))
-        array([['a', None, 'b']], dtype=object)
-        """
-        side = cells.shape[1]
-        across, down = (side + gap for gap in gaps)
-        shape = self.rows * down - gaps[1], self.columns * across - gaps[0], *cells.shape[3:]
-        sheet = np.full(shape, fill, dtype=cells.dtype)
+    def arrange(self, cells: NDArray[Any], gaps: Sequence[int] = (1, 1), fill: Any = None) -> NDArray[Any]:
+        """Arrange [tiles, rows, columns, ...] like the tiles, with gaps of so many cells across and down."""
+        (rows, columns), (right, below) = cells.shape[1:3], gaps
+        height = math.ceil(self.tiles / self.columns) * (rows + below) - below
+        width = self.columns * (columns + right) - right
+        sheet = np.full((height, width, *cells.shape[3:]), fill, dtype=cells.dtype)
         for tile, each in enumerate(cells):
             row, column = divmod(tile, self.columns)
-            sheet[row * down :, column * across :][:side, :side] = each
+            sheet[row * (rows + below) :, column * (columns + right) :][:rows, :columns] = each
         return sheet
 
     def png(self, colors: NDArray[np.uint8], masked: NDArray[np.bool_], palette: NDArray[np.uint8]) -> str:
-        """The image as a data URI.
-
-        Args:
-            colors: uint8 [tiles, length, length], rows of the palette; ignored where masked.
-            masked: bool, broadcastable to the shape of `colors`.
-            palette: uint8 [NUM_COLORS, 3], of a `ColorScale`.
-        """
+        """The image as a data URI: [tiles, rows, columns] as rows of the palette [NUM_COLORS, 3], gray where masked."""
         cells = np.where(masked, np.uint8(_MASKED), colors + np.uint8(_FIRST_COLOR))
-        cell_of_pixel = _centers(cells.shape[-1], int(self.side * _DENSITY))
-        cells = cells.take(cell_of_pixel, axis=1).take(cell_of_pixel, axis=2)
+        for axis in (1, 2):
+            cells = cells.take(_centers(cells.shape[axis], int(self.side * _DENSITY)), axis)
         cells[:, [0, -1]] = cells[:, :, [0, -1]] = _MASKED  # a frame, so that white cells are visible on a white page
         sheet = self.arrange(cells, [int(gap * _DENSITY) for gap in _GAPS], fill=_GAP)
         *gray, opacity = theme.MASKED_RGBA
@@ -138,15 +129,67 @@ class Grid:
         step = math.ceil(length / max(1, math.isqrt(limit // self.tiles)))
         return np.minimum(np.arange(step // 2, length + step // 2, step), length - 1)
 
-    def _side(self, columns: int) -> int:
-        counts = np.array([columns, math.ceil(self.tiles / columns)])
-        sides = (np.array([self.width, self.height]) + _GAPS) / counts - _GAPS
-        return max(int(min(*sides, _MAX_SIDE)) // 2 * 2, 2)
+
+def page_grid(tiles: int, page_width: int) -> Grid:
+    """The grid for a figure from `blank` on a page of so many pixels."""
+    return Grid(tiles, page_width - _MARGIN["l"] - _MARGIN["r"] - 2 * _PAD)
 
 
 def _centers(cells: int, pixels: int) -> NDArray[np.int64]:
     """The cell under the center of each of `pixels` pixels."""
     return (2 * np.arange(pixels) + 1) * cells // (2 * pixels)
+
+
+def blank(template: str) -> go.Figure:
+    """A figure of one grid and its color bar, without data. `template` is that of the hover texts."""
+    figure = theme.blank(480, hovermode="closest", showlegend=False, margin=_MARGIN)
+    add_grid(figure, template)
+    named_trace(figure, _TITLES).marker.update(color=[0], coloraxis="coloraxis")
+    bar = {**theme.COLOR_BAR, "orientation": "h", "len": _BAR_LENGTH, "lenmode": "pixels", "ypad": 6}
+    bar |= {"x": 0, "xanchor": "left", "yref": "container", "y": 1, "yanchor": "top"}
+    figure.update_layout(coloraxis_colorbar=bar)
+    axis = {"showgrid": False, "showline": False, "tickangle": 0, "tickfont_size": 11, "fixedrange": True}
+    figure.update_xaxes(**axis, title_text="key position j")
+    # Tiles are square because of the figure's size. A `scaleanchor` would fail when the page is resized.
+    figure.update_yaxes(**axis, title_text="query position i", scaleanchor=False)
+    place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "middle"}
+    return figure.add_annotation(place, showarrow=False, xshift=_BAR_LENGTH + 20, yshift=_MARGIN["t"] - 12)
+
+
+def draw(
+    figure: go.Figure,
+    grid: Grid,
+    cells: NDArray[Any],
+    masked: NDArray[np.bool_],
+    *,
+    scale: ColorScale,
+    titles: Sequence[str],
+    numbers: tuple[Sequence[int], Sequence[int]],
+    legend: str,
+) -> None:
+    """Draw matrices into a figure from `blank`, plain or live, and remove its hover texts; see `fill_hover`.
+
+    The cells and their mask are [tiles, rows, columns], of which `Grid.visible_cells` may leave some out. `numbers` are
+    those of all rows and of all columns, for the labels of the axes, and `legend` is the text beside the color bar.
+    """
+    width, roomy = max(grid.extent[0] + 2 * _PAD, min(_LEGEND_WIDTH, grid.width + 2 * _PAD)), grid.side >= 160
+    height = grid.extent[1] + 2 * _PAD + _MARGIN["t"] + _MARGIN["b"]
+    gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if masked.any() else ""
+    axes = zip((figure.layout.yaxis, figure.layout.xaxis), grid_ranges(grid, width)[::-1], numbers, (1, 0), strict=True)
+    with figure.batch_update():
+        update_changed(figure.layout, width=width + _MARGIN["l"] + _MARGIN["r"], height=height)
+        for axis, ends, labels, side in axes:
+            # Small tiles share the labels of the first: labels would overlap, and each takes the browser 1 ms.
+            starts = np.unique(grid.corners[:, side]) if roomy else grid.corners[:1, side]
+            count = len(labels) if 24 * len(labels) <= grid.side else 3 if roomy else 2
+            at = np.unique(np.linspace(0, len(labels) - 1, count).astype(int))
+            places = np.add.outer(starts, (at + 0.5) * grid.side / len(labels)).ravel()
+            update_changed(axis, range=ends, tickvals=places, ticktext=[str(labels[i]) for i in at] * len(starts))
+        fill_grid(figure, grid, grid.png(scale.indices(cells), masked, scale.palette), titles)
+        # On each change, a FigureWidget redraws every visible trace and copies all data.
+        update_changed(named_trace(figure, _TILES), visible=False, x=None, y=None, z=None, customdata=None)
+        update_changed(figure.layout.coloraxis, **scale.axis)
+        update_changed(figure.layout.annotations[0], text=legend + gray)
 
 
 def add_grid(figure: go.Figure, template: str, x: str = "x", y: str = "y") -> None:
@@ -176,22 +219,20 @@ def grid_ranges(grid: Grid, width: float | None = None) -> tuple[list[float], li
     return [-_PAD, (width or across + 2 * _PAD) - _PAD], [down + _PAD, -_PAD]
 
 
-def fill_hover(figure: go.Figure, grid: Grid, length: int, custom: NDArray[np.object_], numbers: Sequence[int]) -> None:
-    """Fill the hover layer: what the template shows of each cell [tiles, side, side, ...], and the tiles' numbers.
+def fill_hover(
+    figure: go.Figure, grid: Grid, size: int | tuple[int, int], custom: NDArray[np.object_], numbers: Sequence[int]
+) -> None:
+    """Fill the hover layer: what the template shows of each cell [tiles, rows, columns, ...], and the tiles' numbers.
 
-    The cells are those at `hover_cells` of matrices of `length`.
+    `size` is that of the matrices; of square ones, the cells are those at `hover_cells`.
     """
-    count = custom.shape[1]
-    edges = np.append(np.arange(0, length, math.ceil(length / count)), length) * (grid.side / length)
-    x, y = (np.add.outer(np.unique(starts), edges).ravel() for starts in grid.corners.T)
+    edges = []
+    for starts, length, count in zip(grid.corners.T, np.broadcast_to(size, 2)[::-1], custom.shape[2:0:-1], strict=True):
+        ends = np.append(np.arange(0, length, math.ceil(length / count)), length) * (grid.side / length)
+        edges.append(np.add.outer(np.unique(starts), ends).ravel())
     z = np.broadcast_to(np.array(numbers, dtype=object)[:, None, None], custom.shape[:3])
-    cells = {"z": grid.arrange(z), "customdata": grid.arrange(custom)}
-    update_changed(named_trace(figure, _TILES), x=x, y=y, **cells, visible=True)
-
-
-def clear_hover(figure: go.Figure) -> None:
-    """Empty the hover layer: on each change, a FigureWidget redraws every visible trace and copies all data."""
-    update_changed(named_trace(figure, _TILES), visible=False, x=None, y=None, z=None, customdata=None)
+    data = {"x": edges[0], "y": edges[1], "z": grid.arrange(z), "customdata": grid.arrange(custom)}
+    update_changed(named_trace(figure, _TILES), **data, visible=True)
 
 
 def on_tile_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> None:
@@ -203,58 +244,3 @@ def on_tile_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> N
                 callback(int(tiles.z[row][column]))
 
     named_trace(figure, _TILES).on_click(clicked)
-
-
-def blank_pair() -> go.Figure:
-    """The figure of two matrices without data."""
-    figure = theme.blank(390, hovermode="closest", showlegend=False, margin={"l": 56, "r": 80, "t": 34, "b": 48})
-    figure.set_subplots(1, 2, horizontal_spacing=0.06, subplot_titles=("correct", "other"))
-    for column in (1, 2):
-        figure.add_heatmap(coloraxis="coloraxis", hoverongaps=False, xgap=1, ygap=1, row=1, col=column)
-    figure.update_annotations(font_size=14)
-    figure.update_xaxes(showgrid=False, fixedrange=True, title_text="key position")
-    figure.update_yaxes(showgrid=False, fixedrange=True)
-    bar = {**theme.COLOR_BAR, "x": 1.02, **WEIGHT_SCALE.bar}
-    return figure.update_layout(coloraxis={**WEIGHT_SCALE.axis, "colorbar": bar})
-
-
-def draw_pair(
-    figure: go.Figure,
-    correct: Any,
-    other: Any,
-    *,
-    rows: Sequence[int],
-    keys: Sequence[int],
-    row_name: str = "query",
-    names: tuple[str, str] = ("correct", "other"),
-) -> None:
-    """Draw two matrices of weights side by side into a figure from `blank_pair`, plain or live.
-
-    Args:
-        figure: the figure.
-        correct: [rows, keys], the weights of a correct implementation from 0 to 1; 0 is masked and not drawn.
-        other: the weights to compare, the same shape.
-        rows: the number of each row, such as the positions of the queries.
-        keys: the positions of the keys.
-        row_name: what a row is, "query" or "head".
-        names: the titles of the two heatmaps.
-
-    >>> figure = blank_pair()
-    >>> draw_pair(figure, [[1.0, 0.0], [0.6, 1.0]], [[1.0, 0.0], [0.9, 1.0]], rows=[0, 1], keys=[0, 1])
-    >>> figure.data[1].z  # weights of 0 are masked
-    ([1.0, None], [0.9, 1.0])
-    """
-    with figure.batch_update():
-        for column, (weights, name) in enumerate(zip((correct, other), names, strict=True)):
-            hover = f"{row_name} %{{y}}, key %{{x}}<br>weight %{{z:.3g}}<extra>{name}</extra>"
-            z = with_gaps(weights, ~(as_array(weights) > 0)).tolist()
-            figure.data[column].update(x=list(keys), y=list(rows), z=z, hovertemplate=hover)
-            figure.layout.annotations[column].text = f"<b>{name}</b>"
-        figure.update_xaxes(range=[keys[0] - 0.5, keys[-1] + 0.5], tickvals=_last_and_others(keys))
-        figure.update_yaxes(range=[rows[-1] + 0.5, rows[0] - 0.5], tickvals=_last_and_others(rows))
-        figure.layout.yaxis.title.text = {"query": "query position"}.get(row_name, row_name)
-
-
-def _last_and_others(positions: Sequence[int]) -> list[int]:
-    """Every position or every few, with the last, which is the newest token."""
-    return list(positions[:: -math.ceil(len(positions) / _MOST_TICKS)])[::-1]

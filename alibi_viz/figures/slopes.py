@@ -18,7 +18,6 @@ _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
     "<br>weight below 2% beyond %{customdata[1]:,.4g} tokens<extra>%{fullData.name}</extra>"
 )
-_MARGIN = 0.04  # space above the steepest and below the flattest slope, as a fraction of the axis
 
 
 def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | None = None, **names: str) -> go.Figure:
@@ -35,22 +34,18 @@ def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | Non
 
 def blank() -> go.Figure:
     """The figure without data: the slopes, other slopes to compare, and a trace that only holds the token axis."""
-    figure = theme.blank(380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48})
+    figure = theme.blank(380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48}, showlegend=True)
     line = {"color": theme.COLORS[0], "width": 1}
-    figure.add_scatter(mode="lines+markers", line=line, marker_color=theme.COLORS[0], hovertemplate=_HOVER)
-    diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line": {"width": 1.5}}
+    figure.add_scatter(mode="lines+markers", line=line, hovertemplate=_HOVER)
+    diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5}
     figure.add_scatter(mode="markers", marker=diamond, opacity=0.8, hovertemplate=_HOVER)
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
-    figure.update_traces(cliponaxis=False)
+    tokens = {"type": "log", "overlaying": "y", "side": "right", "showgrid": False, "tickformat": ",~g"}
+    figure.update_layout(yaxis2=tokens, yaxis2_title_text="half-life, ln 2 / m, in tokens")
     figure.update_layout(
-        showlegend=True,
-        xaxis={"title_text": "head", "showgrid": False},
-        yaxis={"title_text": "slope m", "type": "log"},
-        yaxis2={"type": "log", "overlaying": "y", "side": "right", "showgrid": False},
-        yaxis2_title_text="half-life, ln 2 / m, in tokens",
-        yaxis2_tickformat=",~g",
+        xaxis={"title_text": "head", "showgrid": False}, yaxis={"title_text": "slope m", "type": "log"}
     )
-    return figure
+    return figure.update_traces(cliponaxis=False)
 
 
 def draw(
@@ -66,24 +61,22 @@ def draw(
         other_name: their name in the legend.
     """
     shown = [as_array(slopes), as_array([] if other is None else other)]
-    heads = max(map(len, shown))
-    all_slopes = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
-    padding = (all_slopes.max() / all_slopes.min()) ** _MARGIN
-    low, high = all_slopes.min() / padding, all_slopes.max() * padding
-    ends = [math.log10(math.log(2) / slope) for slope in (low, high)]
+    heads = len(shown[0])
+    every = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
+    low, high = np.log10([every.min(), every.max()]) + np.array([-0.04, 0.04]) * np.log10(every.max() / every.min())
+    decades, powers = high - low, range(math.ceil(low / math.log10(2)), math.floor(high / math.log10(2)) + 1)
     with figure.batch_update():
-        main, second, tokens = figure.data
-        for trace, slope, title in zip((main, second), shown, (name, other_name), strict=True):
+        for trace, slope, title, size in zip(figure.data[:2], shown, (name, other_name), (0, 2), strict=True):
             lives = np.stack([math.log(2) / slope, 4 / slope], axis=1)  # half-life and reach
             trace.update(x=np.arange(1, len(slope) + 1), y=slope, customdata=lives, name=title)
-            trace.marker.size = (9 if heads <= 32 else 6) + 2 * (trace is second)
-        second.visible = other is not None
-        tokens.update(x=[1], y=math.log(2) / shown[0][:1])
-        figure.layout.xaxis.update(range=[0.4, len(shown[0]) + 0.6], dtick=math.ceil(len(shown[0]) / 16), tick0=1)
-        powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
-        figure.layout.yaxis.update(range=[math.log10(low), math.log10(high)], **power_ticks(powers))
-        ticks = "D2" if ends[0] - ends[1] < 5 else 1 + (ends[0] - ends[1]) // 9  # 1, 2, 5, 10, ... or powers of ten
-        figure.layout.yaxis2.update(range=ends, dtick=ticks, tickmode="linear")
+            trace.marker.size = (9 if heads <= 32 else 6) + size
+        figure.data[1].visible = other is not None
+        figure.data[2].update(x=[1], y=math.log(2) / shown[0][:1])
+        figure.layout.xaxis.update(range=[0.4, heads + 0.6], dtick=math.ceil(heads / 16), tick0=1)
+        figure.layout.yaxis.update(range=[low, high], **power_ticks(powers))
+        ticks = "D2" if decades < 5 else 1 + decades // 9  # 1, 2, 5, 10, ... or powers of ten
+        life = math.log10(math.log(2))
+        figure.layout.yaxis2.update(range=[life - low, life - high], dtick=ticks, tickmode="linear")
 
 
 def power_ticks(powers: range) -> dict[str, object]:

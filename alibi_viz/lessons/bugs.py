@@ -54,59 +54,45 @@ class View:
     words: int = 0
 
     @property
-    def rows(self) -> list[int]:
+    def rows(self) -> range:
         """The number of each row: the positions of the queries, or the heads."""
-        if self.head is None:
-            return list(range(1, self.num_heads + 1))
-        return list(range(self.key_length - self.query_length, self.key_length))
+        queries = range(self.key_length - self.query_length, self.key_length)
+        return range(1, self.num_heads + 1) if self.head is None else queries
 
     @property
-    def keys(self) -> list[int]:
+    def keys(self) -> range:
         """The positions of the keys shown."""
-        return list(range(self.key_length - self.shown, self.key_length))
+        return range(self.key_length - self.shown, self.key_length)
 
-    def weights(self, kind: str, function: Callable[..., Any], causal: bool, seconds: float) -> Tensor:
+    def weights(self, kind: str, function: Callable[..., Any], causal: bool, seconds: float = SECONDS) -> Tensor:
         """The weights, each relative to the largest of its row: float64 [rows, keys], 0 where a key is masked.
 
-        Args:
-            kind: what the function computes, "slopes", "bias" or "attention".
-            function: the function, with the signature that the checker of this kind expects.
-            causal: whether keys after the query are masked.
-            seconds: the time limit of the call.
-
-        Raises Unusable if the function fails, or if its result has the wrong shape.
+        The function computes the "slopes", "bias" or "attention", with the signature that `check` expects. Raises
+        Unusable if it fails, takes longer than `seconds`, or returns the wrong shape.
         """
 
         def bias_of_slopes(num_heads: int, *lengths: int) -> Tensor:
             slopes, _ = to_tensor(function(num_heads), "the slopes")
             return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
 
-        query, key, value = self._inputs()
+        key, one_hot = torch.zeros(self.key_length, HEAD_DIM), torch.eye(self.key_length, HEAD_DIM)
+        for position in range(self.key_length if self.words else 0):
+            key[position, position % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
+        query = key[-self.query_length :]
         if kind == "attention":
-            weights = AttentionReader(function, seconds=seconds)(query, key, value)[0, ..., : self.key_length]
+            inputs = [each.expand(1, self.num_heads, -1, -1) for each in (query, key, one_hot)]
+            weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : self.key_length]
         else:
             sizes = Probe(self.num_heads, self.query_length, self.key_length)
             bias = read_bias(bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds).logits
-            weights = ((query @ key.mT)[0] / HEAD_DIM**0.5 + bias).softmax(-1)
+            weights = (query @ key.T / HEAD_DIM**0.5 + bias).softmax(-1)
         rows = weights[:, -1] if self.head is None else weights[self.head - 1]
         return (rows / rows.amax(-1, keepdim=True)).nan_to_num(0.0)[:, -self.shown :]
 
     def correct(self, causal: bool) -> Tensor:
         """The same for a correct implementation."""
         slopes, form = alibi_slopes(self.num_heads), "relative" if causal else "symmetric"
-        return self.weights("bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal, 60.0)
-
-    def _inputs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and one-hot value, each [1, heads, length, HEAD_DIM]."""
-        content = torch.zeros(self.key_length, HEAD_DIM)
-        if self.words:
-            positions = torch.arange(self.key_length)
-            content[positions, positions % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
-        one_hot = torch.eye(self.key_length, HEAD_DIM)
-        query, key, value = (
-            each.expand(1, self.num_heads, -1, -1) for each in (content[-self.query_length :], content, one_hot)
-        )
-        return query, key, value
+        return self.weights("bias", lambda _, *lengths: alibi_bias(slopes, *lengths, form=form), causal)
 
 
 @dataclass(frozen=True)
@@ -115,6 +101,7 @@ class Bug:
 
     Attributes:
         name: "case 1", "case 2", ..., which does not give the fault away.
+        tier: "easy", "medium" or "hard".
         code: the source text of the function; it uses `torch`, `math` and `av` without importing them.
         exhibit: the public project with this fault.
         answers: names of four faults, keys of `alibi_viz.check.FAULTS`, in the order of the buttons. One is right.
@@ -122,20 +109,16 @@ class Bug:
     """
 
     name: str
+    tier: str
     code: str
     exhibit: Exhibit
-    answers: tuple[str, str, str, str]
+    answers: tuple[str, ...]
     view: View
 
     @property
     def fault(self) -> str:
         """The name of the fault: the right answer."""
         return self.exhibit.fault
-
-    @property
-    def kind(self) -> str:
-        """What the function computes: "slopes", "bias" or "attention"."""
-        return self.exhibit.kind
 
     @property
     def causal(self) -> bool:
@@ -145,7 +128,7 @@ class Bug:
     def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
         """The weights that the view shows, of the faulty code or of another. Raises Unusable if the code fails."""
         with on_cpu():
-            return self.view.weights(self.kind, load_code(code or self.code, seconds), self.causal, seconds)
+            return self.view.weights(self.exhibit.kind, load_code(code or self.code, seconds), self.causal, seconds)
 
 
 def try_repair(name: str, repair: str | Callable[..., Any], seconds: float = SECONDS) -> check.Report:
@@ -166,22 +149,19 @@ def try_repair(name: str, repair: str | Callable[..., Any], seconds: float = SEC
     """
     if name not in BUGS:
         raise ValueError(f"there is no bug {name!r}; there are {', '.join(BUGS)}")
-    bug = BUGS[name]
-    if isinstance(repair, str):
-        try:
-            repair = load_code(repair, seconds)
-        except Unusable as error:
-            return check.Report(f"your {bug.kind}", [check.Finding(error.fault, str(error))])
-    return getattr(check, bug.kind)(repair, seconds=seconds, **bug.exhibit.options)
+    exhibit = BUGS[name].exhibit
+    try:
+        function = load_code(repair, seconds) if isinstance(repair, str) else repair
+    except Unusable as error:
+        return check.Report(f"your {exhibit.kind}", [check.Finding(error.fault, str(error))])
+    return getattr(check, exhibit.kind)(function, seconds=seconds, **exhibit.options)
 
 
 def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
     """Execute source text, and return the last function that it defines.
 
     The text can use `torch`, `math` and `av` without importing them. Errors raised by the function say in which line
-    of the text they happened.
-
-    Raises Unusable if the text cannot be executed within `seconds`, or defines no function.
+    of the text they happened. Raises Unusable if the text cannot be executed within `seconds`, or has no function.
 
     >>> double = load_code("def double(x):\\n    return 2 * torch.as_tensor(x)")
     >>> double(4)
@@ -195,13 +175,13 @@ def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         return namespace.get(names[-1]) if names else None
 
-    function = call(_naming_lines(execute, code), seconds=seconds, description="running the code")
+    function = call(_naming_lines(execute), seconds=seconds, description="running the code")
     if not callable(function):
         raise Unusable("raises an error", "the code defines no function")
-    return _naming_lines(function, code)
+    return _naming_lines(function)
 
 
-def _naming_lines(function: Callable[..., Any], code: str) -> Callable[..., Any]:
+def _naming_lines(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, whose exceptions become Unusable with the line of the text in which they happened."""
 
     @wraps(function)
@@ -209,13 +189,12 @@ def _naming_lines(function: Callable[..., Any], code: str) -> Callable[..., Any]
         try:
             return function(*arguments)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            numbers = [frame.lineno for frame in frames if frame.filename == _FILE and frame.lineno]
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
             message: object = error
-            line = f"line {numbers[-1]}, `{code.splitlines()[numbers[-1] - 1].strip()}`: " if numbers else ""
-            if isinstance(error, SyntaxError) and not numbers:  # the text itself cannot be read
-                line, message = f"line {error.lineno}: ", error.msg
-            raise Unusable("raises an error", f"{line}{type(error).__name__}: {message}") from error
+            if isinstance(error, SyntaxError) and not lines:  # the text itself cannot be read
+                lines, message = [error.lineno], error.msg
+            place = f"line {lines[-1]}: " if lines else ""
+            raise Unusable("raises an error", f"{place}{type(error).__name__}: {message}") from error
 
     return run
 
@@ -232,12 +211,13 @@ def _source(function: Callable[..., Any], name: str) -> str:
 
 def _load() -> dict[str, Bug]:
     exhibits = {exhibit.rule.__name__: exhibit for exhibit in EXHIBITS}
-    bugs = {}
-    for number, case in enumerate(tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))["case"]):
-        exhibit, name = exhibits[case["rule"]], f"case {number + 1}"
+    tiers = tomllib.loads((files("alibi_viz.lessons") / "bugs.toml").read_text("utf-8"))
+    bugs: dict[str, Bug] = {}
+    for tier, case in ((tier, case) for tier, cases in tiers.items() for case in cases):
+        exhibit, name = exhibits[case["rule"]], f"case {len(bugs) + 1}"
         old, new = case.get("replace", ("", ""))
         code = _source(exhibit.rule, exhibit.kind).replace(old, new, 1)
-        bugs[name] = Bug(name, code, exhibit, tuple(case["answers"]), View(**case["view"]))
+        bugs[name] = Bug(name, tier, code, exhibit, tuple(case["answers"]), View(**case["view"]))
     return bugs
 
 

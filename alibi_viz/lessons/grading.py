@@ -6,9 +6,8 @@ look, not what to write.
 
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -17,16 +16,15 @@ from torch import Tensor
 
 from alibi_viz import check
 from alibi_viz.bias import causal_mask
-from alibi_viz.check import FAULTS, Report
-from alibi_viz.check.api import SLOPE_HEADS
-from alibi_viz.check.call import Unusable
+from alibi_viz.check import Finding, Report
+from alibi_viz.check.call import Unusable, call, try_each
 from alibi_viz.check.report import notebook_html
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 20.0  # time limit of a call
-# {exercise: {mistake: hint}}, and "any" for all exercises
-HINTS: dict[str, dict[str, str]] = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
-_SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
+_TEXTS = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
+EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop("exercises")  # {exercise: how it is checked, and what is tested}
+HINTS: dict[str, dict[str, str]] = _TEXTS  # {exercise: {mistake: hint}}, and "any" for all exercises
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,7 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
     """
-    tested = f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others."
-    return _grade("slopes", function, (8,), partial(check.slopes, function), tested)
+    return _grade("slopes", function, (8,))
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
@@ -82,7 +79,7 @@ def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
     >>> lessons.grade_bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys)).ok
     True
     """
-    return _grade("bias", function, (8, 4, 4), partial(check.bias, function), _SIZES)
+    return _grade("bias", function, (8, 4, 4))
 
 
 def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -91,7 +88,7 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     >>> lessons.grade_attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1]))).ok
     True
     """
-    return _grade("attention", function, (*torch.zeros(3, 1, 8, 4, 4),), partial(check.attention, function), _SIZES)
+    return _grade("attention", function, torch.zeros(3, 1, 8, 4, 4))
 
 
 def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
@@ -106,16 +103,13 @@ def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
     def bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
         """The rows that the function gives while the last `query_length` tokens are decoded one by one."""
         rows = torch.full((num_heads, query_length, key_length), -math.inf)
-        for index, keys in enumerate(range(key_length - query_length + 1, key_length + 1)):
+        for at, keys in enumerate(range(key_length - query_length + 1, key_length + 1)):
             row = torch.as_tensor(function(num_heads, keys))
-            if row.shape != (num_heads, keys):
-                expected = f"expected [{num_heads}, {keys}]"
-                raise Unusable("wrong shape", f"with {keys} keys: returned {list(row.shape)}, {expected}")
-            rows[:, index, :keys] = row
+            _check_shape(f"with {keys} keys, the row", row, [num_heads, keys])
+            rows[:, at, :keys] = row
         return rows
 
-    tested = "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16."
-    return _grade("decoding row", function, (8, 4), partial(check.bias, bias, decoding=False), tested)
+    return _grade("decoding row", function, (8, 4), bias)
 
 
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -132,17 +126,12 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
         result = function(query, key, alibi_slopes(query.shape[1]))
         if not (isinstance(result, tuple) and len(result) == 2 and all(isinstance(part, Tensor) for part in result)):
             raise Unusable("wrong type", f"returned {type(result).__name__}, expected a tuple of two tensors")
-        wide_query, wide_key = result
-        expected = [*query.shape[:3], wide_key.shape[-1]]
-        for name, wide in (("query", wide_query), ("key", wide_key)):
-            if list(wide.shape) != expected:
-                raise Unusable("wrong shape", f"the wider {name} is {list(wide.shape)}, expected {expected}")
-        logits = (wide_query @ wide_key.mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
+        for name, wide in zip(("query", "key"), result, strict=True):
+            _check_shape(f"the wider {name}", wide, [*query.shape[:3], result[1].shape[-1]])
+        logits = (result[0] @ result[1].mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
         return logits.softmax(-1) @ value
 
-    example = *torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)
-    tested = "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16."
-    return _grade("fold", function, example, partial(check.attention, attention, decoding=False), tested)
+    return _grade("fold", function, (*torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)), attention)
 
 
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
@@ -153,30 +142,29 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
 
     >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
     <lambda> isn't right yet.
-      for slope 1/2 and share 0.01 it returns 8, expected 9...
+      unknown fault: slope 1/2 and share 0.01: returned 8, expected 9...
     """
-    name, cases = _name(function), [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
-    if not _is_written(function, 0.5, 0.01):
-        return Grade(name, is_written=False)
+    return _grade("window", function, (0.5, 0.01))
 
-    def mistake(case: tuple[float, float], problem: str, hint: str) -> Grade:
-        return Grade(name, ((f"for slope 1/{1 / case[0]:g} and share {case[1]:.3g}{problem}", HINTS["window"][hint]),))
 
-    results: dict[tuple[float, float], Any] = {}
-    for case in cases:
-        try:
-            results[case] = result = function(*case)
-            if int(result) != result:
-                raise ValueError(f"returned {result!r}, expected an integer")
-        except Exception as error:
-            return mistake(case, f": {type(error).__name__}: {error}", "raises an error")
-    for case in cases:
-        if results[case] != window(*case):
-            rules = [(hint, rule) for hint, rules in WINDOW_MISTAKES.items() for rule in rules]
-            hints = [hint for hint, rule in rules if all(results[each] == rule(*each) for each in cases)]
-            problem = f" it returns {results[case]}, expected {window(*case)}"
-            return mistake(case, problem, hints[0] if hints else "unknown fault")
-    return Grade(name, praise=f"Tested with {len(cases)} slopes and shares.")
+def _check_window(function: Callable[[float, float], Any], seconds: float) -> Report:
+    def place(case: tuple[float, float]) -> str:
+        return f"slope 1/{1 / case[0]:g} and share {case[1]:.3g}"
+
+    def whole(slope: float, share: float) -> int:
+        result = function(slope, share)
+        if int(result) != result:
+            raise ValueError(f"returned {result!r}, expected an integer")
+        return int(result)
+
+    cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
+    results, findings = try_each(lambda case: call(whole, *case, seconds=seconds, description=place(case)), cases)
+    wrong = [case for case in results if results[case] != window(*case)]
+    if wrong and not findings:
+        made = [name for name, rule in WINDOW_MISTAKES if all(results[case] == rule(*case) for case in cases)]
+        evidence = f"{place(wrong[0])}: returned {results[wrong[0]]}, expected {window(*wrong[0])}"
+        findings = [Finding([*made, "unknown fault"][0], evidence)]
+    return Report("the window", findings)
 
 
 def window(slope: float, share: float) -> int:
@@ -197,15 +185,17 @@ def _steps(logarithm: float, slope: float) -> int:
     return max(0, math.ceil(logarithm / slope) - 1)
 
 
-# {mistake: the rules (slope, share) -> window that make it}
-WINDOW_MISTAKES: dict[str, list[Callable[[float, float], int]]] = {
-    "one too many": [lambda m, s: window(m, s) + 1],
-    "one too few": [lambda m, s: window(m, s) - 1],
-    "another logarithm": [lambda m, s: _steps(-math.log2(s), m), lambda m, s: _steps(-math.log10(s), m)],
-    "another proportion": [lambda m, s: window(1.0, s), lambda m, s: window(1 / m, s)],
-    "a single key": [lambda m, s: _steps(math.log(-math.expm1(-m) / s), m)],
-    "the nearest key": [lambda m, s: _steps(-math.log(-math.expm1(-m) * s), m)],
-}
+# (mistake, a rule (slope, share) -> window that makes it)
+WINDOW_MISTAKES: list[tuple[str, Callable[[float, float], int]]] = [
+    ("one too many", lambda m, s: window(m, s) + 1),
+    ("one too few", lambda m, s: window(m, s) - 1),
+    ("another logarithm", lambda m, s: _steps(-math.log2(s), m)),
+    ("another logarithm", lambda m, s: _steps(-math.log10(s), m)),
+    ("another proportion", lambda m, s: window(1.0, s)),
+    ("another proportion", lambda m, s: window(1 / m, s)),
+    ("a single key", lambda m, s: _steps(math.log(-math.expm1(-m) / s), m)),
+    ("the nearest key", lambda m, s: _steps(-math.log(-math.expm1(-m) * s), m)),
+]
 
 
 def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -220,36 +210,36 @@ def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) 
     return otherwise
 
 
-def _grade(
-    exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[..., Report], praise: str
-) -> Grade:
-    """Run a check, unless the function still has its blank, and add a hint to each fault that it found.
+def _grade(name: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None) -> Grade:
+    """Check the function of an exercise, unless it still has its blank, and add a hint to each fault that is found.
 
-    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is.
+    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
+    the function as the check expects it, if that differs.
     """
-    name, hints = _name(function), HINTS["any"] | HINTS[exercise]
+    exercise, hints = EXERCISES[name], HINTS["any"] | HINTS[name]
     if not _is_written(function, *example):
-        return Grade(name, is_written=False)
-    report = run(seconds=SECONDS)
+        return Grade(_name(function), is_written=False)
+    run = _check_window if exercise["check"] == "window" else getattr(check, exercise["check"])
+    report = run(checked or function, seconds=SECONDS, **exercise.get("options", {}))
     mistakes = []
     for finding in report.findings:
-        problem = FAULTS[finding.name].problem
-        hint = hints.get(finding.name, f"{problem[0].upper()}{problem[1:]}.")
-        mistakes.append((f"{finding.name}: {finding.evidence}", hint))
-    return Grade(name, tuple(mistakes), praise, report)
+        hint = hints.get(finding.name) or f"{finding.fault.problem}."
+        mistakes.append((f"{finding.name}: {finding.evidence}", hint[0].upper() + hint[1:]))
+    return Grade(_name(function), tuple(mistakes), f"Tested with {exercise['tested']}.", report)
+
+
+def _check_shape(name: str, tensor: Tensor, expected: list[int]) -> None:
+    if list(tensor.shape) != expected:
+        raise Unusable("wrong shape", f"{name} is {list(tensor.shape)}, expected {expected}")
 
 
 def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
-    """Whether a function returns something other than None or `...`, the blank of an exercise.
-
-    A function that raises is written. So is one whose result is wrong.
-    """
+    """Whether a function returns something other than None or `...`, the blank of an exercise, or raises."""
     try:
         result = function(*arguments)
     except Exception:
         return True
-    parts = result if isinstance(result, tuple) else (result,)
-    return not any(part is None or part is ... for part in parts)
+    return not any(part is None or part is ... for part in (result if isinstance(result, tuple) else (result,)))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -1,11 +1,9 @@
 """SlopeExplorer: the slope of each head, and how fast its attention falls with distance."""
 
 import plotly.graph_objects as go
-import torch
 from ipywidgets import Widget
-from torch import Tensor
 
-from alibi_viz.figures import slopes as slope_plot
+from alibi_viz.figures import slopes as picture
 from alibi_viz.slopes import SCHEMES, alibi_slopes, half_life
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.formatting import format_number, format_slope
@@ -24,8 +22,8 @@ class SlopeExplorer(App):
     >>> app = SlopeExplorer(num_heads=2, compare=None)
     >>> app
     SlopeExplorer(num_heads=2, scheme='official', compare=None)
-    >>> print(app.caption)  # doctest: +ELLIPSIS
-    2 heads, official slopes. Steepest: head 1, slope 1/16; its weight halves every 11.1 tokens and ... beyond 1,024.
+    >>> app.caption
+    '2 heads, official slopes: 1/16 (head 1, weight halves every 11.1 tokens) to 1/256 (head 2, every 177 tokens).'
     """
 
     why = Why(
@@ -39,7 +37,7 @@ class SlopeExplorer(App):
     compare = Choice("geometric", (None, *SCHEMES))
 
     def blank(self) -> go.Figure:
-        return slope_plot.blank()
+        return picture.blank()
 
     def controls(self) -> list[Widget]:
         return [
@@ -50,42 +48,16 @@ class SlopeExplorer(App):
         ]
 
     def draw(self) -> str:
-        slopes = alibi_slopes(self.num_heads, self.scheme)
-        other = None if self.compare is None else alibi_slopes(self.num_heads, self.compare)
-        slope_plot.draw(self.figure, slopes, self.scheme, other, self.compare or "")
-        caption = f"{_heads(self.num_heads)}, {self.scheme} slopes. {_decay(slopes)}"
-        if other is None or self.compare == self.scheme:
+        heads, slopes = self.num_heads, alibi_slopes(self.num_heads, self.scheme)
+        other = None if self.compare is None else alibi_slopes(heads, self.compare)
+        picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
+        steep, flat = int(slopes.argmax()), int(slopes.argmin())
+        near, far = (format_number(half_life(slopes)[head]) for head in (steep, flat))
+        first = f"{format_slope(slopes[steep])} (head {steep + 1}, weight halves every {near} tokens)"
+        last = f" to {format_slope(slopes[flat])} (head {flat + 1}, every {far} tokens)" * (heads > 1)
+        caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
+        if other is None:
             return caption
-        return f"{caption} {_compare(self.scheme, slopes, self.compare, other)}"
-
-
-def _heads(count: int) -> str:
-    return f"{count} head{'s' * (count != 1)}"
-
-
-def _decay(slopes: Tensor) -> str:
-    """The steepest and the flattest slope, and what they mean in tokens."""
-    heads = (("Steepest", int(slopes.argmax())), ("Flattest", int(slopes.argmin())))
-    return " ".join(
-        f"{name}: head {head + 1}, slope {format_slope(slopes[head])}; its weight halves every "
-        f"{format_number(half_life(slopes)[head])} tokens and is below 2% beyond {format_number(4 / slopes[head])}."
-        for name, head in heads[: len(slopes)]  # e^-4 = 1.8% at 4/m
-    )
-
-
-def _compare(scheme: str, slopes: Tensor, compare: str, other: Tensor) -> str:
-    """How far two schemes differ, and how the official one continues beyond a power of two."""
-    heads, power = len(slopes), 1 << (len(slopes).bit_length() - 1)
-    if torch.equal(slopes, other):
-        return f"For {_heads(heads)}, {scheme} and {compare} agree exactly."
-    factor = (slopes.double() / other.double()).log().abs().max().exp()
-    text = (
-        f"{scheme.capitalize()} and {compare} slopes differ in {int((slopes != other).sum())} of {_heads(heads)}, "
-        f"by up to a factor of {format_number(factor)}."
-    )
-    if "official" not in (scheme, compare) or heads == power:
-        return text
-    return (
-        f"{text} {heads} is not a power of two: the official rule takes the slopes of {power} heads and adds every "
-        f"other slope of {2 * power} heads until there are {heads}. So the slopes do not decrease from head to head."
-    )
+        count, factor = int((slopes != other).sum()), (slopes.double() / other.double()).log().abs().max().exp()
+        differ = f"differ in {count} of {heads}, by up to a factor of {format_number(factor)}"
+        return f"{caption} {self.scheme.capitalize()} and {self.compare} slopes {differ if count else 'agree exactly'}."

@@ -2,9 +2,11 @@
 
 import html
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 from ipywidgets import HTML, HBox, Label, Layout, Textarea, Widget
 from torch import Tensor
@@ -13,29 +15,17 @@ from traitlets import HasTraits, observe
 from alibi_viz import lessons
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
-from alibi_viz.figures.matrices import blank_pair, draw_pair
+from alibi_viz.figures import matrices
+from alibi_viz.figures.color_scale import WEIGHT_SCALE
 from alibi_viz.lessons import BUGS, Bug
-from alibi_viz.lessons.bugs import MATCH, SECONDS
+from alibi_viz.lessons.bugs import MATCH, SECONDS, View
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
 from alibi_viz.widgets.core.traits import Choice, State
 
-MAX_WIDTH = 1000  # pixels of the figure
-_EQUAL = 1e-3  # weights that differ by less look the same
+POINTS = {"easy": 1, "medium": 2, "hard": 3}  # for a right guess, and again for a repair
 _LINE = 19  # pixels of a line of code
-_STYLE = """<style>
-.alibi-app .s-code textarea { font-family: var(--jp-code-font-family, monospace); line-height: 1.4; white-space: pre; }
-.alibi-app :is(.s-verdict, .s-problem) .widget-html-content { line-height: 1.5; }
-.alibi-app .s-verdict p { margin: 4px 0; }
-.alibi-app .s-verdict a { color: var(--jp-content-link-color, inherit); text-decoration: underline; }
-</style>"""
-_VERDICT = """<div role="status"><p>{verdict} {problem}.</p>
-<p>The checker found: {evidence}.</p>
-<p>Seen in <a href="{source}" target="_blank" rel="noopener">{system}</a>:<br>{effect}.</p></div>
-<p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
-<code>math</code> and <code>av</code> (this library) are imported. Empty the box to get the faulty code back.</p>"""
-_REPORT = '<div role="status">{}{}</div>'
 _HANGS = """<p>Python cannot stop a running function: yours continues in the background and slows everything down.
 Restart the kernel to end it.</p>"""
 
@@ -46,9 +36,17 @@ class Code(State):
     info_text = "a string"
 
     def validate(self, obj: HasTraits, value: Any) -> str:
-        if not isinstance(value, str):
-            self.error(obj, value)
-        return value
+        return value if isinstance(value, str) else self.error(obj, value)
+
+
+@dataclass
+class Try:
+    """What the user did with a case: the guess, the code, and the code that was checked, its report and its weights."""
+
+    guess: str | None = None
+    code: str = ""
+    checked: tuple[str, str, Tensor | None] = ("", "", None)
+    solved: bool = False
 
 
 class SpotTheBug(App):
@@ -73,8 +71,8 @@ class SpotTheBug(App):
     ('no bias', 'sign reversed', 'bias before scaling', 'first slope is 1')
     >>> app.guess = "sign reversed"
     >>> app.code = "def bias(num_heads, *lengths):\\n    return av.alibi_bias(av.alibi_slopes(num_heads), *lengths)"
-    >>> app.check().ok, app.solved
-    (True, ['case 1'])
+    >>> app.check().ok, app.solved, app.score
+    (True, ['case 1'], 2)
     """
 
     why = Why(
@@ -83,61 +81,63 @@ class SpotTheBug(App):
         "09_spot_the_bug",
         "What a correct picture looks like",
     )
+    redraw_to_fit = True  # the size of the pictures depends on the width
     bug = Choice("case 1", tuple(BUGS))
     guess = Choice(None, "answers", allow_none=True)
     code = Code("")
 
     def __init__(self, **state: Any) -> None:
-        self._visited: dict[str, tuple[str | None, str]] = {}  # {bug: its guess and code}, of the other cases
-        self._checked: dict[str, tuple[str, Report, Tensor | None]] = {}  # {bug: the code, its report and weights}
-        self._solved: set[str] = set()
+        self._tries = {name: Try() for name in BUGS}
         super().__init__(**state)
+        self.add_class("alibi-titles")
         style, controls, message, figure, *words, why, page = self.children
         self.children = [style, figure, *words, message, controls, why, page]  # the picture stays when the code appears
 
-    # Results and actions.
-
     @property
-    def answers(self) -> tuple[str, str, str, str]:
+    def answers(self) -> tuple[str, ...]:
         """The four faults to choose from."""
         return BUGS[self.bug].answers
 
     @property
     def solved(self) -> list[str]:
         """The cases whose repair was checked and has no fault."""
-        return [name for name in BUGS if name in self._solved]
+        return [name for name in BUGS if self._tries[name].solved]
+
+    @property
+    def score(self) -> int:
+        """A right guess gives 1 point in an easy case, 2 in a medium and 3 in a hard one; a repair as many again."""
+        pairs = zip(BUGS.values(), self._tries.values(), strict=True)
+        return sum(POINTS[bug.tier] * ((each.guess == bug.fault) + each.solved) for bug, each in pairs)
 
     def check(self) -> Report:
         """Check the code, and show its report and its weights."""
-        name, code = self.bug, self._current_code()
-        report, weights = lessons.try_repair(name, code, SECONDS), None
-        if not _hangs(report):
+        bug, this, weights = BUGS[self.bug], self._tries[self.bug], None
+        code = self.code or bug.code
+        report = lessons.try_repair(bug.name, code, SECONDS)
+        hangs = any(finding.name == "does not finish" for finding in report.findings)
+        if not hangs:
             with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-                weights = BUGS[name].weights(code, SECONDS)
-        self._checked[name] = code, report, weights
-        if report.ok:
-            self._solved.add(name)
+                weights = bug.weights(code, SECONDS)
+        text = f'<div role="status">{report._repr_html_()}{_HANGS * hangs}</div>'
+        this.checked, this.solved = (code, text, weights), this.solved or report.ok
         self.refresh()
         return report
 
     def reset(self) -> None:
         """Forget the guess and the repair of this case."""
-        self._checked.pop(self.bug, None)
-        self._solved.discard(self.bug)
+        self._tries[self.bug] = Try()
         self.set_together({"guess": None, "code": ""})
         self.refresh()
 
-    # Methods that `App` requires.
-
     def blank(self) -> go.Figure:
-        return blank_pair()
+        return matrices.blank("%{customdata}")
 
     def controls(self) -> list[Widget]:
         self._progress = HTML().add_class("s-progress")  # a Label here would be taken for the menu's name
+        tiers = {name: f"{name}, {bug.tier}" for name, bug in BUGS.items()}
         cases = row(
-            button("Previous", "arrow-left", "s-previous", "The case before this one", lambda: self._go(-1)),
-            self.menu("bug", "case", "s-bug", "Which implementation"),
-            button("Next", "arrow-right", "s-next", "The case after this one", lambda: self._go(1)),
+            self.menu("bug", "case", "s-bug", "Which implementation", tiers),
+            button("Next", "arrow-right", "s-next", "The case after this one", self._go),
             self._progress,
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
@@ -156,17 +156,16 @@ class SpotTheBug(App):
         check.button_style = "primary"
         self._revealed = column(self._verdict, column(Label("your repair"), self._box), check, self._report)
         question = HTML("<b>What is wrong with the implementation on the right?</b>")
-        return [column(HTML(_STYLE), cases, question, *rows, self._revealed)]
+        return [column(cases, question, *rows, self._revealed)]
 
     def draw(self) -> tuple[str, str]:
-        bug, code, view = BUGS[self.bug], self._current_code(), BUGS[self.bug].view
-        checked, report, repaired = self._checked.get(self.bug, (None, None, None))
-        if checked != code:  # changed since it was checked
-            report, repaired = None, None
+        bug, this = BUGS[self.bug], self._tries[self.bug]
+        this.guess, this.code = self.guess, self.code
+        code = self.code or bug.code
+        _, report, repaired = this.checked if this.checked[0] == code else Try.checked
         correct, faulty, found = _faulty(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
-        row_name, names = "head" if view.head is None else "query", ("a correct implementation", name)
-        draw_pair(self.figure, correct, shown, rows=view.rows, keys=view.keys, row_name=row_name, names=names)
+        self._draw_pair(bug.view, np.stack([correct, shown]), ("a correct implementation", name))
         for answer, choice, problem in zip(self.answers, self._answers, self._problems, strict=True):
             right = self.guess is not None and answer == bug.fault
             mark = ("check", "success") if right else ("times", "danger") if answer == self.guess else ("", "")
@@ -175,34 +174,38 @@ class SpotTheBug(App):
         self._box.value, self._box.layout.height = code, f"{_LINE * max(8, code.count(chr(10)) + 2)}px"
         self._verdict.value = "" if self.guess is None else _reveal(bug, self.guess, found)
         self._revealed.layout.display = "none" if self.guess is None else None
-        self._report.value = _REPORT.format(report._repr_html_(), _HANGS * _hangs(report)) if report else ""
-        self._progress.value = f"{len(self._solved)} of {len(BUGS)} solved"
-        content = "All tokens have the same content."
-        if view.words:
-            content = f"The tokens are {view.words} words in turn, and equal words have the content {MATCH:g}."
-        details = f"{content} Colors are relative to the largest weight of a row; empty cells are masked."
-        return f"{_describe(bug)} {_compare(bug, correct, shown, name)}", details
+        self._report.value = report
+        most = 2 * sum(POINTS[each.tier] for each in BUGS.values())
+        self._progress.value = f"{len(self.solved)} of {len(BUGS)} solved, score {self.score} of {most}"
+        words = f"The tokens are {bug.view.words} words in turn, and equal words have the content {MATCH:g}."
+        details = words if bug.view.words else "All tokens have the same content."
+        return f"{_describe(bug)} {_compare(bug.view, correct, shown, name)}", details
 
-    def fit(self, width: int) -> None:
-        super().fit(min(width, MAX_WIDTH))
+    def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
+        """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
+        masked, kind, numbers = ~(weights > 0), "query" if view.head else "head", (view.rows, view.keys)
+        places = [[f"{kind} {at}, key {key}<br>weight " for key in view.keys] for at in view.rows]
+        texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights))).astype(object)
+        grid, legend = matrices.page_grid(2, self.page_width), "weight / largest of its row"
+        options: dict[str, Any] = {"scale": WEIGHT_SCALE, "titles": names, "numbers": numbers, "legend": legend}
+        matrices.draw(self.figure, grid, weights, masked, **options)
+        with self.figure.batch_update():
+            matrices.fill_hover(self.figure, grid, texts.shape[1:], texts, (1, 2))
+            self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
 
     @observe("bug")
     def _change_case(self, change: Any) -> None:
-        """Store the guess and the code of the case before, and restore those of the new one."""
+        """Restore the guess and the code of a case."""
         if hasattr(self, "figure"):  # else the constructor sets all traits
-            self._visited[change.old] = self.guess, self.code
             with self.hold_trait_notifications():
-                self.guess, self.code = self._visited.get(change.new, (None, ""))
-
-    def _current_code(self) -> str:
-        return self.code or BUGS[self.bug].code
+                self.guess, self.code = self._tries[change.new].guess, self._tries[change.new].code
 
     def _read_code(self, text: str) -> str:
         return "" if text.strip() in ("", BUGS[self.bug].code) else text
 
-    def _go(self, step: int) -> None:
+    def _go(self) -> None:
         names = list(BUGS)
-        self.bug = names[(names.index(self.bug) + step) % len(names)]
+        self.bug = names[(names.index(self.bug) + 1) % len(names)]
 
     def _on_answer(self, number: int) -> None:
         if self.guess is None:  # the first guess counts; a disabled button would lose the focus
@@ -216,50 +219,40 @@ def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
     return bug.view.correct(bug.causal), bug.weights(), lessons.try_repair(name, bug.code)
 
 
-def _hangs(report: Report) -> bool:
-    return any(finding.name == "does not finish" for finding in report.findings)
-
-
 def _reveal(bug: Bug, guess: str, report: Report) -> str:
     """Whether the guess is right, what the fault is, the number that shows it, and its public origin, as HTML."""
-    problem, evidence = FAULTS[bug.fault].problem, "; ".join(finding.evidence for finding in report.findings)
-    texts = {
-        "problem": problem[0].upper() + problem[1:],
-        "evidence": evidence,
-        "source": bug.exhibit.source,
-        "system": bug.exhibit.system,
-        "effect": bug.exhibit.effect,
-    }
-    verdict = "<b>Right:</b> it" if guess == bug.fault else f"<b>No.</b> You chose {html.escape(guess)}, but it"
-    verdict += f" is <b>{html.escape(bug.fault)}</b>."
-    return _VERDICT.format(verdict=verdict, **{name: html.escape(text) for name, text in texts.items()})
+    verdict = "<b>Right:</b> it is" if guess == bug.fault else f"<b>No.</b> You chose {guess}, but it is"
+    problem, exhibit = FAULTS[bug.fault].problem, bug.exhibit
+    found = "; ".join(finding.evidence for finding in report.findings)
+    models = " and ".join(exhibit.trained)
+    trained = f"<p>The released weights of {models} were trained this way: for them it is no fault.</p>" * bool(models)
+    return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {html.escape(problem[0].upper() + problem[1:])}.</p>
+<p>The checker found: {html.escape(found)}.</p>
+<p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{html.escape(exhibit.system)}</a>:<br>
+{html.escape(exhibit.effect)}.</p>{trained}</div>
+<p>Below is a short version of our own, with this fault alone. Repair it and press Check. <code>torch</code>,
+<code>math</code> and <code>av</code> (this library) are imported. Empty the box to get the faulty code back.</p>"""
 
 
 def _describe(bug: Bug) -> str:
     """The sizes of the call, and which weights are shown."""
     view, model = bug.view, "causal" if bug.causal else "an encoder"
-    cached = view.query_length < view.key_length
-    decoding = f", decoding: the last {view.query_length} are queries, the others are cached" * cached
     shown = f"head {view.head}" if view.head else "the last query of each head"
-    number = [*BUGS].index(bug.name) + 1
-    sizes = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding}"
-    return f"Case {number} of {len(BUGS)}, {model}: {sizes}."
+    last = "token" if view.query_length == 1 else f"{view.query_length} tokens"
+    decoding = f", decoding the last {last}" * (view.query_length < view.key_length)
+    tokens = f"{shown} of {view.num_heads}, {view.key_length:,} tokens{decoding}"
+    return f"{bug.name.capitalize()} of {len(BUGS)}, {bug.tier}, {model}: {tokens}."
 
 
-def _compare(bug: Bug, correct: Tensor, shown: Tensor, subject: str) -> str:
-    """Which heads are correct, and the row that differs most: its first visible key, the middle one, the last two."""
-    view, by_row = bug.view, (shown - correct).abs().amax(-1)  # the largest difference of each row
-    if float(by_row.max()) < _EQUAL:
+def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
+    """The row that differs most: its first visible key, the middle one, and the last two."""
+    by_row = (shown - correct).abs().amax(-1)  # the largest difference of each row
+    if float(by_row.max()) < 1e-3:
         return "The two pictures are the same."
-    at, name, start = int(by_row.argmax()), "query", "The"
-    if view.head is None:
-        same = [str(head) for head, difference in zip(view.rows, by_row, strict=True) if difference < _EQUAL]
-        name, start = "head", f"Correct heads: {', '.join(same) or 'none'}; the"
-    visible = (correct[at] > 0).nonzero().flatten().tolist()
+    row = int(by_row.argmax())
+    visible = (correct[row] > 0).nonzero().flatten().tolist()
     columns = sorted({visible[0], visible[len(visible) // 2], *visible[-2:]})
     keys = ", ".join(str(view.keys[column]) for column in columns)
-    got, wanted = (", ".join(format_percent(weights[at, column]) for column in columns) for weights in (shown, correct))
-    return (
-        f"{start} largest difference is in {name} {view.rows[at]}: keys {keys} get {got} in {subject}; correct are "
-        f"{wanted}."
-    )
+    got, wanted = (", ".join(map(format_percent, weights[row, columns])) for weights in (shown, correct))
+    place = f"{'query' if view.head else 'head'} {view.rows[row]}"
+    return f"The largest difference is in {place}: keys {keys} get {got} in {subject}; correct are {wanted}."

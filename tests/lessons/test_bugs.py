@@ -23,9 +23,10 @@ def names(report: check.Report) -> list[str]:
     return [finding.name for finding in report.findings]
 
 
-def test_at_least_ten_different_faults_each_with_a_repair_here() -> None:
+def test_at_least_ten_different_faults_in_three_tiers_each_with_a_repair_here() -> None:
     assert len(by_fault) == len(BUGS) >= 10
     assert by_fault.keys() == REPAIRS.keys()
+    assert list(dict.fromkeys(bug.tier for bug in BUGS.values())) == ["easy", "medium", "hard"]
 
 
 @each_bug
@@ -45,7 +46,7 @@ def test_picture_shows_the_fault_and_no_other_answer_and_becomes_correct_with_th
     torch.testing.assert_close(repaired, correct, atol=1e-4, rtol=0, check_dtype=False)
     for answer in set(bug.answers) & by_fault.keys() - {bug.fault}:  # the wrong answers that are bugs too
         other = by_fault[answer]
-        weights = bug.view.weights(other.kind, load_code(other.code), bug.causal, 60.0)
+        weights = bug.view.weights(other.exhibit.kind, load_code(other.code), bug.causal)
         assert float((shown - weights).abs().max()) > 0.02, f"{answer} looks the same"
 
 
@@ -59,16 +60,16 @@ def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: B
 
 
 @pytest.mark.parametrize(
-    ("kind", "function", "message"),
+    ("kind", "function"),
     [
-        ("slopes", lambda heads: torch.ones(heads - 1), "shape"),
-        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys), r"\[8, 1, 1, 16\], expected"),
-        ("attention", lambda query, key, value: value[..., :3], r"\[1, 8, 16, 3\], expected \[1, 8, 16, 64\]"),
+        ("slopes", lambda heads: torch.ones(heads - 1)),
+        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys)),
+        ("attention", lambda query, key, value: value[..., :3]),
     ],
 )
-def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor], message: str) -> None:
-    with pytest.raises(Unusable, match=message):
-        View().weights(kind, function, causal=True, seconds=60.0)
+def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor]) -> None:
+    with pytest.raises(Unusable, match=r"shape|expected"):
+        View().weights(kind, function, causal=True)
 
 
 def test_functions_can_be_checked_as_well_as_text() -> None:
@@ -83,8 +84,8 @@ def test_functions_can_be_checked_as_well_as_text() -> None:
     ("code", "fault", "evidence"),
     [
         ("def bias(n, q, k)\n    return 0", "raises an error", "line 1: SyntaxError: expected ':'"),
-        ("x = 1\nfoo", "raises an error", "line 2, `foo`: NameError: name 'foo' is not defined"),
-        ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2, `return [][n]`: IndexError"),
+        ("x = 1\nfoo", "raises an error", "line 2: NameError: name 'foo' is not defined"),
+        ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2: IndexError"),
         ("bias = 3", "raises an error", "the code defines no function"),
         ("x = '\0'", "raises an error", "null"),
         ("raise SystemExit", "raises an error", "SystemExit"),
@@ -98,15 +99,8 @@ def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evid
     assert evidence in str(report)
 
 
-@pytest.mark.parametrize(
-    "code", ["time.sleep(3)", "def bias(n, q, k):\n    time.sleep(3)"], ids=["top level", "function"]
-)
+@pytest.mark.parametrize("code", ["time.sleep(3)", "def bias(n, q, k):\n    time.sleep(3)"])
 def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     report = try_repair("case 1", f"import time\n{code}", seconds=0.2)
     assert names(report) == ["does not finish"]
     assert "no result after 0.2 seconds" in str(report)
-
-
-def test_weights_of_broken_code_raise() -> None:
-    with pytest.raises(Unusable, match="line 2"):
-        BUGS["case 1"].weights("def bias(n, q, k):\n    return 1 / 0")

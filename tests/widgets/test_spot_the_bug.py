@@ -6,9 +6,9 @@ import pytest
 from ipywidgets import Widget
 
 from alibi_viz.check import FAULTS
+from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
-from alibi_viz.widgets.core.traits import BadValue
 from tests.lessons.repairs import REPAIRS
 from tests.widgets.core.test_app import control
 
@@ -26,12 +26,11 @@ def styles(app: SpotTheBug) -> list[str]:
 @pytest.mark.parametrize("name", BUGS)
 def test_nothing_before_the_guess_names_the_fault(name):
     app = SpotTheBug(bug=name)
-    titles = [note.text for note in app.figure.layout.annotations]
-    visible = " ".join([app.caption, repr(app), *titles, part(app, "s-verdict").value]).lower()
+    visible = " ".join([app.caption, repr(app), part(app, "s-verdict").value]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
-    assert app._revealed.layout.display == "none"
-    assert styles(app) == [""] * 4
-    assert app.caption.startswith(f"C{name[1:]} of ") and app.caption.count(". ") == 1, "two sentences"
+    assert app._revealed.layout.display == "none" and styles(app) == [""] * 4
+    assert app.caption.startswith(f"C{name[1:]} of {len(BUGS)}, {BUGS[name].tier}, ")
+    assert app.caption.count(". ") == 1, "two sentences"
 
 
 def test_right_guess_reveals_fault_evidence_and_origin():
@@ -55,33 +54,40 @@ def test_wrong_guess_is_marked_and_a_second_one_is_ignored():
     assert app.guess == "no bias"
 
 
-def test_guess_that_is_not_an_answer_raises_and_changes_nothing():
-    app = SpotTheBug()
-    with pytest.raises(BadValue, match=r"guess must be one of None, no bias, sign reversed, .*, got 'window'"):
-        app.guess = "window"
-    assert repr(app) == "SpotTheBug(bug='case 1', guess=None, code='')"
+def test_right_guesses_and_repairs_score_by_tier():
+    app, expected = SpotTheBug(), 0
+    for points, (name, bug) in zip([1] * 5 + [2] * 5 + [3] * 4, BUGS.items(), strict=True):
+        app.bug = name
+        wrong = name == "case 2"
+        app.guess = bug.answers[0] if wrong else bug.fault
+        expected += 0 if wrong else points
+        assert app.score == expected
+    app.bug, app.code = "case 13", REPAIRS["content too weak"]
+    assert app.check().ok and app.score == expected + 3
+    assert part(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
 
 
-def test_state_can_be_given_at_once_in_any_order():
-    app = SpotTheBug(code=REPAIRS["no bias"], guess="no bias", bug="case 2")
-    assert (app.bug, app.guess) == ("case 2", "no bias")
-    assert app.check().ok
-    assert app.solved == ["case 2"]
+def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
+    for name, bug in BUGS.items():
+        app = SpotTheBug(bug=name, guess=bug.fault)
+        assert ("trained this way: for them it is no fault" in part(app, "s-verdict").value) == bool(
+            bug.exhibit.trained
+        )
+    assert "weights of bloom and falcon" in part(app, "s-verdict").value
 
 
 def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
     app = SpotTheBug(guess="sign reversed")
-    faulty = app.figure.data[1].z
+    faulty = app.figure.layout.images[0].source
     part(app, "s-code").value = REPAIR
     assert app.code == REPAIR
     part(app, "s-check").click()
     assert "no fault found" in part(app, "s-report").value
     assert app.solved == ["case 1"]
-    assert part(app, "s-progress").value == f"1 of {len(BUGS)} solved"
-    assert app.figure.data[1].z != faulty
+    assert app.figure.layout.images[0].source != faulty
     assert app.caption.endswith("The two pictures are the same.")
     app.code = REPAIR + "\n# changed since the check"
-    assert app.figure.data[1].z == faulty
+    assert app.figure.layout.images[0].source == faulty
     assert (part(app, "s-report").value, app.solved) == ("", ["case 1"])
     part(app, "s-code").value = " \n"
     assert (app.code, part(app, "s-code").value) == ("", BUGS["case 1"].code)
@@ -90,7 +96,7 @@ def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture()
 def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
     app = SpotTheBug(guess="sign reversed")
     assert [finding.name for finding in app.check().findings] == ["sign reversed"]
-    for body, error in (("<nothing>", "line 2: SyntaxError"), ("undefined", "line 2, `return undefined`: NameError")):
+    for body, error in (("<nothing>", "line 2: SyntaxError"), ("undefined", "line 2: NameError")):
         app.code = f"def bias(num_heads, query_length, key_length):\n    return {body}"
         app.check()
         assert error in part(app, "s-report").value
@@ -99,16 +105,9 @@ def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
     assert app.check().ok
 
 
-@pytest.mark.parametrize(
-    ("case", "code"),
-    [
-        ("case 1", "def bias(num_heads, query_length, key_length):\n    return torch.zeros(0, 3)"),
-        ("case 5", "def attention(query, key, value):\n    return value * torch.nan"),
-        ("case 5", "def attention(query, key, value):\n    return value[:, :, :1] / 0"),
-    ],
-)
-def test_nonsense_is_reported_and_drawn_as_no_number(case, code):
-    app = SpotTheBug(bug=case, guess="no bias", code=code)
+@pytest.mark.parametrize("result", ["value * torch.nan", "value[:, :, :1] / 0"])
+def test_nonsense_is_reported_and_drawn_as_no_number(result):
+    app = SpotTheBug(bug="case 5", guess="no bias", code=f"def attention(query, key, value):\n    return {result}")
     assert not app.check().ok
     assert "nan%" not in app.caption
 
@@ -130,19 +129,24 @@ def test_each_case_keeps_its_guess_and_its_code_until_reset():
     app.guess = "no bias"
     part(app, "s-reset").click()
     assert (app.guess, app.solved) == (None, ["case 1"])
-    part(app, "s-previous").click()
-    assert (app.bug, app.guess, app.code) == ("case 1", "sign reversed", REPAIR)
+    app.bug = "case 1"
+    assert (app.guess, app.code) == ("sign reversed", REPAIR)
     assert "no fault found" in part(app, "s-report").value
     part(app, "s-reset").click()
     assert (app.guess, app.code, app.solved) == (None, "", [])
-    part(app, "s-previous").click()
-    assert app.bug == list(BUGS)[-1], "the cases form a ring"
+    app.bug = list(BUGS)[-1]
+    part(app, "s-next").click()
+    assert app.bug == "case 1", "the cases form a ring"
 
 
-def test_caption_says_what_was_called_and_the_numbers_that_differ():
-    caption = SpotTheBug(bug="case 4").caption
-    assert "the last query of each head of 12, 16 tokens. Correct heads: 1, 2, 3, 4, 5, 6, 7, 8; the largest" in caption
-    assert "difference is in head 9: keys 0, 8, 14, 15 get" in caption
-    assert "decoding: the last 5 are queries" in SpotTheBug(bug="case 10").caption
+def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ():
+    app = SpotTheBug(bug="case 4")
+    assert "the last query of each head of 12, 16 tokens. The largest difference is in head 9: keys 0, 8" in app.caption
+    layer, bug = named_trace(app.figure, "tiles"), BUGS["case 4"]
+    correct, faulty = bug.view.correct(bug.causal), bug.weights()
+    for tile, weights in ((1, correct), (2, faulty)):
+        texts = layer.customdata[layer.z == tile].reshape(12, 16)
+        assert texts[8, 3] == f"head 9, key 3<br>weight {weights[8, 3]:.3g}"
+    assert "decoding the last 5 tokens." in SpotTheBug(bug="case 10").caption
     assert "an encoder" in SpotTheBug(bug="case 7").caption
-    assert "equal words have the content 4. " in SpotTheBug(bug="case 13").details
+    assert "equal words have the content 4." in SpotTheBug(bug="case 13").details
