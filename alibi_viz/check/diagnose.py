@@ -6,16 +6,14 @@ observations; then the fitted slopes are named.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.call import try_each
-from alibi_viz.check.probe import SHORT, Observation, Probe, precision
+from alibi_viz.check.probe import SHORT, Observation, Probe
 from alibi_viz.check.report import Comparison, Finding
 from alibi_viz.check.rules import Expectation, Rule, Slopes, rules
 from alibi_viz.gallery.slopes import first_slope_is_one
@@ -32,19 +30,6 @@ _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
 _VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
-def observe_all(
-    read: Callable[[Probe], Observation], probes: Sequence[Probe]
-) -> tuple[dict[Probe, Observation], list[Finding]]:
-    """The observations of all calls, and findings for those that failed."""
-    results, findings = try_each(read, probes)
-    # If only the longest calls fail, the function has a maximum length.
-    longest = max(probe.key_length for probe in probes)
-    if results and all(probe in results or probe.key_length == longest > SHORT for probe in probes):
-        capped = ("raises an error", "wrong shape")
-        findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
-    return results, findings
-
-
 def diagnose(observations: Sequence[Observation], expected: Expectation) -> tuple[list[Finding], Comparison | None]:
     """Name the faults behind the observations of one function, and find the call whose weights differ most."""
     wrong = [observation for observation in observations if not observation.agrees(expected.bias(observation.probe))]
@@ -59,21 +44,21 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
     """No rule explains all calls: explain each wrong one by itself, and say for which sizes each fault appears."""
     found: dict[str, list[tuple[Probe, str]]] = {}  # {fault: [(sizes, evidence)]}
     for observation in wrong:
-        evidence = str(_worst([observation], expected))
+        probe, evidence = observation.probe, str(_worst([observation], expected))
         findings = _explain([observation], expected, evidence)
         if findings is None:
-            is_long = observation.probe.key_length > SHORT
-            findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
+            is_capped = probe.key_length > SHORT and not found
+            findings = [Finding("length cap" if is_capped else "unknown fault", evidence)]
         for finding in findings:
-            found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
+            found.setdefault(finding.name, []).append((probe, finding.evidence))
     findings = []
     for fault, places in found.items():
-        (name, evidence), probes = (fault, places[0][1]), [probe for probe, _ in places]
-        if len(probes) < calls:
-            evidence += f" (only with {'; '.join(map(str, probes))})"
+        name, evidence, sizes = fault, places[0][1], [probe for probe, _ in places]
+        if len(sizes) < calls:
+            evidence += f" (only with {'; '.join(map(str, sizes))})"
             if fault == "sign reversed":
                 name = "sign reversed in one branch"
-            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
+            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in sizes):
                 name = "no bias while decoding"
         findings.append(Finding(name, evidence))
     return findings
@@ -82,8 +67,9 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
     longest = max(observations, key=lambda o: o.probe.key_length)
-    cap, window, limits = longest.cap, longest.window, precision(longest.dtype)
-    candidates = (rules(o.probe, expected, cap, window, None if window is None else o.last_key) for o in observations)
+    cap, window, limits = longest.cap, int(longest.visible.sum(-1).max()), longest.precision
+    limited = window < longest.probe.key_length
+    candidates = (rules(o.probe, expected, cap, window if limited else None, _last_key(o)) for o in observations)
     explanations = []
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
@@ -95,9 +81,14 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
     is_scaled = any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
     fewest = min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
-    if fewest is None and all(each.coarse.agrees(expected.bias(each.probe)) for each in observations):
+    if fewest is None and all(each.agrees_in_half_precision(expected.bias(each.probe)) for each in observations):
         return [Finding("rounded to half precision", evidence)]
     return fewest
+
+
+def _last_key(observation: Observation) -> Tensor:
+    """The number of the last key that the last query sees, int64 [heads]."""
+    return (observation.visible * torch.arange(1, observation.probe.key_length + 1)).amax(-1)
 
 
 def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
@@ -120,7 +111,7 @@ def _fit(observations: Sequence[Observation], candidates: Sequence[Rule]) -> dic
     for observation, candidate in zip(observations, candidates, strict=True):
         heads = observation.probe.num_heads
         y, x = observation.log_weights[:, -1], candidate.bias(torch.ones(heads), [-1])[:, 0]  # [heads, key]
-        readable = (y > observation.floor) & x.isfinite()
+        readable = observation.visible & x.isfinite()
         count = readable.sum(-1, keepdim=True).clamp(min=1)
         x, y = (v.where(readable, 0.0) for v in (x, y))
         x, y = ((v - v.sum(-1, keepdim=True) / count).where(readable, 0.0) for v in (x, y))
@@ -153,14 +144,14 @@ def name_slopes(
     evidence = f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"
     if close(got, 0 * got):
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
-    hypotheses = _hypotheses(slopes, expected, absolute)
-    possible = sorted((names for names, predicted in hypotheses if close(got, predicted)), key=_cost)
+    possible = sorted(
+        (names for names, slopes_ in _hypotheses(slopes, expected, absolute) if close(got, slopes_)), key=_cost
+    )
     if possible:
         others = [names for names in possible if _cost(names) == _cost(possible[0]) and names != possible[0]]
         if others:
-            evidence += (
-                f"; '{' and '.join(others[0])}' gives the same slopes, and another head count would tell them apart"
-            )
+            same = " and ".join(others[0])
+            evidence += f"; '{same}' gives the same slopes, and another head count would tell them apart"
         return [Finding(name, evidence) for name in possible[0]]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
@@ -174,49 +165,43 @@ def _cost(names: Names) -> int:
 
 
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
-    """Names of faults, and the slopes that they give, for all head counts one after another.
+    """Names of faults, and the slopes that they give, for all head counts one after another; the most likely first.
 
     Each combines a scheme with a rounding and a factor of the bias. A wrong factor of the content may apply to the bias
     too.
     """
     got = torch.cat(list(slopes.values()))
-    known = _known_factors(expected.head_dim)
+    dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
+    factors: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
+    factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
+    factors += [(("sign reversed", *names), -factor) for names, factor in factors]
     for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
         for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
             unit = torch.cat([content[heads] * rule(heads).to(dtype).double() for heads in slopes])
-            for names, factor in known:
-                yield (*scheme, *rounding, *names), factor * unit
+            for names, factor in factors:
+                yield (*filter(None, [scheme]), *rounding, *names), factor * unit
             fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
             if math.isfinite(fitted):
-                yield (*scheme, *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+                yield (
+                    (*filter(None, [scheme]), *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"),
+                    fitted * unit,
+                )
 
 
-def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[str, Slopes]]:
     """Rules that give the slopes, without a factor, the most likely first."""
-    yield (), reference
-    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
-    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
-    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
-    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    yield "", reference
+    yield "geometric slopes", lambda heads: alibi_slopes(heads, "geometric").double()
+    yield "halving slopes", lambda heads: alibi_slopes(heads, "halving").double()
+    yield "first slope is 1", lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield "first slope is 1", lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
-            yield ("slopes of a head slice",), partial(lambda n, heads: reference(heads // n).repeat(n), devices)
-            yield (
-                ("slopes of a head slice",),
-                partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices),
-            )
-    yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
-    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
-
-
-def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
-    """The wanted slopes, the steepest where the steepest of `got` is, and so on."""
-    return wanted[wanted.abs().argsort()][got.abs().argsort().argsort()]
-
-
-def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
-    """Factors of the bias that have a name; the first is 1, without any."""
-    dims = [head_dim] if head_dim else _HEAD_DIMS
-    known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
-    known += [(("added twice", *names), 2 * factor) for names, factor in known]
-    return known + [(("sign reversed", *names), -factor) for names, factor in known]
+            yield "slopes of a head slice", lambda heads, n=devices: reference(heads // n).repeat(n)
+            yield "slopes of a head slice", lambda heads, n=devices: reference(heads)[: heads // n].repeat(n)
+    # the steepest of the correct slopes where the steepest is, and so on
+    yield (
+        "heads in another order",
+        lambda heads: (wanted := reference(heads))[wanted.abs().argsort()][slopes[heads].abs().argsort().argsort()],
+    )
+    yield "heads without a bias", lambda heads: reference(heads) * (slopes[heads].abs() > smallest)

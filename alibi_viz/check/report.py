@@ -43,19 +43,15 @@ class Finding:
     evidence: str
 
     @property
-    def fault(self) -> Fault:
-        """What the fault is, and what to change."""
-        return FAULTS[self.name]
-
-    @property
     def seen_in(self) -> list[Exhibit]:
         """Public systems with this fault, from the gallery."""
         return [exhibit for exhibit in EXHIBITS if exhibit.fault == self.name]
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.fault.problem}", f"  Found: {self.evidence}"]
+        fault = FAULTS[self.name]
+        lines = [f"{self.name}: {fault.problem}", f"  Found: {self.evidence}"]
         lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in]
-        return "\n".join([*lines, f"  Fix: {self.fault.fix}"])
+        return "\n".join([*lines, f"  Fix: {fault.fix}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +80,7 @@ class Comparison:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What a check found. `print(report)` explains it; a notebook also shows the weights.
 
@@ -119,13 +115,13 @@ class Report:
             parts.append(f"Weights at equal content: {place}")
         return "\n".join(parts)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         text = str(self)
-        titles = [text.split("\n", maxsplit=1)[0], *(f"{finding.name}:" for finding in self.findings)]
-        return notebook_html(text, self.comparison, bold=titles)
+        return notebook_html(
+            text, self.comparison, [text.splitlines()[0], *(f"{each.name}:" for each in self.findings)]
+        )
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:

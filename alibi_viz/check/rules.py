@@ -1,9 +1,9 @@
 """Rules by which a bias may depend on positions: the correct one, and those of known faults."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import torch
@@ -89,13 +89,12 @@ def rules(
     else:
         futures.append(("only earlier keys", past, torch.abs))
     futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
-    if window is not None:
+    if window is not None and last_key is not None:
         futures.append(("window", visible & (offset.abs() < window), torch.abs))
-    if last_key is not None:
         futures.append(("first keys only", visible & (key < last_key[:, None, None]), torch.abs))
     combinations = [
         Rule(tuple(filter(None, (name, future))), sign(distance), shown)
-        for (name, distance), (future, shown, sign) in itertools.product(distances.items(), futures)
+        for (name, distance), (future, shown, sign) in product(distances.items(), futures)
     ]
     yield from sorted(combinations[1:], key=lambda rule: len(rule.faults))
     slopes = expected.slopes(probe.num_heads)[:, None, None]

@@ -103,7 +103,7 @@ def test_call_that_fails_the_second_time_is_a_finding() -> None:
         ({"num_heads": []}, "num_heads must have at least one integer"),
         ({"num_heads": 8.0}, r"num_heads must be an integer of at least 1, got 8\.0"),
         ({"length": 0}, "length must be an integer of at least 1, got 0"),
-        ({"seconds": math.nan}, "seconds must be positive"),
+        ({"seconds": math.nan}, "seconds must be a positive number"),
         ({"seconds": "5"}, "seconds must be a number, got '5'"),
         ({"key_heads": 8}, r"every head count must be a multiple of key_heads, got \[8, 12\] and 8"),
         ({"dtype": "float16"}, "dtype must be a floating-point"),

@@ -96,21 +96,16 @@ def test_lists_may_be_left_out_but_not_cases(document: Any, tmp_path: Path) -> N
     assert [finding.name for finding in report.findings] == ["missing case"]
 
 
-CASE = {"num_heads": 1, "result": [0.5]}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "other"}, 'must be a JSON object with "format": "alibi-vectors"'),
-        ({"version": 9}, "has version 9, expected 1"),
-        ({"slopes": 3}, "slopes must be a list of objects"),
-        ({"slopes": [{"heads": 3}]}, "lacks the key 'num_heads'"),
-        ({"slopes": [CASE | {"num_heads": True}]}, "num_heads in a case of slopes must be an integer, got True"),
-        ({"slopes": [CASE | {"result": [True]}]}, "nested lists of numbers: true is not a number"),
-        ({"slopes": [CASE | {"result": [["a"]]}]}, "a case holds something else than nested lists of numbers"),
+        ({"format": "other"}, "must be a JSON object with"),
+        ({"version": 9}, 'must be a JSON object with .*"version": 1'),
+        ({"slopes": 3}, "slopes must be a list of cases"),
+        ({"slopes": [{"heads": 3}]}, "a case of slopes lacks the key 'num_heads'"),
+        ({"slopes": [{"num_heads": 1, "result": [["a"]]}]}, "slopes must be a list of cases that hold numbers"),
         ({"slopes": [], "dtype": "int4"}, "dtype must be one of float32, float16, bfloat16"),
-        ({}, "has none of the lists slopes, bias and attention"),
+        ({}, "has none of the lists slopes, bias, attention"),
     ],
 )
 def test_bad_file_raises_with_the_reason(changes: dict[str, object], message: str, tmp_path: Path) -> None:
