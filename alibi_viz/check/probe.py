@@ -260,21 +260,28 @@ class AttentionReader:
     def content_factor(self, probe: Probe) -> float:
         """The factor of q . k, relative to 1 / sqrt(head_dim). Every third key gets a content, the others none.
 
-        Raises Unusable if the factor depends on the position or on the head.
+        The log weight of a key changes by its content, and by a constant of the row, which the other keys show. Raises
+        Unusable if the factor depends on the position or on the head.
         """
-        base = self.weights(probe)
-        content = 1.0
-        factors = self._content_factors(probe, base, content)
-        if bool(factors.isnan().all()):  # perhaps content isn't scaled, and hides the other keys
-            content = 0.1
-            factors = self._content_factors(probe, base, content)
-        heads = factors.flatten(1).nanmedian(-1).values
-        if bool(heads.isnan().all()):
+        base, smallest = self.weights(probe), math.exp(max(self.precision.floor, -15.0))
+        direction = torch.randn(self.head_dim, generator=_generator())
+        matching = torch.arange(probe.key_length) % 3 == 1
+        for content in (1.0, 0.1):  # a small one for functions that don't scale it
+            query = content * direction * self.head_dim**0.5 / direction.square().sum()
+            changed = self.weights(probe, query, matching[:, None] * direction)  # [sequence, heads, query, key]
+            readable = (changed > smallest) & (base > smallest)
+            change = (changed / base).log().where(readable, torch.nan).transpose(0, 1) / content
+            others = change.where(~matching, torch.nan).nanmean(-1, keepdim=True)
+            factors = (change - others)[..., matching].flatten(1)  # [heads, all], NaN where it can't be read
+            heads = factors.nanmedian(-1).values
+            if not bool(heads.isnan().all()):
+                break
+        else:
             return 1.0  # no query sees two keys
         largest = max(1.0, float(heads.abs().nan_to_num(0.0).max()))
         tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
         for name, values in (
-            ("content depends on position", factors - heads[:, None, None, None]),
+            ("content depends on position", factors - heads[:, None]),
             ("content depends on the head", heads - heads.nanmedian()),
         ):
             if float(values.abs().flatten().nanquantile(0.75)) > tolerance:  # most of them, not a single odd query
@@ -282,22 +289,6 @@ class AttentionReader:
                 message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
                 raise Unusable(name, message)
         return float(heads.nanmedian())
-
-    def _content_factors(self, probe: Probe, base: Tensor, content: float) -> Tensor:
-        """The factor that each matching key shows, [heads, sequence, query, key]; NaN where it can't be read.
-
-        The log weight of a key changes by its content, and by a constant of the row, which the other keys show.
-        """
-        direction = torch.randn(self.head_dim, generator=_generator())
-        query = content * direction * self.head_dim**0.5 / direction.square().sum()
-        matching = torch.arange(probe.key_length) % 3 == 1
-        changed = self.weights(probe, query, matching[:, None] * direction)
-        smallest = math.exp(max(self.precision.floor, -15.0))
-        readable = (changed > smallest) & (base > smallest)  # [sequence, heads, query, key]
-        change = (changed / base).log().where(readable, torch.nan).transpose(0, 1)
-        return (change - change.where(~matching, torch.nan).nanmean(-1, keepdim=True)).where(
-            matching, torch.nan
-        ) / content
 
 
 def _generator() -> torch.Generator:

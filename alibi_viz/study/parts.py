@@ -40,14 +40,14 @@ class Part:
     summary: str  # what its runs show, in one sentence
     templates: tuple[Run, ...]  # one run for each label; `runs` sets the seeds and the learning rates
 
-    def runs(self, rates: Rates, seeds: int | None = None) -> list[Run]:
-        """The runs, ordered by seed, so that the first seed can be compared early; by default with all seeds.
+    def runs(self, rates: Rates, seeds: int = SEEDS) -> list[Run]:
+        """The runs, ordered by seed, so that the first seed can be compared early.
 
         Raises KeyError for a run without a learning rate.
         """
         return [
             replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
-            for seed in range(SEEDS if seeds is None else seeds)
+            for seed in range(seeds)
             for run in self.templates
         ]
 
@@ -86,7 +86,7 @@ def best_rates(records: Iterable[Record]) -> Rates:
 
 def _part(part: dict[str, Any]) -> Part:
     common = {"length": LENGTH, "targets": TARGETS, "variants": (), **part["settings"]}
-    runs = [*part.get("runs", ()), *({"position": method} for method in part.get("methods", ()))]
+    runs = [*part.get("runs", ()), *({"position": method} for method in part["methods"])]
     return Part(part["name"], part["summary"], tuple(Run(**common | run) for run in runs))
 
 

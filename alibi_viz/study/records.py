@@ -13,9 +13,9 @@ from alibi_viz.arguments import check_known
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
 from alibi_viz.lab.runs import Record, final_answers, read_records, record_table
-from alibi_viz.lab.sweep import check_new, create_folder
+from alibi_viz.lab.sweep import check_new, create_folder, in_order
 from alibi_viz.lab.training import limited_threads
-from alibi_viz.study.parts import PARTS, STUDY, Rates, best_rates, search_runs
+from alibi_viz.study.parts import PARTS, SEEDS, STUDY, Rates, best_rates, search_runs
 
 PUBLISHED = Path(__file__).parent / "published"
 SEARCH = "search"  # the file with the records of the search for learning rates
@@ -60,7 +60,7 @@ def reproduce(
     executor: Executor | None = None,
     out: str | Path = "comparison",
     *,
-    seeds: int | None = None,
+    seeds: int = SEEDS,
     publish: str | Path | None = None,
 ) -> pd.DataFrame:
     """Train some parts of the study, or all, and return their results block by block. A second call resumes.
@@ -81,10 +81,7 @@ def reproduce(
     finished: list[Record] = []
     for name in [name for name in NAMES if not parts or name in parts]:
         runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
-        for _ in sweep(runs, executor, path=out):
-            pass
-        saved = {_key(record["run"]): record for record in read_records(out)}
-        records = [saved[_key(run.settings())] for run in runs]
+        records = in_order(sweep(runs, executor, path=out), runs)
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
             (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
@@ -93,10 +90,6 @@ def reproduce(
         else:
             finished += records
     return record_table(finished, Path(out).name, by_block=True)
-
-
-def _key(settings: Record) -> str:
-    return json.dumps(settings, sort_keys=True)
 
 
 def published_model(name: str) -> SavedRun:
@@ -112,8 +105,7 @@ def published_model(name: str) -> SavedRun:
     >>> saved.settings["steps"], saved.model.config.position
     (800, 'alibi')
     """
-    if name not in PUBLISHED_MODELS:
-        raise ValueError(f"name must be one of {', '.join(PUBLISHED_MODELS)}, got {name!r}")
+    check_known("name", [name], PUBLISHED_MODELS)
     return load_run(PUBLISHED / "models" / name)
 
 
@@ -126,8 +118,7 @@ def train_published_models(folder: str | Path) -> None:
         text = tales_text(LARGE_TEXT) if run.label == "alibi-large" else load_text()
         model = run.new_model(text)
         with limited_threads(run.threads):
-            for _ in run.train(model, text):
-                pass
+            list(run.train(model, text))
         record = {"run": run.settings(), "text": text.fingerprint, "answers": final_answers(model, text, run)}
         results = record_table([record], run.label)
         save_run(folder / run.label, model, settings=run.settings(), results=results)

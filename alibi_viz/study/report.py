@@ -13,7 +13,7 @@ from alibi_viz.lab import QUESTIONS
 from alibi_viz.lab.compare import summary
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.runs import Record, record_table
-from alibi_viz.study.judge import KNOWN, PAPERS, SEEN, SETTINGS, verdict_table
+from alibi_viz.study.judge import PAPERS, SETTINGS, conclusion, verdict_table
 from alibi_viz.study.parts import LENGTH, PARTS, SEEDS, TARGETS, rate_table
 from alibi_viz.study.records import SEARCH, published_records
 from alibi_viz.table import LEVEL
@@ -45,13 +45,7 @@ def write_report(folder: str | Path) -> None:
         versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
         verdicts=list(verdicts.itertuples()),
         settings=list(SETTINGS),
-        survive=int(((verdicts["holm"] < 1 - LEVEL) & (verdicts["p"] < 1 - LEVEL)).sum()),
-        decided=int((verdicts["p"] < 1 - LEVEL).sum()),
-        history=[
-            (known, int((rows["verdict"] == SEEN).sum()), len(rows))
-            for known in KNOWN
-            if len(rows := verdicts[verdicts["known"] == known])
-        ],
+        conclusion=conclusion(verdicts),
         sections=list(_sections(record_table(records, "published"))),
         rates=_learning_rates(search),
         papers=PAPERS.values(),

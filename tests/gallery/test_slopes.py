@@ -23,12 +23,10 @@ def test_other_rules_equal_our_schemes(num_heads: int) -> None:
 
 
 def test_systems_that_agree_share_a_group() -> None:
-    rows = {str(row["system"]): row for row in compare_slope_rules(12)}
-    groups = {system: row["group"] for system, row in rows.items()}
+    groups = {row["system"]: row["group"] for row in compare_slope_rules(12)}
     assert [groups[system] for system in ("fairseq", "bloom", "mpt")] == ["A"] * 3
     assert [groups[system] for system in ("labml 2021", "jaketae", "mlx 2023")] == ["B"] * 3
     assert groups["halving"] == "C"
-    assert rows["labml 2021"]["largest_ratio"] == pytest.approx(2**5.5, rel=1e-5)  # head 9: 2^-1/2 instead of 2^-6
     with pytest.raises(ValueError, match="num_heads must be between 1 and"):
         compare_slope_rules(0)
 
