@@ -127,13 +127,11 @@ def _compare(options: argparse.Namespace) -> None:
     given = _given(options, "seeds", "text", "length", "steps", "longest", "workers", "scheduler")
     folder = Path(options.out or "results")
     comparison = av.lab.compare(_methods(options), out=folder, **given)
-    first = comparison.methods[: av.figures.MAX_METHODS]
+    first, axes = comparison.methods[: av.figures.MAX_METHODS], comparison.axes
     variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
     shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
-    images: dict[str | Path, Any] = {}
-    for name, curves in shown.items():
-        figure = av.figures.curve_figure(comparison.rows(curves), comparison.axes, first)
-        images |= {folder / f"{name}{suffix}": figure for suffix in IMAGES}
+    figures = {name: av.figures.curve_figure(comparison.rows(curves), axes, first) for name, curves in shown.items()}
+    images = {folder / f"{name}{suffix}": figure for name, figure in figures.items() for suffix in IMAGES}
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
@@ -168,7 +166,7 @@ def _print_verdicts(results: Any) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    """Write report.md and report.html about the published results."""
+    """Write report.md about the published results."""
     av.study.write_report(options.out or ".")
 
 

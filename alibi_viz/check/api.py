@@ -11,10 +11,9 @@ from torch import Tensor
 from alibi_viz.arguments import check_integer, check_positive, check_positive_integers, positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, check_repeatable, count, on_cpu, to_tensor, try_each
-from alibi_viz.check.diagnose import diagnose, name_slopes
+from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
-from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
@@ -249,12 +248,9 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_sc
     def are_all(predict: Callable[[Probe], float]) -> bool:
         return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
 
-    if are_all(lambda probe: probe.num_heads**-0.5):
-        name = "content too weak"
-    elif are_all(lambda _: reader.head_dim**0.5):
-        name = "content not scaled"
-    else:
-        name = "logits multiplied" if is_scaled else "content multiplied"
+    is_weak, is_unscaled = are_all(lambda probe: probe.num_heads**-0.5), are_all(lambda _: reader.head_dim**0.5)
+    other = "logits multiplied" if is_scaled else "content multiplied"
+    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else other
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
     return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]

@@ -6,20 +6,23 @@ observations; then the fitted slopes are named.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from alibi_viz.check.probe import SHORT, Observation, Probe
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import Expectation, Rule, Slopes, rules
 from alibi_viz.gallery.slopes import first_slope_is_one
 from alibi_viz.slopes import alibi_slopes
 
 Names = tuple[str, ...]
+Rows = slice | list[int]
+Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 
 _HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
 _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
@@ -28,6 +31,33 @@ _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
     (("imprecise slopes",), torch.bfloat16),
 ]
 _VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
+
+
+class Rule(NamedTuple):
+    """A bias of -slope * distance, where visible. `faults` is empty for the correct rule."""
+
+    faults: tuple[str, ...]
+    distance: Tensor  # float64 [query, key] or [heads, query, key]
+    visible: Tensor  # bool [query, key] or [heads, query, key]
+
+    def bias(self, slopes: Tensor, rows: Rows = slice(None)) -> Tensor:
+        """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
+        bias = -slopes.double()[:, None, None] * self.distance[..., rows, :]
+        return bias.masked_fill(~self.visible[..., rows, :], -math.inf)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the function should compute, and what helps to explain why it doesn't."""
+
+    slopes: Slopes
+    causal: bool = True  # keys after the query should be masked; otherwise the bias should be symmetric
+    head_dim: int | None = None  # of one head, if known: it identifies a bias that was divided by its square root
+    content: Mapping[int, float] | None = None  # {head count: the factor of q . k, relative to the correct one}
+
+    def bias(self, probe: Probe) -> Tensor:
+        """The correct bias with the causal mask, float64 [heads, query, key]."""
+        return next(rules(probe, self)).bias(self.slopes(probe.num_heads))
 
 
 def diagnose(observations: Sequence[Observation], expected: Expectation) -> tuple[list[Finding], Comparison | None]:
@@ -92,10 +122,8 @@ def _last_key(observation: Observation) -> Tensor:
 
 
 def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
-    """Whether all observed weights are those of the candidates' biases.
-
-    A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
-    """
+    """Whether all observed weights are those of the candidates' biases."""
+    # A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
     some = [torch.linspace(0, o.probe.query_length - 1, 8).round().int().unique().tolist() for o in observations]
     return all(
         o.agrees(candidate.bias(slopes[o.probe.num_heads], each), each)
@@ -127,6 +155,68 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
     shown = (entry for entry in differences if entry[0] >= largest / 2)
     _, place, worst = min(shown, key=lambda entry: entry[2].probe.key_length)
     return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
+
+
+def rules(
+    probe: Probe,
+    expected: Expectation,
+    cap: int | None = None,
+    window: int | None = None,
+    last_key: Tensor | None = None,
+) -> Iterator[Rule]:
+    """All rules, those with the fewest faults first.
+
+    The bias may be constant beyond a distance `cap`, and keys masked beyond `window` or after the `last_key` [heads].
+    """
+    row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
+    key = torch.arange(probe.key_length, dtype=torch.float64)
+    query = row + probe.key_length - probe.query_length
+    offset = query - key  # [query, key], negative for keys after the query
+    everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
+    visible = past if expected.causal else everything
+    yield Rule((), offset.abs(), visible)
+    distances = {
+        "": offset,
+        "wrong corner of the cache": (row - key).abs(),
+        "square root of the distance": offset.sign() * offset.abs().sqrt(),
+        "logarithm of the distance": offset.sign() * offset.abs().log1p(),
+    }
+    if cap is not None:
+        distances["length cap"] = offset.clamp(-cap, cap)
+    # which keys are visible, and whether the distance to later ones counts as positive, zero or negative
+    futures: list[tuple[str, Tensor, Callable[[Tensor], Tensor]]] = [("", visible, torch.abs)]
+    if expected.causal:
+        futures += [
+            ("future not masked", everything, torch.abs),
+            ("future not masked", everything, torch.relu),
+            ("causal mask in the wrong corner", key <= row, torch.abs),
+            ("query can't see itself", key < query, torch.abs),
+            ("one key ahead", key <= query + 1, torch.abs),
+        ]
+    else:
+        futures.append(("only earlier keys", past, torch.abs))
+    futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
+    if window is not None and last_key is not None:
+        futures.append(("window", visible & (offset.abs() < window), torch.abs))
+        futures.append(("first keys only", visible & (key < last_key[:, None, None]), torch.abs))
+    combinations = [
+        Rule(tuple(filter(None, (name, future))), sign(distance), shown)
+        for (name, distance), (future, shown, sign) in product(distances.items(), futures)
+    ]
+    yield from sorted(combinations[1:], key=lambda rule: len(rule.faults))
+    slopes = expected.slopes(probe.num_heads)[:, None, None]
+    for distance in _rounded_distances(query, key, slopes.where(slopes != 0, 1.0)):
+        yield Rule(("colliding positions",), distance.expand(probe), visible)
+
+
+def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[Tensor]:
+    """Distances, up to a constant per row, of positions or products with slopes that were rounded to half precision."""
+    for dtype in (torch.bfloat16, torch.float16):
+        yield -(slopes * key).to(dtype).double() / slopes
+        yield -(slopes.to(dtype) * key.to(dtype)).double() / slopes
+        yield -(slopes * (key - key[-1])).to(dtype).double() / slopes
+        yield (query.to(dtype).double() - key.to(dtype).double()).abs()
+        yield (query.to(dtype) - key.to(dtype)).double().abs()
 
 
 def name_slopes(
@@ -167,8 +257,7 @@ def _cost(names: Names) -> int:
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
     """Names of faults, and the slopes that they give, for all head counts one after another; the most likely first.
 
-    Each combines a scheme with a rounding and a factor of the bias. A wrong factor of the content may apply to the bias
-    too.
+    Each combines a scheme, a rounding and a factor. A wrong factor of the content may apply to the bias too.
     """
     got = torch.cat(list(slopes.values()))
     dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
@@ -197,8 +286,8 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield "first slope is 1", lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
-            yield "slopes of a head slice", lambda heads, n=devices: reference(heads // n).repeat(n)
-            yield "slopes of a head slice", lambda heads, n=devices: reference(heads)[: heads // n].repeat(n)
+            yield "slopes of a head slice", partial(lambda n, heads: reference(heads // n).repeat(n), devices)
+            yield "slopes of a head slice", partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
     # the steepest of the correct slopes where the steepest is, and so on
     yield (
         "heads in another order",

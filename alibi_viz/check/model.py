@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_instance, check_integer, check_positive
 from alibi_viz.check.api import examine_attention
 from alibi_viz.check.call import on_cpu
+from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import Expectation
 from alibi_viz.gallery import EXHIBITS
 from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
@@ -33,8 +33,8 @@ _HEADS = ("num_attention_heads", "n_heads", "n_head")
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
     """Check the attention of one layer, as the model runs it: with its own mask, cache, dtype and implementation.
 
-    The layer's queries, keys and values are replaced by chosen ones, and the input of its output projection is read. So
-    the weights of the model don't matter, and a tiny model with random weights shows what a large one does.
+    Its queries, keys and values are replaced by chosen ones, and the input of its output projection is read. So the
+    weights don't matter, and a tiny model with random weights shows what a large one does.
 
     Args:
         model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. What the
@@ -60,37 +60,29 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
     half = bool(trained) and parameter.dtype != torch.float32  # the sum of q . k and the bias is rounded too
 
-    def examine(length: int, divisor: float = 1.0, read_dtype: torch.dtype = torch.float32) -> Report:
+    def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
         """Compare with the official slopes, divided by `divisor`."""
-        reader = AttentionReader(
-            attention,
-            head_dim=attention.head_dim,
-            dtype=parameter.dtype,
-            convert=lambda tensor: tensor.to(parameter.device),
-            seconds=seconds,
-            key_heads=attention.key_heads,
-            read_dtype=read_dtype,
-        )
+        sizes: dict[str, Any] = {"head_dim": attention.head_dim, "key_heads": attention.key_heads}
+        convert = lambda tensor: tensor.to(parameter.device)  # noqa: E731
+        sizes |= {"dtype": parameter.dtype, "read_dtype": read_dtype, "seconds": seconds}
+        reader = AttentionReader(attention, convert=convert, **sizes)
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 
     with on_cpu():
         report = examine(min(length, longest_context(model) or length), 1.0, torch.bfloat16 if half else torch.float32)
         found = {finding.name: finding for finding in report.findings}
-        if (
-            trained
-        ):  # differences from the paper can hide faults, so compare also with what the weights were trained with
+        notes = [
+            f"Differs from the paper; right for these weights: {exhibit.effect} ({exhibit.system}, {exhibit.source})"
+            for name, exhibit in trained.items()
+            if name in found
+        ]
+        if trained:  # these differences can hide faults, so compare also with what the weights were trained with
             divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
             found |= {finding.name: finding for finding in examine(SHORT, divisor, torch.bfloat16).findings}
-    notes = [
-        f"Differs from the paper; right for these weights: {exhibit.effect} ({exhibit.system}, {exhibit.source})"
-        for name, exhibit in trained.items()
-        if name in {finding.name for finding in report.findings}
-    ]
     findings = [finding for name, finding in found.items() if name not in trained]
     report = Report(subject, findings, comparison=report.comparison if findings else None)
-    state = f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim})."
-    return replace(report, notes=[state, *notes])
+    return replace(report, notes=[f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).", *notes])
 
 
 def _state(report: Report) -> str:

@@ -57,10 +57,9 @@ class Precision(NamedTuple):
 
 
 def precision(dtype: torch.dtype) -> Precision:
-    """The precision with which correct implementations in `dtype` reproduce log weights.
+    """The precision with which correct implementations in `dtype` reproduce log weights: a few units in the last place.
 
-    A few units in the last place: half precision rounds the logits, -m (i - j) included, and then the weights. Weights
-    that are too small to change an output of the dtype may be left out; in float16, much smaller ones are subnormal.
+    Weights that are too small to change an output of the dtype may be left out.
     """
     half = {torch.bfloat16: Precision(2**-5, 2**-7, -8.0), torch.float16: Precision(2**-7, 2**-9, -8.0)}
     return half.get(dtype, Precision(2e-4, 5e-5, -16.0))
@@ -68,17 +67,10 @@ def precision(dtype: torch.dtype) -> Precision:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The attention weights of a function at equal content, for one call.
-
-    Attributes:
-        probe: the sizes of the call.
-        logits: float64 [heads, query, key], up to a constant per row; -inf where a key is masked or its weight is too
-            small for the dtype.
-        precision: how exactly they can be compared.
-    """
+    """The attention weights of a function at equal content, for one call."""
 
     probe: Probe
-    logits: Tensor
+    logits: Tensor  # float64 [heads, query, key], up to a constant per row; -inf where a key is masked
     precision: Precision
 
     @cached_property
@@ -104,18 +96,12 @@ class Observation:
         return cap if 0 < cap < self.probe.key_length - 1 else None
 
     def normalize(self, bias: Tensor) -> Tensor:
-        """The log weights of a bias [heads, query, key] at equal content, at least the floor of the precision.
-
-        Rows that differ by a constant become equal here, and so do a mask of -inf and one of the lowest number.
-        """
+        """The log weights of a bias [heads, query, key]: here rows that differ by a constant become equal."""
         floor = self.precision.floor
         return bias.double().log_softmax(-1).nan_to_num(nan=floor).clamp(min=floor)
 
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
-        """Whether the weights in these rows are those of `bias` [heads, rows, key], within the precision.
-
-        Queries that see no key are not compared: their weights are undefined.
-        """
+        """Whether the weights in these rows are those of `bias` [heads, rows, key], where a query sees any key."""
         expected = self.normalize(bias)
         size = torch.maximum(expected.abs(), bias.nan_to_num(neginf=0.0).abs())  # large before softmax: rounded by more
         tolerance = self.precision.absolute + self.precision.relative * size
@@ -127,10 +113,7 @@ class Observation:
         return replace(self, precision=precision(torch.bfloat16)).agrees(bias)
 
     def largest_difference(self, bias: Tensor) -> tuple[float, tuple[int, int, int]]:
-        """The largest difference of a weight from those of `bias`, and its (head, query, key).
-
-        If no weight differs visibly, it is the largest difference of their logarithms.
-        """
+        """The largest difference of a weight from those of `bias`, or else of its logarithm; its (head, query, key)."""
         difference = (self.weights - self.normalize(bias).exp()).abs()
         if float(difference.max()) < 1e-3:
             difference = (self.log_weights - self.normalize(bias)).abs()
@@ -187,11 +170,7 @@ class AttentionReader:
 
     def _coarsen(self, dtype: torch.dtype) -> None:
         self.read_dtype = max(self.read_dtype, dtype, key=lambda each: torch.finfo(each).eps)
-
-    @property
-    def precision(self) -> Precision:
-        """How exactly weights can be read."""
-        return precision(self.read_dtype)
+        self.precision = precision(self.read_dtype)  # with which weights can be read
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
         """The output for inputs [batch, heads, length, head_dim], in float64; a mask is bool [batch, key]."""
@@ -201,7 +180,7 @@ class AttentionReader:
         return torch.stack([self._call("hld", *sequence) for sequence in zip(*inputs, strict=True)])
 
     def _call(self, axes: str, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
-        probe = Probe(*query.shape[-3:-1], key.shape[-2])
+        probe = Probe(query.shape[-3], query.shape[-2], key.shape[-2])
         group = probe.num_heads // (self.key_heads or probe.num_heads)
         inputs = [query, key[..., ::group, :, :], value[..., ::group, :, :]]
         # clones, because the function may change its arguments
@@ -222,8 +201,8 @@ class AttentionReader:
     def output(self, probe: Probe, *mask: Tensor, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
         """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
 
-        All positions and heads share one query [head_dim], by default zeros, so that all content is equal. All heads
-        share the keys [key, head_dim]; by default they are random, which zero queries make irrelevant.
+        All positions and heads share one query [head_dim], by default zeros, so that all content is equal, whatever the
+        keys [key, head_dim] are.
         """
         heads, query_length, key_length = probe
         query = torch.zeros(self.head_dim) if query is None else query
@@ -244,8 +223,8 @@ class AttentionReader:
         worst = float(total.flatten()[(total - 1).abs().argmax()])
         tolerance = max(self.precision.absolute, 4e-3)  # sums of weights that were rounded inside
         if float(weights.min()) < -tolerance or abs(worst - 1) > tolerance:
-            message = f"{probe}: with one-hot values, the weights of a query add up to {worst:.4g}, and the smallest is"
-            message += f" {float(weights.min()):.3g}; expected a sum of 1 and no negative weight"
+            found = f"the weights of a query add up to {worst:.4g}, and the smallest is {float(weights.min()):.3g}"
+            message = f"{probe}: with one-hot values, {found}; expected a sum of 1 and no negative weight"
             raise Unusable("not a weighted average", message)
         return weights
 

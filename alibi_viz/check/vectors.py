@@ -29,9 +29,9 @@ from torch import Tensor
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable, on_cpu
+from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
 
 _FORMAT = {"format": "alibi-vectors", "version": 1}

@@ -47,7 +47,7 @@ def falcon_2024(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds the bias once, so requesting the weights changes them."""
+    """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds it once: requesting the weights changes them."""
     query_length, key_length = query.shape[2], key.shape[2]
     bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length) / math.sqrt(query.shape[-1])
     mask = bias.masked_fill(~causal_mask(query_length, key_length), -math.inf)

@@ -112,6 +112,6 @@ def transformer_lens(num_heads: int, query_length: int, key_length: int) -> Tens
 
 
 def xformers_pattern(num_heads: int, query_length: int, key_length: int, threshold: float = 1.0) -> Tensor:
-    """0 where m j < threshold, otherwise -inf: [heads, 1, key]. It takes m j, which counts from the start, for m (i - j)."""
+    """0 where m j < threshold, otherwise -inf: [heads, 1, key]. m j counts from the start of the text."""
     bias = alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
     return torch.zeros_like(bias).masked_fill(bias >= threshold, -math.inf)

@@ -39,44 +39,30 @@ RESAMPLES = 1999
 
 @dataclass(frozen=True)
 class Term:
-    """One answer in the number of a claim.
+    """One answer in the number of a claim."""
 
-    Attributes:
-        label: of the trained model, as in the column "label".
-        times: where on the question's axis, in multiples of L, the shortest training length in the results. For a
-            retrieval task, the largest distance that fits into that many tokens.
-        variant: "as trained", or how the model was changed before it was evaluated, such as "window".
-    """
-
-    label: str
+    label: str  # of the trained model, as in the column "label"
+    # Where on the question's axis, in multiples of L, the shortest training length in the results. For a retrieval
+    # task, the largest distance that fits into that many tokens.
     times: int
-    variant: str = AS_TRAINED
+    variant: str = AS_TRAINED  # or how the model was changed before it was evaluated, such as "window"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: the sum of the answers `plus` minus the sum of the answers `minus` is on one side of a threshold.
+    """A claim: the sum of the answers `plus` minus the sum of the answers `minus` is on one side of a threshold."""
 
-    Attributes:
-        name, text, source: the claim in a few words and in a sentence with its threshold, and who makes it.
-        plus, minus: answers to a question.
-        at_least, at_most: the smallest or the largest number for which the claim holds; one of them.
-        task, question: what the models were trained on, and what was asked of them.
-        known: what was known of the result when the claim was written down: "blind", "after a pilot" or "afterwards".
-        written: that day, such as "2026-11-22".
-    """
-
-    name: str
-    text: str
-    source: str
+    name: str  # in a few words
+    text: str  # in a sentence with its threshold
+    source: str  # who makes it
     plus: Sequence[Term]
     minus: Sequence[Term] = ()
-    at_least: float | None = None
-    at_most: float | None = None
-    task: str = "text"
-    question: str = "longer windows"
-    known: str = KNOWN[0]
-    written: str = ""
+    at_least: float | None = None  # the smallest number for which the claim holds,
+    at_most: float | None = None  # or the largest
+    task: str = "text"  # what the models were trained on
+    question: str = "longer windows"  # what was asked of them
+    known: str = KNOWN[0]  # what was known of the result when the claim was written down, one of `KNOWN`
+    written: str = ""  # that day, such as "2026-11-22"
 
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
@@ -86,7 +72,7 @@ class Claim:
     @property
     def threshold(self) -> float:
         """`at_least` or `at_most`."""
-        return float(self.at_most if self.at_least is None else self.at_least)  # type: ignore[arg-type]
+        return self.at_least if self.at_least is not None else self.at_most or 0.0
 
     def margin(self, number: float) -> float:
         """By how much the claim holds for a number; negative if it doesn't."""
@@ -95,25 +81,16 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A claim, its number with the 95% interval, and what that says.
-
-    Attributes:
-        claim: the claim.
-        values: the number in each seed and block of text, float64 [seeds, blocks]; empty if results are missing.
-        verdict: "seen here", "not seen here" or "can't tell", as explained in this module.
-        numbers: the mean, its interval and the threshold in words; or which results are missing.
-        mean, low, high: of the number; NaN if results are missing.
-        p: two-sided p-value of a true number at the threshold; 1 if results are missing.
-    """
+    """A claim, its number with the 95% interval, and what that says. Without results, numbers are NaN and p is 1."""
 
     claim: Claim
-    values: NDArray[np.float64]
-    verdict: str
-    numbers: str
+    values: NDArray[np.float64]  # the number in each seed and block of text [seeds, blocks]; empty without results
+    verdict: str  # "seen here", "not seen here" or "can't tell", as explained in this module
+    numbers: str  # the mean, its interval and the threshold in words; or which results are missing
     mean: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    p: float = 1.0
+    p: float = 1.0  # two-sided, of a true number at the threshold
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.claim.name}. {self.claim.text} [{self.numbers}]"
@@ -153,12 +130,12 @@ def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
         values = _values(claim, results, task)
     except LookupError as error:
         return Verdict(claim, np.empty((0, 0)), CANT_TELL, str(error.args[0]))
-    mean, error, seeds = float(values.mean()), standard_error(values), len(values)
-    half_width = error * stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    mean, spread, seeds = float(values.mean()), standard_error(values), len(values)
+    half_width = spread * stdtrit(seeds - 1, (1 + LEVEL) / 2)
     low, high, distance = mean - half_width, mean + half_width, abs(mean - claim.threshold)
     holds = [claim.margin(round(end, 4)) >= 0 for end in (low, high)]  # results have five digits
     verdict = CANT_TELL if holds[0] != holds[1] else SEEN if holds[0] else NOT_SEEN
-    p = 1.0 if distance == 0 else float(2 * stdtr(seeds - 1, -distance / error)) if error else 0.0
+    p = 1.0 if distance == 0 else float(2 * stdtr(seeds - 1, -distance / spread)) if spread else 0.0
     needs = f"needs {'at least' if claim.at_most is None else 'at most'} {claim.threshold:+z.2f}"
     numbers = f"{mean:+z.3f}, {LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}, {needs}"
     return Verdict(claim, values, verdict, numbers, mean, low, high, p)

@@ -27,7 +27,6 @@ SEEDS = 8
 TARGETS = 65_536  # held-out bytes that a model predicts at each length
 TEXT_RATES, TASK_RATES = (6e-3, 1.2e-2, 2.4e-2), (2e-3, 4e-3, 8e-3)
 SEARCH_SEED = 100
-LAST = 0.1  # of the steps, over which the training loss is averaged
 
 Rates = Mapping[tuple[str, str], float]  # {(task, label): learning rate}
 
@@ -36,15 +35,11 @@ Rates = Mapping[tuple[str, str], float]  # {(task, label): learning rate}
 class Part:
     """Runs of the study that belong together."""
 
-    name: str  # for the command line, and of the file with its records
     summary: str  # what its runs show, in one sentence
     templates: tuple[Run, ...]  # one run for each label; `runs` sets the seeds and the learning rates
 
     def runs(self, rates: Rates, seeds: int = SEEDS) -> list[Run]:
-        """The runs, ordered by seed, so that the first seed can be compared early.
-
-        Raises KeyError for a run without a learning rate.
-        """
+        """The runs, ordered by seed, so that the first seed can be compared early."""
         return [
             replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
             for seed in range(seeds)
@@ -72,7 +67,7 @@ def rate_table(records: Iterable[Record]) -> pd.DataFrame:
     for record in records:
         run = record["run"]
         losses = [(x, value) for _, question, x, value, *_ in record["answers"] if question == TRAINING_LOSS]
-        last = [value for x, value in losses if x > (1 - LAST) * run["steps"]]
+        last = [value for x, value in losses if x > 0.9 * run["steps"]]
         loss = math.inf if record["error"] or not last else sum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])
@@ -87,7 +82,7 @@ def best_rates(records: Iterable[Record]) -> Rates:
 def _part(part: dict[str, Any]) -> Part:
     common = {"length": LENGTH, "targets": TARGETS, "variants": (), **part["settings"]}
     runs = [*part.get("runs", ()), *({"position": method} for method in part["methods"])]
-    return Part(part["name"], part["summary"], tuple(Run(**common | run) for run in runs))
+    return Part(part["summary"], tuple(Run(**common | run) for run in runs))
 
 
 STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))

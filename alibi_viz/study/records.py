@@ -18,7 +18,7 @@ from alibi_viz.lab.training import limited_threads
 from alibi_viz.study.parts import PARTS, SEEDS, STUDY, Rates, best_rates, search_runs
 
 PUBLISHED = Path(__file__).parent / "published"
-SEARCH = "search"  # the file with the records of the search for learning rates
+SEARCH = "search"  # the part that finds the learning rates
 NAMES = (SEARCH, *PARTS)
 LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
 MODELS = tuple(Run(**model) for model in STUDY["model"])
@@ -39,13 +39,11 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     return _published_table(by_block).copy()
 
 
-@cache
-def _published_table(by_block: bool) -> pd.DataFrame:
-    return record_table(published_records(), "published", by_block=by_block)
+_published_table = cache(lambda by_block: record_table(published_records(), "published", by_block=by_block))
 
 
 def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
-    """The finished runs of some parts of the study; of the search for learning rates with `[SEARCH]`."""
+    """The finished runs of some parts of the study."""
     return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
 
 
