@@ -160,6 +160,8 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 def _print_verdicts(results: Any) -> None:
     table = av.study.verdict_table(results)
+    if others := {*results["text"]} - {*av.study.published_results()["text"]}:
+        _complain(f"these results are about another text than the published ones: {', '.join(others)}")
     for row in table.itertuples():
         print(f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
     print("There are no results on any claim." if table.empty else av.study.conclusion(table))

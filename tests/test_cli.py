@@ -1,5 +1,6 @@
 """The command `alibi-viz`: output, saved files, error messages and exit statuses."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 import alibi_viz
 from alibi_viz import lab, study
 from alibi_viz.cli import main
+from alibi_viz.lab.runs import read_records
+from alibi_viz.study.records import PUBLISHED
 
 TINY = ["--length", "16", "--steps", "3"]
 COMMAND = [sys.executable, "-m", "alibi_viz"]
@@ -155,6 +158,12 @@ def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
     assert "\n".join(printed).endswith(study.conclusion(table))
     assert main(["claims", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "There are no results on any claim.\n"
+    (record, *_) = read_records(PUBLISHED / "tales.jsonl.gz")
+    (tmp_path / "run.json").write_text(json.dumps(record | {"text": "of mine"}))
+    assert main(["claims", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "alibi-viz: these results are about another text than the published ones: of mine\n"
+    assert "too few seeds have all results: 1 of" in shown.out and "no results of rotary at 16L" in shown.out
 
 
 def test_closed_pipe_exits_without_an_error_message() -> None:

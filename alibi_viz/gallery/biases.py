@@ -16,10 +16,22 @@ from alibi_viz.slopes import alibi_slopes
 
 
 def ggml_2023(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """m (i + 1), the same for all keys, [heads, query, 1]. Sequence Toy (November 2025) does this too."""
+    """m (i + 1), the same for all keys, [heads, query, 1]."""
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(1, query_length + 1)[:, None]
     return slopes * position
+
+
+def sequence_toy(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """m i, the same for all keys, [heads, query, 1]: [heads, query] is given a last axis where it needs one before."""
+    return (alibi_slopes(num_heads)[:, None] * torch.arange(query_length))[..., None]
+
+
+def cracked_ai_code(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """-m |i - j| for slopes m of 2^(-8h/H) from h = 0 on, [heads, query, key]; no mask."""
+    slopes = 2 ** (-8 * torch.arange(num_heads) / num_heads)
+    query = torch.arange(key_length - query_length, key_length)[:, None]
+    return -slopes[:, None, None] * (query - torch.arange(key_length)).abs()
 
 
 def attention_gym_2024(num_heads: int, query_length: int, key_length: int) -> Tensor:

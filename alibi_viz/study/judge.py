@@ -144,20 +144,22 @@ def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
 def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float64]:
     """The number of the claim in each seed and block. Raises LookupError, and says why, if results are missing."""
     rows = results[(results["task"] == task) & (results["question"] == claim.question)].dropna(subset="value")
+    if rows.empty:
+        raise LookupError(f"no results on {claim.question!r} of models trained on {task!r}")
+    length = int(rows["length"].min())
     cells = rows.pivot_table(index="seed", columns=["label", "variant", "x", "block"], values="value")
     if (texts := rows["text"].nunique()) > 1:
         raise LookupError(f"the results are about {texts} different texts")
     number: Any = 0
     for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
-        x = term.times * int(rows["length"].min()) if len(rows) else 1
-        x = TASKS[task].max_distance(x) if task in TASKS else x
+        x = TASKS[task].max_distance(term.times * length) if task in TASKS else term.times * length
         if (term.label, term.variant, x) not in cells:
             changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
             raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
         number = number + sign * cells[term.label, term.variant, x]
     number = number.dropna()  # seeds that not all terms have
     if len(number) < SEEDS:
-        raise LookupError(f"only {len(number)} seeds have all results, at least {SEEDS} are needed")
+        raise LookupError(f"too few seeds have all results: {len(number)} of at least {SEEDS}")
     return np.asarray(number).round(5)
 
 

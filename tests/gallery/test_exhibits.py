@@ -25,7 +25,7 @@ def test_exhibit_has_its_fault_and_no_other(exhibit: gallery.Exhibit) -> None:
     report = getattr(check, exhibit.kind)(exhibit.rule, **exhibit.options)
     assert {finding.name for finding in report.findings} == {exhibit.fault} | ALSO.get(exhibit.rule, set())
     assert exhibit.system in str(report)
-    assert exhibit.effect and exhibit.source.startswith("https://github.com/")
+    assert exhibit.effect and exhibit.source.startswith("https://")
     with pytest.raises(check.AlibiFaultError, match=exhibit.fault):
         report.raise_for_faults()
 
@@ -76,6 +76,14 @@ def test_flash_bias_rewards_distance_and_its_far_neighbors_share_a_bias() -> Non
     assert len(biases.flash_bias_2025(8, 1, 4096)[0, 0, -64:].unique()) == 33
     report = check.bias(biases.flash_bias_2025, num_heads=[8], length=4096)
     assert {finding.name for finding in report.findings} == {"sign reversed", "colliding positions"}
+
+
+def test_sequence_toy_changes_no_weight_and_cracked_ai_code_doubles_the_slopes_of_eight_heads() -> None:
+    bias = biases.sequence_toy(8, 16, 16)
+    assert torch.allclose(weights(bias.expand(8, 16, 16)), weights(torch.zeros(8, 16, 16)))
+    bias = biases.cracked_ai_code(8, 16, 16)
+    assert torch.allclose(bias, 2 * alibi_bias(SLOPES, 16, form="symmetric"))
+    assert bias[0, -1, -2:].tolist() == [-1, 0]
 
 
 def test_transformer_lens_keeps_the_weights_with_its_cache_and_is_wrong_with_12_heads() -> None:

@@ -103,10 +103,10 @@ def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> 
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (results().head(0), "no results of alibi at 1L"),
+        (results().head(0), "no results on 'longer windows' of models trained on 'text'"),
         (results(0.9, 0.9, 0.9, label="rotary"), "no results of alibi at 1L"),
         (results(0.9, 0.9, 0.9, variant="window"), "no results of alibi at 1L"),
-        (results(0.9, 0.9, math.nan), "only 2 seeds have all results, at least 3 are needed"),
+        (results(0.9, 0.9, math.nan), "too few seeds have all results: 2 of at least 3"),
         (pd.concat([results(0.9, 0.9, 0.9), results(0.9, text="other")]), "the results are about 2 different texts"),
     ],
 )

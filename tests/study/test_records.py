@@ -12,7 +12,7 @@ from alibi_viz.lab.runs import read_records
 from alibi_viz.study import records
 from alibi_viz.study.parts import PARTS, SEARCH_SEED, Part, best_rates, rate_table, search_runs
 
-TINY = Part("tiny", "A second of training.", (lab.Run("none", length=16, steps=4, longest=2),))
+TINY = Part("A second of training.", (lab.Run("none", length=16, steps=4, longest=2),))
 
 
 def keys(runs) -> list[str]:
@@ -45,12 +45,12 @@ def test_run_takes_the_learning_rate_of_its_label_and_on_other_texts_that_of_the
     rates = {("text", "alibi"): 1.0, ("text", "alibi, special"): 3.0, ("needle", "alibi"): 2.0}
     runs = [lab.Run("alibi"), lab.Run("alibi", label="alibi, special"), lab.Run("alibi", task="needle")]
     runs.append(lab.Run("alibi", task="python reference"))
-    part = Part("p", "", tuple(runs))
+    part = Part("", tuple(runs))
     expected = [(seed, rate) for seed in (0, 1) for rate in (1, 3, 2, 1)]
     assert [(run.seed, run.learning_rate) for run in part.runs(rates, 2)] == expected
     assert len(part.runs(rates)) == 4 * 8
     with pytest.raises(KeyError):
-        Part("p", "", (lab.Run("none"),)).runs(rates)
+        Part("", (lab.Run("none"),)).runs(rates)
 
 
 def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> None:
