@@ -103,6 +103,11 @@ def capped(heads: int, queries: int, keys: int, cap: int = 250) -> Tensor:
     return alibi_slopes(heads)[:, None, None] * alibi_bias(torch.ones(heads), queries, keys).clamp(min=-cap)
 
 
+def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
+    key = torch.arange(keys).bfloat16()
+    return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
+
+
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     positions = torch.arange(key.shape[2])
     angle = positions[-query.shape[2] :, None] - positions

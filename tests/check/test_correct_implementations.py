@@ -79,35 +79,24 @@ def test_our_attention(backend: str, causal: bool, dtype: torch.dtype) -> None:
     check.attention(attention, causal=causal, dtype=dtype, decoding=decoding).raise_for_faults()
 
 
+@pytest.mark.parametrize("key_heads", [None, 4])
 @pytest.mark.parametrize("layout", ["bhld", "lbhd", "lhd"])
-def test_layouts(layout: str) -> None:
+def test_layouts_and_grouped_queries(layout: str, key_heads: int | None) -> None:
     axes = "bhld" if "b" in layout else "hld"
+    shared: set[int] = set()
 
     def attention(*inputs: Tensor) -> Tensor:
         query, key, value = (torch.einsum(f"{layout}->{axes}", tensor) for tensor in inputs)
-        if "b" not in layout:
-            query, key, value = query[None], key[None], value[None]
-        output = alibi_attention(query, key, value, alibi_slopes(query.shape[1]))
-        return torch.einsum(f"{axes}->{layout}", output if "b" in layout else output[0])
-
-    check.attention(attention, layout).raise_for_faults()
-
-
-@pytest.mark.parametrize("layout", ["bhld", "lhd"])
-def test_grouped_query_attention(layout: str) -> None:
-    axes = "bhld" if "b" in layout else "hld"
-    shapes: set[tuple[int, int]] = set()
-
-    def attention(*inputs: Tensor) -> Tensor:
-        query, key, value = (torch.einsum(f"{layout}->{axes}", tensor) for tensor in inputs)
-        heads = query.shape[-3], key.shape[-3]
-        shapes.add(heads)
-        key, value = (tensor.repeat_interleave(heads[0] // heads[1], -3) for tensor in (key, value))
-        output = alibi_attention(*(t.reshape(-1, *t.shape[-3:]) for t in (query, key, value)), alibi_slopes(heads[0]))
+        shared.add(group := query.shape[-3] // key.shape[-3])
+        key, value = (tensor.repeat_interleave(group, -3) for tensor in (key, value))
+        output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)))
         return torch.einsum(f"{axes}->{layout}", output.reshape(query.shape))
 
-    check.attention(attention, layout, key_heads=4).raise_for_faults()
-    assert shapes == {(8, 4), (12, 4)}
+    check.attention(attention, layout, key_heads=key_heads).raise_for_faults()
+    assert shared == ({2, 3} if key_heads else {1})
+
+
+def test_heads_that_share_another_key_are_wrong() -> None:
     interleaved = lambda q, k, v: attend(q, *(tensor.repeat(1, q.shape[1] // 4, 1, 1) for tensor in (k, v)))  # noqa: E731
     assert [finding.name for finding in check.attention(interleaved, key_heads=4).findings] == ["unknown fault"]
 

@@ -50,22 +50,18 @@ def test_file_has_the_slopes_biases_and_outputs_of_the_library(document: Any) ->
         assert torch.allclose(trace.weights @ value, result, atol=1e-5)
 
 
-def test_faults_of_slopes_and_biases_are_named(document: Any, tmp_path: Path) -> None:
+def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
     for case in document["bias"]:
         case["result"] = [
             [[None if value is None else -value for value in row] for row in rows] for rows in case["result"]
         ]
-    names = {finding.name for finding in judge(document, tmp_path).findings}
-    assert names == {"geometric slopes", "sign reversed"}
-
-
-def test_faults_of_attention_are_named(document: Any, tmp_path: Path) -> None:
     for case in document["attention"]:
         query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
         trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=case["causal"])
         case["result"] = (trace.weights @ value).tolist()
-    assert [finding.name for finding in judge(document, tmp_path).findings] == ["added twice"]
+    names = {finding.name for finding in judge(document, tmp_path).findings}
+    assert names == {"geometric slopes", "sign reversed", "added twice"}
 
 
 def test_half_precision_results_are_right_if_the_file_says_so(document: Any, tmp_path: Path) -> None:
@@ -113,8 +109,8 @@ def test_bad_file_raises_with_the_reason(changes: dict[str, object], message: st
         judge({"format": "alibi-vectors", "version": 1} | changes, tmp_path)
 
 
-@pytest.mark.parametrize("text", ["[1, 2", "[" * 100_000])
-def test_file_that_is_not_json_raises(text: str, tmp_path: Path) -> None:
-    (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(ValueError, match="is not JSON"):
-        check_vectors(tmp_path / "bad.json")
+def test_file_that_is_not_json_raises(tmp_path: Path) -> None:
+    for text in ("[1, 2", "[" * 100_000):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(ValueError, match="is not JSON"):
+            check_vectors(tmp_path / "bad.json")
