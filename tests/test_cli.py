@@ -7,6 +7,7 @@ import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -126,24 +127,17 @@ def test_sweep_saves_its_runs_prints_the_means_and_resumes(tmp_path: Path, capsy
     assert "2/2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "message"),
-    [
+def test_failed_or_interrupted_runs_end_with_their_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, status, message in (
         (BrokenProcessPool("killed"), 1, "a worker process died; finished runs are saved"),
         (lab.TrainingDiverged("not a number"), 1, "not a number"),
         (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
-    ],
-    ids=["killed", "diverged", "interrupted"],
-)
-def test_failed_or_interrupted_runs_end_with_their_status(
-    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(lab, "compare", fails)
-    assert main(["compare", "alibi"]) == status
-    assert message in capsys.readouterr().err
+    ):
+        monkeypatch.setattr(lab, "compare", Mock(side_effect=error))
+        assert main(["compare", "alibi"]) == status
+        assert message in capsys.readouterr().err
 
 
 def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(

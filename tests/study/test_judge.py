@@ -116,12 +116,12 @@ def test_a_claim_without_its_results_says_why_one_cannot_tell(table: pd.DataFram
     assert str(verdict) == f"can't tell: It holds. It does. [{reason}]"
 
 
-def test_claims_about_text_are_judged_in_each_setting_that_has_results_and_tasks_in_the_main_one() -> None:
-    table = pd.concat([results(0.9, 0.9, 0.9, task="python reference")])
-    verdicts = study.verdict_table(table)
-    assert set(verdicts["setting"]) == {"Python's reference"} and len(verdicts) == 11
-    assert len(study.verdict_table(study.published_results())) == 23
-    assert study.verdict_table(table.head(0)).empty
+def test_claims_are_judged_in_each_setting_that_has_results_and_tasks_in_the_main_one() -> None:
+    python = results(0.9, 0.9, 0.9, task="python reference")
+    needle = results(0.9, 0.9, 0.9, task="needle", question="needle")
+    for table, settings in ((python, {"Python's reference": 11}), (needle, {"tales": 12}), (python.head(0), {})):
+        verdicts = study.verdict_table(table)
+        assert (verdicts.groupby("setting").size().to_dict() if settings else {*verdicts.index}) == (settings or set())
 
 
 def test_conclusion_counts_what_survives_the_correction_and_what_was_known() -> None:

@@ -42,15 +42,12 @@ def test_published_records_are_the_runs_of_today(name) -> None:
 
 
 def test_run_takes_the_learning_rate_of_its_label_and_on_other_texts_that_of_the_tales() -> None:
-    rates = {("text", "alibi"): 1.0, ("text", "alibi, special"): 3.0, ("needle", "alibi"): 2.0}
-    runs = [lab.Run("alibi"), lab.Run("alibi", label="alibi, special"), lab.Run("alibi", task="needle")]
-    runs.append(lab.Run("alibi", task="python reference"))
-    part = Part("", tuple(runs))
+    rates = {("text", "alibi"): 1.0, ("text", "special"): 3.0, ("needle", "alibi"): 2.0}
+    settings = ({}, {"label": "special"}, {"task": "needle"}, {"task": "python reference"})
+    part = Part("", tuple(lab.Run("alibi", **each) for each in settings))
     expected = [(seed, rate) for seed in (0, 1) for rate in (1, 3, 2, 1)]
     assert [(run.seed, run.learning_rate) for run in part.runs(rates, 2)] == expected
     assert len(part.runs(rates)) == 4 * 8
-    with pytest.raises(KeyError):
-        Part("", (lab.Run("none"),)).runs(rates)
 
 
 def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> None:

@@ -51,6 +51,5 @@ def test_lowest_training_loss_of_the_search_is_bold(page: str) -> None:
         assert losses[bold] == min(losses.values()), run
 
 
-def test_papers_versions_and_texts_are_named(page: str) -> None:
+def test_papers_are_named(page: str) -> None:
     assert all(paper["title"] in page for paper in study.PAPERS.values())
-    assert "- torch: 2.13.0" in page and study.published_results()["text"].max() in page
