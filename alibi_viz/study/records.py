@@ -15,10 +15,9 @@ from alibi_viz.lab.checkpoints import SavedRun
 from alibi_viz.lab.runs import Record, final_answers, read_records, record_table
 from alibi_viz.lab.sweep import check_new, create_folder, in_order
 from alibi_viz.lab.training import limited_threads
-from alibi_viz.study.parts import PARTS, SEEDS, STUDY, Rates, best_rates, search_runs
+from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
 
 PUBLISHED = Path(__file__).parent / "published"
-SEARCH = "search"  # the part that finds the learning rates
 NAMES = (SEARCH, *PARTS)
 LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
 MODELS = tuple(Run(**model) for model in STUDY["model"])
@@ -64,7 +63,7 @@ def reproduce(
     """Train some parts of the study, or all, and return their results block by block. A second call resumes.
 
     Args:
-        parts: names of `PARTS`, or "search", in any order; all by default. The parts use the learning rates that
+        parts: "search" or names in runs.toml, in any order; all by default. The parts use the learning rates that
             "search" finds in the same call, and without it the published ones.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
@@ -78,7 +77,7 @@ def reproduce(
     rates: Rates = {} if SEARCH in parts or not parts else published_rates()
     finished: list[Record] = []
     for name in [name for name in NAMES if not parts or name in parts]:
-        runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
+        runs = part_runs(name, rates, seeds)
         records = in_order(sweep(runs, executor, path=out), runs)
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)

@@ -11,8 +11,8 @@ from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.runs import record_table
 from alibi_viz.study.judge import FOLDER, PAPERS, SETTINGS, conclusion, verdict_table
-from alibi_viz.study.parts import LENGTH, PARTS, SEEDS, TARGETS, rate_table
-from alibi_viz.study.records import SEARCH, published_records
+from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGETS, rate_table
+from alibi_viz.study.records import published_records
 from alibi_viz.table import LEVEL
 
 LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
@@ -54,9 +54,9 @@ def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.Da
     for question in QUESTIONS:
         rows = results[(results["question"] == question.name) & (question.name not in LEFT_OUT)]
         tables = {
-            part.summary: summary(rows[rows["task"] == part.templates[0].task], question.name)
-            for part in PARTS.values()
-            if part.templates[0].task in set(rows["task"])
+            SUMMARIES[name]: summary(rows[rows["task"] == runs[0].task], question.name)
+            for name, runs in PARTS.items()
+            if runs[0].task in set(rows["task"])
         }
         if tables:
             yield question, tables, int(rows["count"].min()), int(rows["count"].max())
