@@ -58,7 +58,7 @@ bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write bench
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")
 	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 
-report: $(VENV)/.installed ## write the page about the published results, in Markdown and HTML
+report: $(VENV)/.installed ## write the page about the published results
 	$(PY) -m alibi_viz report --out alibi_viz/study/published
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)

@@ -13,7 +13,7 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ import torch
 import alibi_viz as av  # loads av.lab, av.study and av.figures on first use: `check` needs only torch and NumPy
 from alibi_viz import check
 from alibi_viz.arguments import check_positive_integers, load_function
-from alibi_viz.check.call import is_running
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
@@ -34,7 +33,7 @@ IMAGES = (".svg", ".pdf", ".png")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments and return its exit status; by default with those of the command line."""
     status = _run(_parser().parse_args(arguments))
-    if arguments is None and is_running():  # a function that hangs would keep torch from shutting down
+    if arguments is None and sys.argv[1:2] == ["check"]:  # a function that hangs would keep torch from shutting down
         sys.stdout.flush()
         os._exit(status)
     return status
@@ -96,40 +95,13 @@ def _vectors(options: argparse.Namespace) -> None:
 
 
 def _race(options: argparse.Namespace) -> None:
-    """Train position methods side by side and print bits per byte by length."""
-    methods, text, folder = _methods(options) or METHODS, av.lab.load_text(options.text), options.save
-    if folder:
-        from alibi_viz.lab.sweep import check_new, create_folder  # noqa: PLC0415  # loads pandas, as below
+    """Train position methods side by side and print bits per byte by window length."""
+    import pandas as pd  # noqa: PLC0415
 
-        for method in methods:
-            check_new(folder / method)
-        create_folder(folder)  # now, rather than fail after the training
-    settings = _given(options, "length", "steps", "seed")
-    race = av.lab.race(methods, text, **settings, checkpoints=1, targets=8192)
-    rows = [row for row in race if row["question"] == "longer windows"]
-    _print_losses({method: {row["x"]: row["value"] for row in rows if row["method"] == method} for method in methods})
-    if folder is None:
-        return
-    from alibi_viz.table import results_table  # noqa: PLC0415
-
-    for method, model in race.models.items():
-        results = results_table(row for row in rows if row["method"] == method)
-        run = av.lab.Run(method, **settings, path=options.text)
-        av.lab.save_run(folder / method, model, settings=run.settings(), results=results)
-
-
-def _evaluate(options: argparse.Namespace) -> None:
-    """Test a model saved by `race --save` at other lengths."""
-    model = av.lab.load_run(options.run).model
-    losses = av.lab.loss_by_length(model, av.lab.load_text(options.text), options.lengths)
-    _print_losses({model.config.position: losses})
-
-
-def _print_losses(losses: Mapping[str, Mapping[int, float]]) -> None:
-    width = max(map(len, losses))
-    print(f"{'':{width}}", *(f"{length:>8,}" for length in next(iter(losses.values()))), " bits per byte at length")
-    for label, bits in losses.items():
-        print(f"{label:{width}}", *(f"{value:8.3f}" for value in bits.values()))
+    methods, settings = _methods(options) or METHODS, _given(options, "length", "steps", "seed")
+    race = av.lab.race(methods, av.lab.load_text(options.text), **settings, checkpoints=1, targets=8192)
+    rows = pd.DataFrame(row for row in race if row["question"] == "longer windows")
+    print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -142,8 +114,8 @@ def _sweep(options: argparse.Namespace) -> int:
     out = options.out or "results"
     with executor(options.workers or 1, options.scheduler) as pool:
         records = [*av.lab.sweep(runs, pool, path=out)]
-    question = next(question for question in av.lab.QUESTIONS if question.task == runs[0].task)
-    print(av.lab.summary(av.lab.read_results(out), question.name).to_string())
+    question = next(question.name for question in av.lab.QUESTIONS if question.task == runs[0].task)
+    print(av.lab.summary(av.lab.read_results(out), question).to_string())
     failed = [record for record in records if record["error"]]
     for record in failed:
         _complain(f"{record['run']['label']}, seed {record['run']['seed']}: {record['error']}")
@@ -158,13 +130,11 @@ def _compare(options: argparse.Namespace) -> None:
     folder = Path(options.out or "results")
     with executor(options.workers or 1, options.scheduler) as pool:
         comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
-    first = comparison.methods[: av.figures.MAX_METHODS]
+    first, axes = comparison.methods[: av.figures.MAX_METHODS], comparison.axes
     variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
     shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
-    images: dict[str | Path, Any] = {}
-    for name, curves in shown.items():
-        figure = av.figures.curve_figure(comparison.rows(curves), comparison.axes, first)
-        images |= {folder / f"{name}{suffix}": figure for suffix in IMAGES}
+    figures = {name: av.figures.curve_figure(comparison.rows(curves), axes, first) for name, curves in shown.items()}
+    images = {folder / f"{name}{suffix}": figure for name, figure in figures.items() for suffix in IMAGES}
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
@@ -176,21 +146,10 @@ def _compare(options: argparse.Namespace) -> None:
     print(f"results are in {folder}")
 
 
-def _show(options: argparse.Namespace) -> None:
-    """Print the answers to one question: means over the seeds with intervals, and what holds in every seed."""
-    question, results = av.lab.find_question(options.question), _results(options)
-    results = results[results["question"] == question.name]
-    if results.empty:
-        raise ValueError(f"there are no results on {question.name!r}")
-    print(f"{question.summary} In {question.unit}, by {question.x_title}:")
-    for task, rows in results.groupby("task", sort=False):
-        print(f"\nTrained on: {task}", av.lab.summary(rows, question.name).to_string(), sep="\n")
-        print(*question.say(rows[rows["variant"] == "as trained"], int(rows["length"].mode()[0])), sep="\n")
-
-
 def _claims(options: argparse.Namespace) -> None:
-    """Print a verdict on each of our claims."""
-    print(*(f"- {verdict}" for verdict in av.study.judge(_results(options, by_block=True))), sep="\n")
+    """Print a verdict on each of our claims, and what is left of them after Holm's correction."""
+    path = options.results
+    _print_verdicts(av.lab.read_results(path, by_block=True) if path else av.study.published_results(by_block=True))
 
 
 def _reproduce(options: argparse.Namespace) -> None:
@@ -199,23 +158,26 @@ def _reproduce(options: argparse.Namespace) -> None:
 
     given = _given(options, "seeds", "publish", "out")
     with executor(options.workers or 1, options.scheduler) as pool:
-        results = av.study.reproduce(options.parts, pool, **given)
-    print(*(f"- {verdict}" for verdict in av.study.judge(results) if not verdict.missing), sep="\n")
+        _print_verdicts(av.study.reproduce(options.parts, pool, **given))
+
+
+def _print_verdicts(results: Any) -> None:
+    table = av.study.verdict_table(results)
+    if others := {*results["text"]} - {*av.study.published_results()["text"]}:
+        _complain(f"these results are about another text than the published ones: {', '.join(others)}")
+    for row in table.itertuples():
+        print(f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
+    print("There are no results on any claim." if table.empty else av.study.conclusion(table))
 
 
 def _report(options: argparse.Namespace) -> None:
-    """Write report.md and report.html about the published results."""
+    """Write report.md about the published results."""
     av.study.write_report(options.out or ".")
 
 
 def _models(options: argparse.Namespace) -> None:
     """Train the models that ship with the package again."""
     av.study.train_published_models(options.out or "models")
-
-
-def _results(options: argparse.Namespace, **how: bool) -> Any:
-    path = options.results
-    return av.lab.read_results(path, **how) if path else av.study.published_results(**how)
 
 
 def _methods(options: argparse.Namespace) -> list[str]:
@@ -236,11 +198,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "file": {"help": "JSON file to write"},
     "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
     "methods": {"nargs": "*", "metavar": "method", "help": "a name listed below, or file.py:function"},
-    "question": {"help": "what was measured, such as 'longer windows'"},
     "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
     "parts": {"nargs": "*", "metavar": "part", "help": "search, tales, python, needle or induction; all by default"},
-    "run": {"help": "the folder of a saved run"},
-    "lengths": {"type": int, "nargs": "+", "help": "test lengths"},
     "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},
     "--kind": {"choices": ("attention", "bias", "slopes"), "default": "attention", "help": SIGNATURES},
     "--layout": {"help": "axes of query, key, value and output (default: bhld)"},
@@ -263,7 +222,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
     "--scheduler": {"metavar": "ADDRESS", "help": "Dask scheduler, such as tcp://127.0.0.1:8786"},
     "--out": {"metavar": "FOLDER", "help": "where to write"},
-    "--save": {"metavar": "FOLDER", "type": Path, "help": "save each trained model in this folder"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
 SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--key-heads", "--length"
@@ -272,11 +230,9 @@ COMMANDS = {
     _lab: ("lesson",),
     _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
-    _race: ("methods", *TRAINING, "--seed", "--save"),
-    _evaluate: ("run", "lengths", "--text"),
+    _race: ("methods", *TRAINING, "--seed"),
     _compare: ("methods", *TRAINING, "--longest", *SWEEPING),
     _sweep: ("methods", *TRAINING, "--task", "--device", *SWEEPING),
-    _show: ("question", "results"),
     _claims: ("results",),
     _reproduce: ("parts", "--publish", *SWEEPING),
     _report: ("--out",),

@@ -1,17 +1,21 @@
 """The command `alibi-viz`: output, saved files, error messages and exit statuses."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import alibi_viz
 from alibi_viz import lab, study
 from alibi_viz.cli import main
+from alibi_viz.lab.runs import read_records
+from alibi_viz.study.records import PUBLISHED
 
 TINY = ["--length", "16", "--steps", "3"]
 COMMAND = [sys.executable, "-m", "alibi_viz"]
@@ -80,7 +84,6 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
         (["race", "alibi", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
         (["race", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
-        (["evaluate", "nowhere", "32"], "there is no run 'nowhere'"),
         (["sweep", "alibi", "--device", "nope", "--steps", "1"], "device must be auto, cpu, cuda or another"),
         (["sweep", "--seeds", "0"], "seeds must be an integer of at least 1, got 0"),
         (["reproduce", "--workers", "-1"], "workers must be an integer of at least 1, got -1"),
@@ -89,7 +92,6 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         (["compare", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
         (["compare", "alibi", "--out", __file__], "is a file, and results are saved in a folder"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["show", "weather"], "question must be one of longer windows,"),
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(
@@ -109,20 +111,11 @@ def test_bad_input_is_one_line_and_exits_with_2(
     )
 
 
-def test_race_saves_models_that_evaluate_reads_and_does_not_overwrite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    race = ["race", "alibi", "learned", *TINY, "--save", str(tmp_path)]
-    assert main(race) == 0
+def test_race_prints_the_loss_at_each_length(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["race", "learned", "alibi", *TINY]) == 0
     table = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert table[0][:5] == ["16", "32", "64", "128", "256"]
-    assert [row[0] for row in table[1:]] == ["alibi", "learned"] and table[2][2:] == ["nan"] * 4
-    assert main(["evaluate", str(tmp_path / "alibi"), "16", "64"]) == 0
-    losses = lab.loss_by_length(lab.load_run(tmp_path / "alibi").model, lab.load_text(), [16, 64])
-    assert capsys.readouterr().out.splitlines()[1].split()[1:] == [f"{bits:.3f}" for bits in losses.values()]
-    monkeypatch.setattr(lab, "race", lambda *_, **__: pytest.fail("trained for nothing"))
-    assert main(race) == 2
-    assert "exists already and is not overwritten" in capsys.readouterr().err
+    assert table[0][1:] == ["16", "32", "64", "128", "256"]
+    assert [row[0] for row in table[2:]] == ["learned", "alibi"] and table[2][2:] == ["NaN"] * 4
 
 
 def test_sweep_saves_its_runs_prints_the_means_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,34 +127,37 @@ def test_sweep_saves_its_runs_prints_the_means_and_resumes(tmp_path: Path, capsy
     assert "2/2" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "message"),
-    [
+def test_failed_or_interrupted_runs_end_with_their_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, status, message in (
         (BrokenProcessPool("killed"), 1, "a worker process died; finished runs are saved"),
         (lab.TrainingDiverged("not a number"), 1, "not a number"),
         (KeyboardInterrupt(), 130, "stopped; finished runs are saved"),
-    ],
-    ids=["killed", "diverged", "interrupted"],
-)
-def test_failed_or_interrupted_runs_end_with_their_status(
-    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setattr(lab, "compare", Mock(side_effect=error))
+        assert main(["compare", "alibi"]) == status
+        assert message in capsys.readouterr().err
+
+
+def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(lab, "compare", fails)
-    assert main(["compare", "alibi"]) == status
-    assert message in capsys.readouterr().err
-
-
-def test_show_and_claims_read_the_published_results(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "longer windows"]) == 0
-    shown, results = capsys.readouterr().out, study.published_results()
-    for task in ("text", "python reference"):
-        table = lab.summary(results[results["task"] == task], "longer windows").to_string()
-        assert f"Trained on: {task}\n{table}" in shown and "alibi" in shown.split(table)[1]
     assert main(["claims"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(study.CLAIMS)
+    table = study.verdict_table(study.published_results(by_block=True))
+    *verdicts, _, _ = printed = capsys.readouterr().out.splitlines()
+    assert all(
+        row.claim in line and row.verdict in line for row, line in zip(table.itertuples(), verdicts, strict=True)
+    )
+    assert "\n".join(printed).endswith(study.conclusion(table))
+    assert main(["claims", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "There are no results on any claim.\n"
+    (record, *_) = read_records(PUBLISHED / "tales.jsonl.gz")
+    (tmp_path / "run.json").write_text(json.dumps(record | {"text": "of mine"}))
+    assert main(["claims", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "alibi-viz: these results are about another text than the published ones: of mine\n"
+    assert "too few seeds have all results: 1 of" in shown.out and "no results of rotary at 16L" in shown.out
 
 
 def test_closed_pipe_exits_without_an_error_message() -> None:
@@ -175,6 +171,6 @@ def test_version_is_printed_and_every_command_has_help(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         main(["--version"])
     assert alibi_viz.__version__ in capsys.readouterr().out
-    for command in ("lab", "check", "race", "compare", "sweep", "show", "reproduce"):
+    for command in ("lab", "check", "race", "compare", "sweep", "reproduce"):
         with pytest.raises(SystemExit, match="0"):
             main([command, "--help"])

@@ -28,7 +28,7 @@ LIBRARIES = {
     "table": {"pandas", "scipy"},
     "figures": FIGURES,
     "lab": LAB,
-    "study": LAB | {"jinja2", "mistune"},
+    "study": LAB | {"jinja2"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
     "cli": FIGURES,
 }

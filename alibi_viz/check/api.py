@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers, positive_integers
+from alibi_viz.arguments import check_integer, check_positive, check_positive_integers, positive_integers
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable, call, check_repeatable, check_seconds, count, on_cpu, to_tensor, try_each
-from alibi_viz.check.diagnose import diagnose, name_slopes, observe_all
+from alibi_viz.check.call import Unusable, call, check_repeatable, count, on_cpu, to_tensor, try_each
+from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
-from alibi_viz.check.rules import Expectation, Slopes
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
@@ -44,22 +43,23 @@ def slopes(
     >>> report.ok, [finding.name for finding in report.findings]
     (False, ['first slope is 1'])
     """
-    reference, num_heads = _reference_slopes(slopes), _check_arguments(function, num_heads, seconds)
+    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds)
+    eps = 2e-6  # grows to that of the coarsest dtype
 
-    def read(heads: int) -> tuple[Tensor, torch.dtype]:
+    def read(heads: int) -> Tensor:
+        nonlocal eps
         case = count(heads, "head")
         value, dtype = to_tensor(call(function, heads, seconds=seconds, description=case), case)
         if value.numel() != heads:
             raise Unusable("wrong shape", f"{case}: returned {list(value.shape)}, expected [{heads}]")
-        return value.flatten(), dtype
+        eps = max(eps, torch.finfo(dtype).eps)
+        return value.flatten()
 
     with on_cpu():
-        if unrepeatable := check_repeatable(lambda heads: read(heads)[0], num_heads[-1], tolerance=1e-6):
-            return Report(_name(function), unrepeatable)
-        results, findings = try_each(read, num_heads)
-        got = {heads: value for heads, (value, _) in results.items()}
-        tolerance = max([torch.finfo(dtype).eps for _, dtype in results.values()] + [2e-6])
-        return Report(_name(function), findings + (name_slopes(got, Expectation(reference), tolerance) if got else []))
+        if unrepeatable := check_repeatable(read, num_heads[-1]):
+            return Report(subject, unrepeatable)
+        got, findings = try_each(read, num_heads)
+        return Report(subject, findings + (name_slopes(got, Expectation(reference), eps) if got else []))
 
 
 def bias(
@@ -84,21 +84,19 @@ def bias(
         causal: whether it is for causal attention, so that biases of keys after the query don't matter. Otherwise the
             bias should be -m |i - j|.
         decoding: also call it with fewer queries than keys.
-        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        slopes, seconds: as in `check.slopes`.
         length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
-        seconds: time limit of a call.
 
-    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+    Raises as `check.slopes`.
 
     >>> from alibi_viz import check
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
     True
     """
-    expected = Expectation(_reference_slopes(slopes), causal)
-    num_heads = _check_arguments(function, num_heads, seconds, length)
+    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
     with on_cpu():
         read = partial(read_bias, function, causal=causal, seconds=seconds)
-        return examine_bias(read, _name(function), probes(num_heads, decoding, length), expected)
+        return examine_bias(read, subject, probes(num_heads, decoding, length), Expectation(reference, causal))
 
 
 def attention(
@@ -124,20 +122,17 @@ def attention(
         layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
             such as "bhld", "blhd" or "hld".
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
-        num_heads: head counts to try. Use at least one that is not a power of two.
+        num_heads, decoding, length: as in `check.bias`.
         head_dim: size of a head.
         key_heads: for grouped-query attention, how many heads the key and the value have. Each is shared by neighboring
             heads of the query. Every head count must be a multiple of it. By default they have as many as the query.
-        decoding: also call it with fewer queries than keys; the queries are the last positions.
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
-        slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
+        slopes, seconds: as in `check.slopes`.
         dtype: dtype of the arguments.
         convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
-        length: the longest length to try. Positions in bfloat16 collide from 256 on, in float16 from 2048 on.
-        seconds: time limit of a call.
 
-    Raises TypeError or ValueError for an invalid argument; whatever the function does becomes a finding.
+    Raises as `check.slopes`.
 
     >>> from alibi_viz import check
     >>> check.attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1])), num_heads=[12]).ok
@@ -147,7 +142,7 @@ def attention(
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """
-    num_heads = _check_arguments(function, num_heads, seconds, length)
+    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
     check_integer("head_dim", head_dim, 1)
     if key_heads is not None:
         check_integer("key_heads", key_heads, 1)
@@ -157,11 +152,11 @@ def attention(
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
         raise ValueError(f"layout must contain each of b, h, l and d once (b is optional), got {layout!r}")
-    calls, expected = probes(num_heads, decoding, length), Expectation(_reference_slopes(slopes), causal)
+    calls, expected = probes(num_heads, decoding, length), Expectation(reference, causal)
 
     def run(layout: str, calls: Sequence[Probe]) -> Report:
         reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
-        return examine_attention(reader, _name(function), calls, expected, padding=padding)
+        return examine_attention(reader, subject, calls, expected, padding=padding)
 
     with on_cpu():
         report = run(layout, calls)
@@ -174,63 +169,47 @@ def attention(
         return report
 
 
-def _check_arguments(function: Any, num_heads: Any, seconds: Any, length: int = 1) -> list[int]:
-    """The head counts as a list. Raises TypeError or ValueError for invalid arguments."""
+def _check_arguments(
+    function: Any, num_heads: Any, slopes: str | Callable[[int], Any], seconds: Any, length: int = 1
+) -> tuple[str, list[int], Slopes]:
+    """The function's name, the head counts, and the correct slopes. Raises TypeError or ValueError."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
-    check_seconds(seconds)
+    check_positive("seconds", seconds)
     check_positive_integers(length=length)
-    return positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", None) or type(function).__name__)
-
-
-def _reference_slopes(slopes: str | Callable[[int], Any]) -> Slopes:
-    """The slopes to compare with: those of a scheme, or of the caller's function.
-
-    Raises TypeError or ValueError if it is neither, or if the function doesn't return one number per head.
-    """
-    if isinstance(slopes, str):
-        if slopes not in SCHEMES:
-            raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
-        return lambda num_heads: alibi_slopes(num_heads, slopes).double()
-    if not callable(slopes):
+    if isinstance(slopes, str) and slopes not in SCHEMES:
+        raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
+    if not isinstance(slopes, str) and not callable(slopes):
         raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
 
-    def reference(num_heads: int) -> Tensor:
-        value = torch.as_tensor(slopes(num_heads)).detach().double().cpu()
-        if value.shape != (num_heads,):
-            raise ValueError(f"slopes({num_heads}) must return [{num_heads}], got shape {list(value.shape)}")
-        return value
+    def reference(heads: int) -> Tensor:
+        value = alibi_slopes(heads, slopes) if isinstance(slopes, str) else torch.as_tensor(slopes(heads)).detach()
+        if value.shape != (heads,):
+            raise ValueError(f"slopes({heads}) must return [{heads}], got shape {list(value.shape)}")
+        return value.double().cpu()
 
-    return reference
+    heads = positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
+    return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
 
 
 def examine_bias(
     read: Callable[[Probe], Observation], subject: str, calls: Sequence[Probe], expected: Expectation
 ) -> Report:
     """Check the bias and determinism of a bias function, given a reader of its logits."""
-    if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0], tolerance=1e-6):
+    if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0]):
         return Report(subject, unrepeatable)  # everything else would differ from call to call
-    results, findings = observe_all(read, calls)
+    results, findings = _observe_all(read, calls)
     faults, comparison = diagnose(list(results.values()), expected)
     return Report(subject, findings + faults, comparison=comparison)
 
 
 def examine_attention(
-    reader: AttentionReader,
-    subject: str,
-    probes: Sequence[Probe],
-    expected: Expectation,
-    *,
-    padding: bool = False,
+    reader: AttentionReader, subject: str, calls: Sequence[Probe], expected: Expectation, *, padding: bool = False
 ) -> Report:
     """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs."""
-    if unrepeatable := check_repeatable(reader.output, probes[0], tolerance=1e-5):
-        return Report(subject, unrepeatable)  # everything else would differ from call to call
-    results, findings = observe_all(reader.observe, probes)
+    if unrepeatable := check_repeatable(reader.output, calls[0]):
+        return Report(subject, unrepeatable)
+    results, findings = _observe_all(reader.observe, calls)
     small = [probe for probe in results if probe.key_length <= SHORT]
     factors, unreadable = try_each(reader.content_factor, small)
     square = {probe.num_heads: factor for probe, factor in factors.items() if probe.query_length == probe.key_length}
@@ -238,11 +217,25 @@ def examine_attention(
     faults, comparison = diagnose(list(results.values()), expected)
     is_scaled = comparison is not None and not faults  # the bias has the factor of the content
     findings += (unreadable or _name_content(factors, reader, is_scaled)) + faults
-    if padding and small and not findings:
-        findings += _check_padding(reader, small[0], expected)
+    if padding and not findings:
+        padded = try_each(lambda probe: _check_padding(reader, probe, expected), small[:1])[1]
+        findings += [Finding(each.name, f"with padding in front: {each.evidence}") for each in padded]
     if not findings:
         findings += try_each(lambda probe: _check_output(reader, probe, expected), results)[1]
     return Report(subject, findings, comparison=comparison)
+
+
+def _observe_all(
+    read: Callable[[Probe], Observation], calls: Sequence[Probe]
+) -> tuple[dict[Probe, Observation], list[Finding]]:
+    """The observations of all calls, and findings for those that failed."""
+    results, findings = try_each(read, calls)
+    # If only the longest calls fail, the function has a maximum length.
+    longest = max(probe.key_length for probe in calls)
+    if results and all(probe in results or probe.key_length == longest > SHORT for probe in calls):
+        capped = ("raises an error", "wrong shape")
+        findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
+    return results, findings
 
 
 def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_scaled: bool) -> list[Finding]:
@@ -252,40 +245,30 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_sc
     if not wrong:
         return []
 
-    hypotheses: dict[str, Callable[[Probe], float]] = {
-        "content too weak": lambda probe: probe.num_heads**-0.5,
-        "content not scaled": lambda _: reader.head_dim**0.5,
-        "logits multiplied" if is_scaled else "content multiplied": lambda probe: wrong[probe],
-    }
-    name = next(
-        name
-        for name, predict in hypotheses.items()
-        if all(abs(wrong[p] - predict(p)) <= tolerance * abs(predict(p)) for p in wrong)
-    )
+    def are_all(predict: Callable[[Probe], float]) -> bool:
+        return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
+
+    is_weak, is_unscaled = are_all(lambda probe: probe.num_heads**-0.5), are_all(lambda _: reader.head_dim**0.5)
+    other = "logits multiplied" if is_scaled else "content multiplied"
+    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else other
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
     return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
 
 
-def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> list[Finding]:
-    """Put padding in front of some sequences: the weights of their real tokens should not change."""
+def _check_padding(reader: AttentionReader, probe: Probe, expected: Expectation) -> None:
+    """Put padding in front of some sequences. Raise Unusable if the weights of their real tokens change."""
     mask = torch.arange(probe.key_length) >= torch.tensor(_PADDING)[:, None]  # [batch, key]
-    try:
-        weights = reader.output(probe, mask=mask)  # [batch, heads, query, key]
-    except Unusable as error:
-        return [Finding(error.fault, f"with padding: {error}")]
     tolerance = 8 * reader.precision.absolute
-    for sequence, padding in enumerate(_PADDING):
-        hidden, real = weights[sequence, :, padding:].split([padding, probe.key_length - padding], dim=-1)
-        place = f"{probe}, {padding} of them padding"
+    for padding, weights in zip(_PADDING, reader.output(probe, mask), strict=True):  # [heads, query, key]
+        hidden, real = weights[:, padding:].split([padding, probe.key_length - padding], dim=-1)
         if bool(real.isnan().any()):
-            return [Finding("returns NaN", f"{place}: weights of real tokens are NaN")]
+            raise Unusable("returns NaN", f"{probe}: weights of real tokens are NaN")
         if padding and (largest := float(hidden.max())) > tolerance:
-            return [Finding("padding not masked", f"{place}: padding gets a weight of up to {largest:.3g}")]
+            raise Unusable("padding not masked", f"{probe}: padding gets a weight of up to {largest:.3g}")
         correct = expected.bias(Probe(probe.num_heads, *real.shape[1:])).softmax(-1)
         if (difference := float((real - correct).abs().max())) > tolerance:
-            return [Finding("padding changes the bias", f"{place}: a weight is off by {difference:.3g}")]
-    return []
+            raise Unusable("padding changes the bias", f"{probe}: a weight is off by {difference:.3g}")
 
 
 def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_number
 from alibi_viz.check.report import Finding
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-_RUNNING: set[threading.Thread] = set()  # not `is_alive`: after Ctrl-C in `join`, Python 3.11 calls a thread stopped
-_CALLER: ContextVar[tuple[torch.device, list[tuple[str, torch.dtype]]]] = ContextVar("_CALLER")
+_CALLER: ContextVar[list[AbstractContextManager[Any]]] = ContextVar("_CALLER")
+_REPEATS = 1e-5  # two equal calls may differ by this much
 _SHOWN = 300  # characters of an error message
 
 
@@ -34,10 +33,12 @@ class Unusable(Exception):
 @contextmanager
 def on_cpu() -> Iterator[None]:
     """Compute on the CPU in full precision, and remember the caller's default device and autocast for `call`."""
-    autocast = [
-        (device, torch.get_autocast_dtype(device)) for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)
-    ]
-    token = _CALLER.set((torch.get_default_device(), autocast))
+    device = torch.get_default_device()
+    settings: list[AbstractContextManager[Any]] = [] if device.type == "cpu" else [device]
+    for kind in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(kind):
+            settings.append(torch.autocast(kind, dtype=torch.get_autocast_dtype(kind)))
+    token = _CALLER.set(settings)
     try:
         with torch.device("cpu"), torch.autocast("cpu", enabled=False):
             yield
@@ -53,25 +54,20 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     """
     results: list[Any] = []
     errors: list[BaseException] = []
-    device, autocast = _CALLER.get((torch.get_default_device(), []))
+    settings = _CALLER.get([])
 
     def run() -> None:
         try:
-            with ExitStack() as stack:  # both belong to a thread
-                if device.type != "cpu":
-                    stack.enter_context(device)
-                for kind, dtype in autocast:
-                    stack.enter_context(torch.autocast(kind, dtype=dtype))
+            with ExitStack() as stack:  # device and autocast belong to a thread
+                for each in settings:
+                    stack.enter_context(each)
                 results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
-        finally:
-            _RUNNING.remove(thread)
 
     thread = threading.Thread(target=run, daemon=True)
-    _RUNNING.add(thread)
     thread.start()
-    thread.join(seconds)
+    thread.join(min(seconds, threading.TIMEOUT_MAX))
     if errors and isinstance(errors[0], Unusable):
         raise Unusable(errors[0].fault, f"{description}: {errors[0]}")
     if errors:
@@ -84,18 +80,6 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
 def count(number: int, noun: str) -> str:
     """A number with its noun: "1 query", "2 queries"."""
     return f"1 {noun}" if number == 1 else f"{number} {'queries' if noun == 'query' else noun + 's'}"
-
-
-def check_seconds(seconds: object) -> None:
-    """Raise TypeError or ValueError unless `seconds` is a number above 0 that Python can wait for."""
-    check_number("seconds", seconds)
-    if not 0 < seconds <= threading.TIMEOUT_MAX:  # type: ignore[operator]  # a number, as was just checked
-        raise ValueError(f"seconds must be positive and at most {threading.TIMEOUT_MAX:.0f}, got {seconds!r}")
-
-
-def is_running() -> bool:
-    """Whether a function that took too long, or was interrupted, is still running."""
-    return bool(_RUNNING)
 
 
 def try_each(
@@ -111,13 +95,13 @@ def try_each(
             failures.setdefault(error.fault, []).append(str(error))
             if error.fault == "does not finish":
                 break
-    findings = []
-    for fault, (message, *more) in failures.items():
-        findings.append(Finding(fault, f"{message} (and {count(len(more), 'more call')})" if more else message))
-    return results, findings
+    return results, [
+        Finding(fault, f"{message} (and {count(len(more), 'more call')})" if more else message)
+        for fault, (message, *more) in failures.items()
+    ]
 
 
-def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument, tolerance: float) -> list[Finding]:
+def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument) -> list[Finding]:
     """Call `read` twice, and compare. A first call that is unusable is left to `try_each`, unless it hangs."""
     try:
         first = read(argument)
@@ -127,9 +111,8 @@ def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument, tol
         difference = float((read(argument) - first).abs().nan_to_num(0.0).max())
     except Unusable as error:
         return [Finding("not deterministic", f"{error}, but only in the second of two equal calls")]
-    if difference <= tolerance:
-        return []
-    return [Finding("not deterministic", f"{argument}: two equal calls differ by up to {difference:.3g}")]
+    evidence = f"{argument}: two equal calls differ by up to {difference:.3g}"
+    return [Finding("not deterministic", evidence)] if difference > _REPEATS else []
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
@@ -138,8 +121,6 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
     Raises Unusable if it is not an array of real numbers, or contains NaN; `nan` allows it.
     """
     try:
-        if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
-            raise TypeError("expected an array, got a tuple of arrays")
         tensor = value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
         if tensor.is_complex() or tensor.dtype == torch.bool:
             raise TypeError(f"expected real numbers, got {tensor.dtype}")
@@ -154,15 +135,16 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
 
 
 def _from_array(value: Any) -> Tensor:
+    """The array in its dtype if torch has it and it is at most float32 (JAX's bfloat16 too), otherwise in float64."""
+    if isinstance(value, tuple) and any(getattr(part, "ndim", 0) for part in value):
+        raise TypeError("expected an array, got a tuple of arrays")
     array = np.asarray(value)
-    if array.dtype == object and any(number is None for number in array.flat):  # numpy would make it NaN
-        raise TypeError("None is not a number")
-    if array.dtype.name == "bfloat16":  # JAX's type, which torch cannot convert
-        return torch.from_numpy(array.astype(np.float32)).bfloat16()
-    try:
-        return torch.from_numpy(np.array(array))
-    except (TypeError, ValueError):  # such as extended precision, another byte order, or Python's Decimal
-        return torch.from_numpy(array.astype(np.float64))
+    if array.dtype.kind not in "fiuV":  # bfloat16 is a V
+        raise TypeError(f"expected real numbers, got {array.dtype}")
+    dtype = (
+        getattr(torch, array.dtype.name) if array.dtype.name in ("float32", "float16", "bfloat16") else torch.float64
+    )
+    return torch.from_numpy(array.astype(np.float64)).to(dtype)
 
 
 def _message(error: BaseException) -> str:

@@ -7,21 +7,22 @@ observations; then the fitted slopes are named.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from alibi_viz.check.call import try_each
-from alibi_viz.check.probe import SHORT, Observation, Probe, precision
+from alibi_viz.check.probe import SHORT, Observation, Probe
 from alibi_viz.check.report import Comparison, Finding
-from alibi_viz.check.rules import Expectation, Rule, Slopes, rules
 from alibi_viz.gallery.slopes import first_slope_is_one
 from alibi_viz.slopes import alibi_slopes
 
 Names = tuple[str, ...]
+Rows = slice | list[int]
+Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 
 _HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
 _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
@@ -32,17 +33,31 @@ _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
 _VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
 
 
-def observe_all(
-    read: Callable[[Probe], Observation], probes: Sequence[Probe]
-) -> tuple[dict[Probe, Observation], list[Finding]]:
-    """The observations of all calls, and findings for those that failed."""
-    results, findings = try_each(read, probes)
-    # If only the longest calls fail, the function has a maximum length.
-    longest = max(probe.key_length for probe in probes)
-    if results and all(probe in results or probe.key_length == longest > SHORT for probe in probes):
-        capped = ("raises an error", "wrong shape")
-        findings = [replace(each, name="length cap") if each.name in capped else each for each in findings]
-    return results, findings
+class Rule(NamedTuple):
+    """A bias of -slope * distance, where visible. `faults` is empty for the correct rule."""
+
+    faults: tuple[str, ...]
+    distance: Tensor  # float64 [query, key] or [heads, query, key]
+    visible: Tensor  # bool [query, key] or [heads, query, key]
+
+    def bias(self, slopes: Tensor, rows: Rows = slice(None)) -> Tensor:
+        """The bias for slopes [heads] in these rows, float64 [heads, rows, key]."""
+        bias = -slopes.double()[:, None, None] * self.distance[..., rows, :]
+        return bias.masked_fill(~self.visible[..., rows, :], -math.inf)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the function should compute, and what helps to explain why it doesn't."""
+
+    slopes: Slopes
+    causal: bool = True  # keys after the query should be masked; otherwise the bias should be symmetric
+    head_dim: int | None = None  # of one head, if known: it identifies a bias that was divided by its square root
+    content: Mapping[int, float] | None = None  # {head count: the factor of q . k, relative to the correct one}
+
+    def bias(self, probe: Probe) -> Tensor:
+        """The correct bias with the causal mask, float64 [heads, query, key]."""
+        return next(rules(probe, self)).bias(self.slopes(probe.num_heads))
 
 
 def diagnose(observations: Sequence[Observation], expected: Expectation) -> tuple[list[Finding], Comparison | None]:
@@ -59,21 +74,21 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
     """No rule explains all calls: explain each wrong one by itself, and say for which sizes each fault appears."""
     found: dict[str, list[tuple[Probe, str]]] = {}  # {fault: [(sizes, evidence)]}
     for observation in wrong:
-        evidence = str(_worst([observation], expected))
+        probe, evidence = observation.probe, str(_worst([observation], expected))
         findings = _explain([observation], expected, evidence)
         if findings is None:
-            is_long = observation.probe.key_length > SHORT
-            findings = [Finding("length cap" if is_long and not found else "unknown fault", evidence)]
+            is_capped = probe.key_length > SHORT and not found
+            findings = [Finding("length cap" if is_capped else "unknown fault", evidence)]
         for finding in findings:
-            found.setdefault(finding.name, []).append((observation.probe, finding.evidence))
+            found.setdefault(finding.name, []).append((probe, finding.evidence))
     findings = []
     for fault, places in found.items():
-        (name, evidence), probes = (fault, places[0][1]), [probe for probe, _ in places]
-        if len(probes) < calls:
-            evidence += f" (only with {'; '.join(map(str, probes))})"
+        name, evidence, sizes = fault, places[0][1], [probe for probe, _ in places]
+        if len(sizes) < calls:
+            evidence += f" (only with {'; '.join(map(str, sizes))})"
             if fault == "sign reversed":
                 name = "sign reversed in one branch"
-            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in probes):
+            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in sizes):
                 name = "no bias while decoding"
         findings.append(Finding(name, evidence))
     return findings
@@ -82,8 +97,9 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
     longest = max(observations, key=lambda o: o.probe.key_length)
-    cap, window, limits = longest.cap, longest.window, precision(longest.dtype)
-    candidates = (rules(o.probe, expected, cap, window, None if window is None else o.last_key) for o in observations)
+    cap, window, limits = longest.cap, int(longest.visible.sum(-1).max()), longest.precision
+    limited = window < longest.probe.key_length
+    candidates = (rules(o.probe, expected, cap, window if limited else None, _last_key(o)) for o in observations)
     explanations = []
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
@@ -95,16 +111,19 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
     is_scaled = any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
     fewest = min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
-    if fewest is None and all(each.coarse.agrees(expected.bias(each.probe)) for each in observations):
+    if fewest is None and all(each.agrees_in_half_precision(expected.bias(each.probe)) for each in observations):
         return [Finding("rounded to half precision", evidence)]
     return fewest
 
 
-def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
-    """Whether all observed weights are those of the candidates' biases.
+def _last_key(observation: Observation) -> Tensor:
+    """The number of the last key that the last query sees, int64 [heads]."""
+    return (observation.visible * torch.arange(1, observation.probe.key_length + 1)).amax(-1)
 
-    A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
-    """
+
+def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
+    """Whether all observed weights are those of the candidates' biases."""
+    # A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
     some = [torch.linspace(0, o.probe.query_length - 1, 8).round().int().unique().tolist() for o in observations]
     return all(
         o.agrees(candidate.bias(slopes[o.probe.num_heads], each), each)
@@ -120,7 +139,7 @@ def _fit(observations: Sequence[Observation], candidates: Sequence[Rule]) -> dic
     for observation, candidate in zip(observations, candidates, strict=True):
         heads = observation.probe.num_heads
         y, x = observation.log_weights[:, -1], candidate.bias(torch.ones(heads), [-1])[:, 0]  # [heads, key]
-        readable = (y > observation.floor) & x.isfinite()
+        readable = observation.visible & x.isfinite()
         count = readable.sum(-1, keepdim=True).clamp(min=1)
         x, y = (v.where(readable, 0.0) for v in (x, y))
         x, y = ((v - v.sum(-1, keepdim=True) / count).where(readable, 0.0) for v in (x, y))
@@ -138,6 +157,68 @@ def _worst(observations: Sequence[Observation], expected: Expectation) -> Compar
     return Comparison(str(worst.probe), worst.normalize(expected.bias(worst.probe)).exp(), worst.weights, place)
 
 
+def rules(
+    probe: Probe,
+    expected: Expectation,
+    cap: int | None = None,
+    window: int | None = None,
+    last_key: Tensor | None = None,
+) -> Iterator[Rule]:
+    """All rules, those with the fewest faults first.
+
+    The bias may be constant beyond a distance `cap`, and keys masked beyond `window` or after the `last_key` [heads].
+    """
+    row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
+    key = torch.arange(probe.key_length, dtype=torch.float64)
+    query = row + probe.key_length - probe.query_length
+    offset = query - key  # [query, key], negative for keys after the query
+    everything, past = torch.ones_like(offset, dtype=torch.bool), key <= query
+    visible = past if expected.causal else everything
+    yield Rule((), offset.abs(), visible)
+    distances = {
+        "": offset,
+        "wrong corner of the cache": (row - key).abs(),
+        "square root of the distance": offset.sign() * offset.abs().sqrt(),
+        "logarithm of the distance": offset.sign() * offset.abs().log1p(),
+    }
+    if cap is not None:
+        distances["length cap"] = offset.clamp(-cap, cap)
+    # which keys are visible, and whether the distance to later ones counts as positive, zero or negative
+    futures: list[tuple[str, Tensor, Callable[[Tensor], Tensor]]] = [("", visible, torch.abs)]
+    if expected.causal:
+        futures += [
+            ("future not masked", everything, torch.abs),
+            ("future not masked", everything, torch.relu),
+            ("causal mask in the wrong corner", key <= row, torch.abs),
+            ("query can't see itself", key < query, torch.abs),
+            ("one key ahead", key <= query + 1, torch.abs),
+        ]
+    else:
+        futures.append(("only earlier keys", past, torch.abs))
+    futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
+    if window is not None and last_key is not None:
+        futures.append(("window", visible & (offset.abs() < window), torch.abs))
+        futures.append(("first keys only", visible & (key < last_key[:, None, None]), torch.abs))
+    combinations = [
+        Rule(tuple(filter(None, (name, future))), sign(distance), shown)
+        for (name, distance), (future, shown, sign) in product(distances.items(), futures)
+    ]
+    yield from sorted(combinations[1:], key=lambda rule: len(rule.faults))
+    slopes = expected.slopes(probe.num_heads)[:, None, None]
+    for distance in _rounded_distances(query, key, slopes.where(slopes != 0, 1.0)):
+        yield Rule(("colliding positions",), distance.expand(probe), visible)
+
+
+def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[Tensor]:
+    """Distances, up to a constant per row, of positions or products with slopes that were rounded to half precision."""
+    for dtype in (torch.bfloat16, torch.float16):
+        yield -(slopes * key).to(dtype).double() / slopes
+        yield -(slopes.to(dtype) * key.to(dtype)).double() / slopes
+        yield -(slopes * (key - key[-1])).to(dtype).double() / slopes
+        yield (query.to(dtype).double() - key.to(dtype).double()).abs()
+        yield (query.to(dtype) - key.to(dtype)).double().abs()
+
+
 def name_slopes(
     slopes: Mapping[int, Tensor], expected: Expectation, relative: float, absolute: float = 0.0
 ) -> list[Finding]:
@@ -153,14 +234,14 @@ def name_slopes(
     evidence = f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"
     if close(got, 0 * got):
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
-    hypotheses = _hypotheses(slopes, expected, absolute)
-    possible = sorted((names for names, predicted in hypotheses if close(got, predicted)), key=_cost)
+    possible = sorted(
+        (names for names, slopes_ in _hypotheses(slopes, expected, absolute) if close(got, slopes_)), key=_cost
+    )
     if possible:
         others = [names for names in possible if _cost(names) == _cost(possible[0]) and names != possible[0]]
         if others:
-            evidence += (
-                f"; '{' and '.join(others[0])}' gives the same slopes, and another head count would tell them apart"
-            )
+            same = " and ".join(others[0])
+            evidence += f"; '{same}' gives the same slopes, and another head count would tell them apart"
         return [Finding(name, evidence) for name in possible[0]]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
@@ -174,49 +255,42 @@ def _cost(names: Names) -> int:
 
 
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
-    """Names of faults, and the slopes that they give, for all head counts one after another.
+    """Names of faults, and the slopes that they give, for all head counts one after another; the most likely first.
 
-    Each combines a scheme with a rounding and a factor of the bias. A wrong factor of the content may apply to the bias
-    too.
+    Each combines a scheme, a rounding and a factor. A wrong factor of the content may apply to the bias too.
     """
     got = torch.cat(list(slopes.values()))
-    known = _known_factors(expected.head_dim)
+    dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
+    factors: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
+    factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
+    factors += [(("sign reversed", *names), -factor) for names, factor in factors]
     for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
         for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
             unit = torch.cat([content[heads] * rule(heads).to(dtype).double() for heads in slopes])
-            for names, factor in known:
-                yield (*scheme, *rounding, *names), factor * unit
+            for names, factor in factors:
+                yield (*filter(None, [scheme]), *rounding, *names), factor * unit
             fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
             if math.isfinite(fitted):
-                yield (*scheme, *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
+                yield (
+                    (*filter(None, [scheme]), *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"),
+                    fitted * unit,
+                )
 
 
-def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[str, Slopes]]:
     """Rules that give the slopes, without a factor, the most likely first."""
-    yield (), reference
-    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
-    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
-    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
-    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    yield "", reference
+    yield "geometric slopes", lambda heads: alibi_slopes(heads, "geometric").double()
+    yield "halving slopes", lambda heads: alibi_slopes(heads, "halving").double()
+    yield "first slope is 1", lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield "first slope is 1", lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
-            yield ("slopes of a head slice",), partial(lambda n, heads: reference(heads // n).repeat(n), devices)
-            yield (
-                ("slopes of a head slice",),
-                partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices),
-            )
-    yield ("heads in another order",), lambda heads: _in_order_of(slopes[heads], reference(heads))
-    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
-
-
-def _in_order_of(got: Tensor, wanted: Tensor) -> Tensor:
-    """The wanted slopes, the steepest where the steepest of `got` is, and so on."""
-    return wanted[wanted.abs().argsort()][got.abs().argsort().argsort()]
-
-
-def _known_factors(head_dim: int | None) -> list[tuple[Names, float]]:
-    """Factors of the bias that have a name; the first is 1, without any."""
-    dims = [head_dim] if head_dim else _HEAD_DIMS
-    known: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
-    known += [(("added twice", *names), 2 * factor) for names, factor in known]
-    return known + [(("sign reversed", *names), -factor) for names, factor in known]
+            yield "slopes of a head slice", partial(lambda n, heads: reference(heads // n).repeat(n), devices)
+            yield "slopes of a head slice", partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
+    # the steepest of the correct slopes where the steepest is, and so on
+    yield (
+        "heads in another order",
+        lambda heads: (wanted := reference(heads))[wanted.abs().argsort()][slopes[heads].abs().argsort().argsort()],
+    )
+    yield "heads without a bias", lambda heads: reference(heads) * (slopes[heads].abs() > smallest)

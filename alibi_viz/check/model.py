@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_integer
+from alibi_viz.arguments import check_instance, check_integer, check_positive
 from alibi_viz.check.api import examine_attention
-from alibi_viz.check.call import check_seconds, on_cpu
+from alibi_viz.check.call import on_cpu
+from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import Expectation
 from alibi_viz.gallery import EXHIBITS
 from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
@@ -33,8 +33,8 @@ _HEADS = ("num_attention_heads", "n_heads", "n_head")
 def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float = 60.0) -> Report:
     """Check the attention of one layer, as the model runs it: with its own mask, cache, dtype and implementation.
 
-    The layer's queries, keys and values are replaced by chosen ones, and the input of its output projection is read. So
-    the weights of the model don't matter, and a tiny model with random weights shows what a large one does.
+    Its queries, keys and values are replaced by chosen ones, and the input of its output projection is read. So the
+    weights don't matter, and a tiny model with random weights shows what a large one does.
 
     Args:
         model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. What the
@@ -47,56 +47,42 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if the model has no known
     attention layer, or no layer of this index.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch module, got {type(model).__name__}")
+    check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)
     heads = next((int(getattr(config, name)) for name in _HEADS if hasattr(config, name)), 0)
     layers = _find_layers(model, heads)
     check_integer("layer", layer, 0, len(layers) - 1)
-    check_seconds(seconds)
+    check_positive("seconds", seconds)
     if not heads:
         raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
     attention, parameter = layers[layer], next(model.parameters())
-    family = str(getattr(config, "model_type", type(model).__name__))
-    reader = AttentionReader(
-        attention,
-        head_dim=attention.head_dim,
-        dtype=parameter.dtype,
-        convert=lambda tensor: tensor.to(parameter.device),
-        seconds=seconds,
-        key_heads=attention.key_heads,
-    )
-
-    def examine(length: int, divisor: float = 1.0) -> Report:
-        """Compare with the official slopes, divided by `divisor`."""
-        return examine_attention(
-            reader,
-            f"{type(model).__name__}, layer {layer}",
-            probes([heads], True, length),
-            Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor),
-            padding=True,
-        )
-
+    subject, family = f"{type(model).__name__}, layer {layer}", str(getattr(config, "model_type", ""))
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
-    differences = []
-    if trained and parameter.dtype != torch.float32:
-        reader.read_dtype = torch.bfloat16  # the sum of q . k and the bias is rounded too
+    half = bool(trained) and parameter.dtype != torch.float32  # the sum of q . k and the bias is rounded too
+
+    def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
+        """Compare with the official slopes, divided by `divisor`."""
+        sizes: dict[str, Any] = {"head_dim": attention.head_dim, "key_heads": attention.key_heads}
+        convert = lambda tensor: tensor.to(parameter.device)  # noqa: E731
+        sizes |= {"dtype": parameter.dtype, "read_dtype": read_dtype, "seconds": seconds}
+        reader = AttentionReader(attention, convert=convert, **sizes)
+        expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
+        return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
+
     with on_cpu():
-        report = examine(min(length, longest_context(model) or length))
-        if trained:
-            differences = [trained[finding.name] for finding in report.findings if finding.name in trained]
-            # Its differences from the paper can hide faults, so compare also with what it was trained with.
-            reader.read_dtype = torch.bfloat16
-            again = examine(SHORT, math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0)
-            found = {finding.name: finding for finding in (*report.findings, *again.findings)}
-            findings = [finding for name, finding in found.items() if name not in trained]
-            report = Report(report.subject, findings, comparison=report.comparison if findings else None)
-    notes = [f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim})."]
-    notes += [
-        f"Differs from the paper; right for these weights: {each.effect} ({each.system}, {each.source})"
-        for each in differences
-    ]
-    return replace(report, notes=notes)
+        report = examine(min(length, longest_context(model) or length), 1.0, torch.bfloat16 if half else torch.float32)
+        found = {finding.name: finding for finding in report.findings}
+        notes = [
+            f"Differs from the paper; right for these weights: {exhibit.effect} ({exhibit.system}, {exhibit.source})"
+            for name, exhibit in trained.items()
+            if name in found
+        ]
+        if trained:  # these differences can hide faults, so compare also with what the weights were trained with
+            divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
+            found |= {finding.name: finding for finding in examine(SHORT, divisor, torch.bfloat16).findings}
+    findings = [finding for name, finding in found.items() if name not in trained]
+    report = Report(subject, findings, comparison=report.comparison if findings else None)
+    return replace(report, notes=[f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).", *notes])
 
 
 def _state(report: Report) -> str:
@@ -106,21 +92,6 @@ def _state(report: Report) -> str:
     if names & {"raises an error", "does not finish"} and report.comparison is None:
         return "It is unknown whether the layer applies ALiBi, because calls of it failed"
     return "ALiBi is on" + (", with the official slopes" if report.ok else "")
-
-
-def _find_layers(model: nn.Module, heads: int) -> list["_Layer"]:
-    base = getattr(model, "base_model", model)  # without the head, whose logits would be large
-    layers = []
-    for module in model.modules():
-        for names, output, order in _PROJECTIONS:
-            projections: list[Any] = [getattr(module, name, None) for name in (*names, output)]
-            if all(isinstance(each, nn.Module) for each in projections):
-                layers.append(_Layer(base, projections[:-1], projections[-1], order, heads))
-                break
-    if not layers:
-        known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
-        raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")
-    return layers
 
 
 @dataclass(frozen=True)
@@ -156,10 +127,15 @@ class _Layer:
     ) -> tuple[Any, Tensor]:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
-        ids = torch.zeros(inputs[0].shape[0], inputs[0].shape[2], dtype=torch.long, device=inputs[0].device)
+        parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
+        if self.order == "separate":
+            projected = [part.flatten(2) for part in parts]
+        else:
+            projected = [torch.stack(parts, dim=3 if self.order == "per head" else 2).flatten(2)]
+        ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
         real = None if mask is None else mask.long()
         with ExitStack() as hooks:
-            for module, new in zip(self.inputs, self._pack(inputs), strict=True):
+            for module, new in zip(self.inputs, projected, strict=True):
                 hook = module.register_forward_hook(lambda _module, _inputs, output, new=new: _replace(output, new))
                 hooks.callback(hook.remove)
             hook = self.output.register_forward_pre_hook(lambda _module, arguments: captured.append(arguments[0]))
@@ -167,12 +143,20 @@ class _Layer:
             output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
         return output, captured[0]
 
-    def _pack(self, inputs: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
-        """What the projections should return, [batch, length, features] each."""
-        parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
-        if self.order == "separate":
-            return [part.flatten(2) for part in parts]
-        return [torch.stack(parts, dim=3 if self.order == "per head" else 2).flatten(2)]
+
+def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
+    base = getattr(model, "base_model", model)  # without the head, whose logits would be large
+    layers = []
+    for module in model.modules():
+        for names, output, order in _PROJECTIONS:
+            projections: list[Any] = [getattr(module, name, None) for name in (*names, output)]
+            if all(isinstance(each, nn.Module) for each in projections):
+                layers.append(_Layer(base, projections[:-1], projections[-1], order, heads))
+                break
+    if not layers:
+        known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
+        raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")
+    return layers
 
 
 def _replace(output: Tensor, new: Tensor) -> Tensor:

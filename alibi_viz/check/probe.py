@@ -33,8 +33,7 @@ class Probe(NamedTuple):
     key_length: int
 
     def __str__(self) -> str:
-        heads, queries, keys = self
-        return f"{count(heads, 'head')}, {count(queries, 'query')}, {count(keys, 'key')}"
+        return ", ".join(map(count, self, ("head", "query", "key")))
 
 
 def probes(num_heads: Sequence[int], decoding: bool, length: int) -> list[Probe]:
@@ -58,10 +57,9 @@ class Precision(NamedTuple):
 
 
 def precision(dtype: torch.dtype) -> Precision:
-    """The precision with which correct implementations in `dtype` reproduce log weights.
+    """The precision with which correct implementations in `dtype` reproduce log weights: a few units in the last place.
 
-    A few units in the last place: half precision rounds the logits, -m (i - j) included, and then the weights. Weights
-    that are too small to change an output of the dtype may be left out; in float16, much smaller ones are subnormal.
+    Weights that are too small to change an output of the dtype may be left out.
     """
     half = {torch.bfloat16: Precision(2**-5, 2**-7, -8.0), torch.float16: Precision(2**-7, 2**-9, -8.0)}
     return half.get(dtype, Precision(2e-4, 5e-5, -16.0))
@@ -69,24 +67,15 @@ def precision(dtype: torch.dtype) -> Precision:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """The attention weights of a function at equal content, for one call.
-
-    Attributes:
-        probe: the sizes of the call.
-        logits: float64 [heads, query, key], up to a constant per row; -inf where a key is masked or its weight is too
-            small for the dtype.
-        dtype: the dtype of what the function returned.
-        floor: log weights below this are not compared.
-    """
+    """The attention weights of a function at equal content, for one call."""
 
     probe: Probe
-    logits: Tensor
-    dtype: torch.dtype
-    floor: float
+    logits: Tensor  # float64 [heads, query, key], up to a constant per row; -inf where a key is masked
+    precision: Precision
 
     @cached_property
     def log_weights(self) -> Tensor:
-        """The logarithm of the weights, float64 [heads, query, key], at least `floor`."""
+        """The logarithm of the weights, float64 [heads, query, key], at least the floor of the precision."""
         return self.normalize(self.logits)
 
     @property
@@ -94,53 +83,37 @@ class Observation:
         return self.log_weights.exp()
 
     @property
-    def coarse(self) -> "Observation":
-        """The same, to be compared within the precision of bfloat16."""
-        return replace(self, dtype=torch.bfloat16, floor=precision(torch.bfloat16).floor)
+    def visible(self) -> Tensor:
+        """The keys that the last query sees, bool [heads, key]."""
+        return self.log_weights[:, -1] > self.precision.floor
 
     @property
     def cap(self) -> int | None:
         """The distance from which on the bias of the last query is constant, if there is one."""
         step = self.log_weights[:, -1].flip(-1).diff(dim=-1).abs().amax(0)
-        moving = (step > precision(self.dtype).absolute / 10).nonzero()
+        moving = (step > self.precision.absolute / 10).nonzero()
         cap = int(moving.max()) + 1 if len(moving) else 0
         return cap if 0 < cap < self.probe.key_length - 1 else None
 
-    @property
-    def window(self) -> int | None:
-        """The number of keys that the last query sees, if it is not all of them."""
-        window = int((self.log_weights[:, -1] > self.floor).sum(-1).max())
-        return window if window < self.probe.key_length else None
-
-    @property
-    def last_key(self) -> Tensor:
-        """The number of the last key that the last query sees, int64 [heads]."""
-        visible = self.log_weights[:, -1] > self.floor
-        return (visible * torch.arange(1, self.probe.key_length + 1)).amax(-1)
-
     def normalize(self, bias: Tensor) -> Tensor:
-        """The log weights of a bias [heads, query, key] at equal content, at least `floor`.
-
-        Rows that differ by a constant become equal here, and so do a mask of -inf and one of the lowest number.
-        """
-        return bias.double().log_softmax(-1).nan_to_num(nan=self.floor).clamp(min=self.floor)
+        """The log weights of a bias [heads, query, key]: here rows that differ by a constant become equal."""
+        floor = self.precision.floor
+        return bias.double().log_softmax(-1).nan_to_num(nan=floor).clamp(min=floor)
 
     def agrees(self, bias: Tensor, rows: slice | list[int] = slice(None)) -> bool:
-        """Whether the weights in these rows are those of `bias` [heads, rows, key], within the precision of the dtype.
-
-        Queries that see no key are not compared: their weights are undefined.
-        """
+        """Whether the weights in these rows are those of `bias` [heads, rows, key], where a query sees any key."""
         expected = self.normalize(bias)
-        absolute, relative, _ = precision(self.dtype)
         size = torch.maximum(expected.abs(), bias.nan_to_num(neginf=0.0).abs())  # large before softmax: rounded by more
-        is_close = (self.log_weights[:, rows] - expected).abs() <= absolute + relative * size
+        tolerance = self.precision.absolute + self.precision.relative * size
+        is_close = (self.log_weights[:, rows] - expected).abs() <= tolerance
         return bool((is_close | bias.isneginf().all(-1, keepdim=True)).all())
 
-    def largest_difference(self, bias: Tensor) -> tuple[float, tuple[int, int, int]]:
-        """The largest difference of a weight from those of `bias`, and its (head, query, key).
+    def agrees_in_half_precision(self, bias: Tensor) -> bool:
+        """Whether the weights are those of `bias`, within the precision of bfloat16."""
+        return replace(self, precision=precision(torch.bfloat16)).agrees(bias)
 
-        If no weight differs visibly, it is the largest difference of their logarithms.
-        """
+    def largest_difference(self, bias: Tensor) -> tuple[float, tuple[int, int, int]]:
+        """The largest difference of a weight from those of `bias`, or else of its logarithm; its (head, query, key)."""
         difference = (self.weights - self.normalize(bias).exp()).abs()
         if float(difference.max()) < 1e-3:
             difference = (self.log_weights - self.normalize(bias)).abs()
@@ -155,7 +128,7 @@ def read_bias(function: Callable[[int, int, int], Any], probe: Probe, causal: bo
     visible = visible if causal else torch.ones_like(visible)
     logits = _to_heads(value, probe, visible).masked_fill(~visible, -math.inf)
     masked = logits < logits.amax(-1, keepdim=True) + _MASKED
-    return Observation(probe, logits.masked_fill(masked, -math.inf), dtype, _BIAS_FLOOR)
+    return Observation(probe, logits.masked_fill(masked, -math.inf), precision(dtype)._replace(floor=_BIAS_FLOOR))
 
 
 def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
@@ -197,43 +170,39 @@ class AttentionReader:
 
     def _coarsen(self, dtype: torch.dtype) -> None:
         self.read_dtype = max(self.read_dtype, dtype, key=lambda each: torch.finfo(each).eps)
+        self.precision = precision(self.read_dtype)  # with which weights can be read
 
-    @property
-    def precision(self) -> Precision:
-        """How exactly weights can be read."""
-        return precision(self.read_dtype)
-
-    def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
         """The output for inputs [batch, heads, length, head_dim], in float64; a mask is bool [batch, key]."""
-        masks = [] if mask is None else [mask]
+        inputs = query, key, value, *mask
         if "b" in self.layout:
-            return self._call((query, key, value), masks)
-        return torch.stack([self._call((query[b], key[b], value[b]), [m[b] for m in masks]) for b in range(len(query))])
+            return self._call("bhld", *inputs)
+        return torch.stack([self._call("hld", *sequence) for sequence in zip(*inputs, strict=True)])
 
-    def _call(self, tensors: tuple[Tensor, ...], masks: list[Tensor]) -> Tensor:
-        axes = "bhld" if "b" in self.layout else "hld"
-        probe = Probe(tensors[0].shape[-3], tensors[0].shape[-2], tensors[1].shape[-2])
+    def _call(self, axes: str, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
+        probe = Probe(query.shape[-3], query.shape[-2], key.shape[-2])
         group = probe.num_heads // (self.key_heads or probe.num_heads)
-        tensors = (tensors[0], *(tensor[..., ::group, :, :] for tensor in tensors[1:]))
-        inputs = [torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)) for tensor in tensors]
+        inputs = [query, key[..., ::group, :, :], value[..., ::group, :, :]]
         # clones, because the function may change its arguments
-        inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in inputs]
-        arguments = [self.convert(tensor) for tensor in (*inputs, *masks)]
+        inputs = [
+            torch.einsum(f"{axes}->{self.layout}", tensor.to(self.dtype)).clone(memory_format=torch.contiguous_format)
+            for tensor in inputs
+        ]
+        shape = inputs[0].shape
+        arguments = map(self.convert, (*inputs, *mask))
         result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
-        output, dtype = to_tensor(result, str(probe), nan=bool(masks))
-        if output.shape != inputs[0].shape:
-            expected = f"{list(inputs[0].shape)} ({', '.join(self.layout)})"
+        output, dtype = to_tensor(result, str(probe), nan=bool(mask))
+        if output.shape != shape:
+            expected = f"{list(shape)} ({', '.join(self.layout)})"
             raise Unusable("wrong shape", f"{probe}: returned {list(output.shape)}, expected {expected}")
         self._coarsen(dtype)
         return torch.einsum(f"{self.layout}->{axes}", output)
 
-    def output(
-        self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None, mask: Tensor | None = None
-    ) -> Tensor:
+    def output(self, probe: Probe, *mask: Tensor, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
         """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
 
-        All positions and heads share one query [head_dim], by default zeros, so that all content is equal. All heads
-        share the keys [key, head_dim]; by default they are random, which zero queries make irrelevant.
+        All positions and heads share one query [head_dim], by default zeros, so that all content is equal, whatever the
+        keys [key, head_dim] are.
         """
         heads, query_length, key_length = probe
         query = torch.zeros(self.head_dim) if query is None else query
@@ -242,20 +211,20 @@ class AttentionReader:
         one_hot = torch.eye(-(-key_length // self.head_dim) * self.head_dim)[:key_length]
         inputs = query.expand(_BATCH, heads, query_length, -1), key.expand(_BATCH, heads, -1, -1)
         outputs = [
-            self(*inputs, block.expand(_BATCH, heads, -1, -1), mask).float()
+            self(*inputs, block.expand(_BATCH, heads, -1, -1), *mask).float()
             for block in one_hot.split(self.head_dim, dim=-1)
         ]
         return torch.cat(outputs, dim=-1)[..., :key_length]
 
     def weights(self, probe: Probe, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
         """`output` without a mask. Raises Unusable if a row is not a weighted average."""
-        weights = self.output(probe, query, key)
+        weights = self.output(probe, query=query, key=key)
         total = weights.sum(-1)
         worst = float(total.flatten()[(total - 1).abs().argmax()])
         tolerance = max(self.precision.absolute, 4e-3)  # sums of weights that were rounded inside
         if float(weights.min()) < -tolerance or abs(worst - 1) > tolerance:
-            message = f"{probe}: with one-hot values, the weights of a query add up to {worst:.4g}, and the smallest is"
-            message += f" {float(weights.min()):.3g}; expected a sum of 1 and no negative weight"
+            found = f"the weights of a query add up to {worst:.4g}, and the smallest is {float(weights.min()):.3g}"
+            message = f"{probe}: with one-hot values, {found}; expected a sum of 1 and no negative weight"
             raise Unusable("not a weighted average", message)
         return weights
 
@@ -265,17 +234,25 @@ class AttentionReader:
         difference = float((weights - weights[0]).abs().max())
         if difference > self.precision.absolute:
             raise Unusable("batch rows mixed", f"{probe}: equal sequences differ by {difference:.3g}")
-        return Observation(probe, weights[0].clamp(min=0).log(), self.read_dtype, self.precision.floor)
+        return Observation(probe, weights[0].clamp(min=0).log(), self.precision)
 
     def content_factor(self, probe: Probe) -> float:
         """The factor of q . k, relative to 1 / sqrt(head_dim). Every third key gets a content, the others none.
 
-        Raises Unusable if the factor depends on the position or on the head.
+        The log weight of a key changes by its content, and by a constant of the row, which the other keys show. Raises
+        Unusable if the factor depends on the position or on the head.
         """
-        base = self.weights(probe)
+        base, smallest = self.weights(probe), math.exp(max(self.precision.floor, -15.0))
+        direction = torch.randn(self.head_dim, generator=_generator())
+        matching = torch.arange(probe.key_length) % 3 == 1
         for content in (1.0, 0.1):  # a small one for functions that don't scale it
-            factors = self._content_factors(probe, base, content)  # [heads, ...], NaN where nothing can be read
-            heads = factors.flatten(1).nanmedian(-1).values
+            query = content * direction * self.head_dim**0.5 / direction.square().sum()
+            changed = self.weights(probe, query, matching[:, None] * direction)  # [sequence, heads, query, key]
+            readable = (changed > smallest) & (base > smallest)
+            change = (changed / base).log().where(readable, torch.nan).transpose(0, 1) / content
+            others = change.where(~matching, torch.nan).nanmean(-1, keepdim=True)
+            factors = (change - others)[..., matching].flatten(1)  # [heads, all], NaN where it can't be read
+            heads = factors.nanmedian(-1).values
             if not bool(heads.isnan().all()):
                 break
         else:
@@ -283,7 +260,7 @@ class AttentionReader:
         largest = max(1.0, float(heads.abs().nan_to_num(0.0).max()))
         tolerance = max(8 * self.precision.absolute / content, 0.03) * largest
         for name, values in (
-            ("content depends on position", factors - heads[:, None, None, None]),
+            ("content depends on position", factors - heads[:, None]),
             ("content depends on the head", heads - heads.nanmedian()),
         ):
             if float(values.abs().flatten().nanquantile(0.75)) > tolerance:  # most of them, not a single odd query
@@ -291,23 +268,6 @@ class AttentionReader:
                 message = f"{probe}: equal queries and keys score between {low:.3g} and {high:.3g}, expected 1"
                 raise Unusable(name, message)
         return float(heads.nanmedian())
-
-    def _content_factors(self, probe: Probe, base: Tensor, content: float) -> Tensor:
-        """The factor that each matching key shows, [heads, sequence, query, key]; NaN where it can't be read.
-
-        The log weight of a key changes by its content, and by a constant of the row, which the other keys show.
-        """
-        direction = torch.randn(self.head_dim, generator=_generator())
-        query = content * direction * self.head_dim**0.5 / direction.square().sum()
-        matching = torch.arange(probe.key_length) % 3 == 1
-        changed = self.weights(probe, query, matching[:, None] * direction)
-        smallest = math.exp(max(self.precision.floor, -15.0))
-        readable = (changed > smallest) & (base > smallest)  # [sequence, heads, query, key]
-        others = readable & ~matching
-        change = torch.where(readable, (changed / base).log(), 0.0)
-        offset = (change * others).sum(-1, keepdim=True) / others.sum(-1, keepdim=True).clamp(min=1)
-        is_known = readable & matching & others.any(-1, keepdim=True)
-        return torch.where(is_known, (change - offset) / content, torch.nan).transpose(0, 1)
 
 
 def _generator() -> torch.Generator:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from torch import Tensor
 
-from alibi_viz.gallery import EXHIBITS, Exhibit
+from alibi_viz.gallery import EXHIBITS
 
 
 @dataclass(frozen=True)
@@ -32,47 +32,25 @@ class AlibiFaultError(AssertionError):
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault that a check found.
-
-    Attributes:
-        name: the name of the fault, a key of `alibi_viz.check.FAULTS`.
-        evidence: the numbers that show it.
-    """
+    """A fault that a check found: its name, a key of `alibi_viz.check.FAULTS`, and the numbers that show it."""
 
     name: str
     evidence: str
 
-    @property
-    def fault(self) -> Fault:
-        """What the fault is, and what to change."""
-        return FAULTS[self.name]
-
-    @property
-    def seen_in(self) -> list[Exhibit]:
-        """Public systems with this fault, from the gallery."""
-        return [exhibit for exhibit in EXHIBITS if exhibit.fault == self.name]
-
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.fault.problem}", f"  Found: {self.evidence}"]
-        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in]
-        return "\n".join([*lines, f"  Fix: {self.fault.fix}"])
+        lines = [f"{self.name}: {FAULTS[self.name].problem}", f"  Found: {self.evidence}"]
+        lines += [f"  Seen in: {each.system} ({each.source})" for each in EXHIBITS if each.fault == self.name]
+        return "\n".join([*lines, f"  Fix: {FAULTS[self.name].fix}"])
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The attention weights of one call at equal content, each [heads, query, key].
+    """The attention weights of one call at equal content, each [heads, query, key]."""
 
-    Attributes:
-        title: the sizes of the call.
-        wanted: the weights of a correct implementation.
-        got: those of the checked one.
-        place: (head, query, key), counted from 0, where they differ most.
-    """
-
-    title: str
-    wanted: Tensor
-    got: Tensor
-    place: tuple[int, int, int]
+    title: str  # the sizes of the call
+    wanted: Tensor  # the weights of a correct implementation
+    got: Tensor  # those of the checked one
+    place: tuple[int, int, int]  # (head, query, key), counted from 0, where they differ most
 
     def __str__(self) -> str:
         head, query, key = self.place
@@ -84,21 +62,14 @@ class Comparison:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
-    """What a check found. `print(report)` explains it; a notebook also shows the weights.
+    """What a check found. `print(report)` explains it; a notebook also shows the weights."""
 
-    Attributes:
-        subject: what was checked.
-        findings: the faults, empty if there are none.
-        notes: facts that are not faults.
-        comparison: the call with the largest difference, or None if nothing could be compared.
-    """
-
-    subject: str
-    findings: list[Finding]
-    notes: list[str] = field(default_factory=list)
-    comparison: Comparison | None = None
+    subject: str  # what was checked
+    findings: list[Finding]  # the faults, empty if there are none
+    notes: list[str] = field(default_factory=list)  # facts that are not faults
+    comparison: Comparison | None = None  # the call with the largest difference, if anything could be compared
 
     @property
     def ok(self) -> bool:
@@ -111,21 +82,20 @@ class Report:
             raise AlibiFaultError(str(self))
 
     def __str__(self) -> str:
-        count = len(self.findings)
-        verdict = "no fault found" if self.ok else "1 fault" if count == 1 else f"{count} faults"
+        verdict = "no fault found" if self.ok else f"{len(self.findings)} fault{'s' * (len(self.findings) > 1)}"
         parts = [f"ALiBi check of {self.subject}: {verdict}", *map(str, self.findings), *self.notes]
         place = str(self.comparison)
         if self.comparison and not any(place in finding.evidence for finding in self.findings):
             parts.append(f"Weights at equal content: {place}")
         return "\n".join(parts)
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         text = str(self)
-        titles = [text.split("\n", maxsplit=1)[0], *(f"{finding.name}:" for finding in self.findings)]
-        return notebook_html(text, self.comparison, bold=titles)
+        return notebook_html(
+            text, self.comparison, [text.splitlines()[0], *(f"{each.name}:" for each in self.findings)]
+        )
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:

@@ -18,7 +18,7 @@ implementation may leave out whole lists, but no case of a list.
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,30 +29,29 @@ from torch import Tensor
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable, on_cpu
+from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
-from alibi_viz.check.rules import Expectation
 from alibi_viz.slopes import alibi_slopes
 
-_FORMAT, _VERSION = "alibi-vectors", 1
+_FORMAT = {"format": "alibi-vectors", "version": 1}
 _HEADS = range(1, 129)
 _BIAS_CALLS = [Probe(8, 16, 16), Probe(12, 16, 16), Probe(8, 1, 16), Probe(8, 5, 16)]
 _ATTENTION_CALLS = [Probe(4, 8, 8), Probe(6, 8, 8), Probe(4, 1, 8), Probe(4, 3, 8)]
 _HEAD_DIM = 8
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-_KEYS: dict[str, dict[str, type]] = {  # of a case, besides its result
-    "slopes": {"num_heads": int},
-    "bias": {"num_heads": int, "query_length": int, "key_length": int, "causal": bool},
-    "attention": {"causal": bool, "query": list, "key": list, "value": list},
+_INPUTS = {  # of the cases of each list, in the order of the checker's arguments
+    "slopes": ("num_heads",),
+    "bias": ("num_heads", "query_length", "key_length", "causal"),
+    "attention": ("query", "key", "value", "causal"),
 }
-_KINDS = {int: "an integer", bool: "true or false", list: "a list"}
+Table = dict[tuple[Hashable, ...], Tensor]  # {inputs: result}
 
 
 def write_vectors(path: str | Path) -> None:
     """Write golden vectors to a JSON file of less than 1 MB; the module's docstring describes it."""
     document = {
-        "format": _FORMAT,
-        "version": _VERSION,
+        **_FORMAT,
         "dtype": "float32",
         "slopes": [{"num_heads": heads, "result": _to_lists(alibi_slopes(heads))} for heads in _HEADS],
         "bias": [
@@ -71,22 +70,18 @@ def check_vectors(path: str | Path) -> Report:
     Returns one report for all lists in the file. Raises OSError if the file cannot be read, and ValueError if it is not
     JSON, has another format or version, or if a case lacks a key or holds something else than numbers.
     """
-    document = _load(path)
-    results = {name: _results(document, name) for name in _KEYS if name in document}
+    tables = _read(path)
     reports = []
     with on_cpu():
-        if "slopes" in results:
-            reports.append(slopes(_look_up(results["slopes"], lambda heads: (heads,)), num_heads=_HEADS))
+        if "slopes" in tables:
+            reports.append(slopes(_look_up(tables["slopes"]), num_heads=_HEADS))
         for causal in (True, False):
             expected = Expectation(_reference, causal)
-            if "bias" in results:
-                function = _look_up(results["bias"], lambda *sizes, causal=causal: (*sizes, causal))
-                read = partial(read_bias, function, causal=causal, seconds=60.0)
+            if "bias" in tables:
+                read = partial(read_bias, _look_up(tables["bias"], causal), causal=causal, seconds=60.0)
                 reports.append(examine_bias(read, "bias", _BIAS_CALLS, expected))
-            if "attention" in results:
-                key = lambda *inputs, causal=causal: (causal, *map(_to_bytes, inputs))  # noqa: E731
-                function = _look_up(results["attention"], key)
-                reader = AttentionReader(function, head_dim=_HEAD_DIM)
+            if "attention" in tables:
+                reader = AttentionReader(_look_up(tables["attention"], causal), head_dim=_HEAD_DIM)
                 reports.append(examine_attention(reader, "attention", _ATTENTION_CALLS, expected))
     findings = {finding.name: finding for report in reversed(reports) for finding in report.findings}
     comparison = next((report.comparison for report in reports if report.comparison), None)
@@ -95,14 +90,14 @@ def check_vectors(path: str | Path) -> Report:
 
 def _record_attention(causal: bool) -> list[dict[str, Any]]:
     """The calls that a check makes, with the correct outputs."""
-    cases: dict[tuple[bytes, ...], dict[str, Any]] = {}
+    cases: dict[tuple[Hashable, ...], dict[str, Any]] = {}
 
     def attention(*inputs: Tensor) -> Tensor:
         query, key, value = (tensor.double() for tensor in inputs)
         output = attention_trace(query, key, _reference(query.shape[1]), causal=causal).weights @ value
         named = {"query": query, "key": key, "value": value, "result": output}
         lists = {name: _to_lists(tensor) for name, tensor in named.items()}
-        cases[tuple(map(_to_bytes, inputs))] = {"causal": causal, **lists}
+        cases[_key(*inputs)] = {"causal": causal, **lists}
         return output.float()
 
     reader = AttentionReader(attention, head_dim=_HEAD_DIM)
@@ -114,17 +109,19 @@ def _reference(num_heads: int) -> Tensor:
     return alibi_slopes(num_heads).double()
 
 
-def _to_bytes(tensor: Tensor) -> bytes:
-    return (tensor.float() + 0.0).contiguous().numpy().tobytes()  # -0.0 becomes 0.0
+def _key(*inputs: Any) -> tuple[Hashable, ...]:
+    """The inputs of a case as a key of a table: tensors and lists by their bytes in float32, -0.0 as 0.0."""
+    lists = (_to_tensor(each) if isinstance(each, list) else each for each in inputs)
+    return tuple((e.float() + 0.0).contiguous().numpy().tobytes() if isinstance(e, Tensor) else e for e in lists)
 
 
-def _look_up(table: dict[Any, Any], key: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose results are in the table, under the key of its arguments."""
+def _look_up(table: Table, *causal: bool) -> Callable[..., Tensor]:
+    """The function whose results are in the table, in its causal or its symmetric cases."""
 
-    def function(*arguments: Any) -> Any:
-        if key(*arguments) not in table:
+    def function(*inputs: Any) -> Tensor:
+        if (key := _key(*inputs, *causal)) not in table:
             raise Unusable("missing case", "the file has no such case")
-        return table[key(*arguments)]
+        return table[key]
 
     return function
 
@@ -139,44 +136,32 @@ def _to_lists(tensor: Tensor) -> Any:
 
 def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     def fill(value: Any) -> Any:
-        if isinstance(value, bool):
-            raise TypeError(f"{json.dumps(value)} is not a number")
         return [fill(part) for part in value] if isinstance(value, list) else -math.inf if value is None else value
 
-    try:
-        return torch.tensor(fill(values), dtype=dtype)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise ValueError(f"a case holds something else than nested lists of numbers: {error}") from error
+    return torch.tensor(fill(values), dtype=dtype)
 
 
-def _results(document: dict[str, Any], name: str) -> dict[tuple[Any, ...], Tensor]:
-    """The results of a list of cases, by the other values of each case."""
-    cases, results = document[name], {}
-    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-        raise ValueError(f"{name} must be a list of objects")
-    for case in cases:
-        for key in (*_KEYS[name], "result"):
-            if key not in case:
-                raise ValueError(f"a case of {name} lacks the key {key!r}")
-        for key, kind in _KEYS[name].items():
-            if type(case[key]) is not kind:  # a bool would be an int too
-                raise ValueError(f"{key} in a case of {name} must be {_KINDS[kind]}, got {case[key]!r}")
-        values = (_to_bytes(_to_tensor(case[key])) if kind is list else case[key] for key, kind in _KEYS[name].items())
-        results[tuple(values)] = _to_tensor(case["result"], _DTYPES[document["dtype"]])
-    return results
-
-
-def _load(path: str | Path) -> dict[str, Any]:
+def _read(path: str | Path) -> dict[str, Table]:
+    """The lists of a file, each as a table."""
     try:
         document = json.loads(Path(path).read_text())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise ValueError(f'{path} must be a JSON object with "format": "{_FORMAT}"')
-    if document.get("version") != _VERSION:
-        raise ValueError(f"{path} has version {document.get('version')!r}, expected {_VERSION}")
-    if not _KEYS.keys() & document.keys():
-        raise ValueError(f"{path} has none of the lists slopes, bias and attention")
-    if document.setdefault("dtype", "float32") not in list(_DTYPES):
-        raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {document['dtype']!r}")
-    return document
+    if not isinstance(document, dict) or any(document.get(name) != value for name, value in _FORMAT.items()):
+        raise ValueError(f"{path} must be a JSON object with {json.dumps(_FORMAT)[1:-1]}")
+    if not _INPUTS.keys() & document.keys():
+        raise ValueError(f"{path} has none of the lists {', '.join(_INPUTS)}")
+    if (dtype := document.get("dtype", "float32")) not in list(_DTYPES):
+        raise ValueError(f"{path}: dtype must be one of {', '.join(_DTYPES)}, got {dtype!r}")
+    tables = {}
+    for name, keys in _INPUTS.items():
+        try:
+            tables[name] = {
+                _key(*(case[key] for key in keys)): _to_tensor(case["result"], _DTYPES[dtype])
+                for case in document.get(name, [])
+            }
+        except KeyError as error:
+            raise ValueError(f"{path}: a case of {name} lacks the key {error}") from None
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            raise ValueError(f"{path}: {name} must be a list of cases that hold numbers: {error}") from error
+    return {name: table for name, table in tables.items() if name in document}

@@ -18,27 +18,16 @@ __all__ = ["EXHIBITS", "SLOPE_RULES", "Exhibit", "attention", "biases", "compare
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A faulty function of another system.
+    """A faulty function of another system."""
 
-    Attributes:
-        kind: "slopes", "bias" or "attention": the function of `alibi_viz.check` that finds the fault.
-        rule: a function that reproduces the fault, with the signature that this kind of check expects.
-        fault: the name of the fault, as `alibi_viz.check` reports it.
-        system: the project with this fault, and its version or dates.
-        source: the URL of the code, or of the pull request or issue about it.
-        effect: what the system computes, in a sentence.
-        options: arguments of the check.
-        trained: the model types of transformers whose released weights were trained this way, so that it is right for
-            them although it differs from the paper.
-    """
-
-    kind: str
-    rule: Callable[..., Any]
-    fault: str
-    system: str
-    source: str
-    effect: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    kind: str  # "slopes", "bias" or "attention": the function of `alibi_viz.check` that finds the fault
+    rule: Callable[..., Any]  # reproduces the fault, with the signature that this kind of check expects
+    fault: str  # its name, as `alibi_viz.check` reports it
+    system: str  # the project with this fault, and its version or dates
+    source: str  # the URL of the code, or of the pull request or issue about it
+    effect: str  # what the system computes, in a sentence
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the check
+    # Model types of transformers whose released weights were trained this way: right for them, unlike the paper
     trained: Sequence[str] = ()
 
 

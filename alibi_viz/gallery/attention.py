@@ -14,10 +14,7 @@ from alibi_viz.slopes import alibi_slopes
 
 
 def labml_2021(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + m j) / sqrt(head_dim)) v.
-
-    `get_scores` added the bias, and then the base class multiplied by 1/sqrt(d_k). Fixed in commit 72669d05.
-    """
+    """softmax((q . k + m j) / sqrt(head_dim)) v. Fixed in commit 72669d05."""
     query_length, key_length = query.shape[2], key.shape[2]
     bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length)
     logits = (query @ key.mT + bias) / math.sqrt(query.shape[-1])
@@ -50,11 +47,7 @@ def falcon_2024(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + 2 m j) / sqrt(head_dim)) v.
-
-    The `sdpa` implementation adds the bias once, so requesting the weights changes them. Falcon always divides its bias
-    by sqrt(head_dim).
-    """
+    """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds it once: requesting the weights changes them."""
     query_length, key_length = query.shape[2], key.shape[2]
     bias = alibi_bias(alibi_slopes(query.shape[1]), query_length, key_length) / math.sqrt(query.shape[-1])
     mask = bias.masked_fill(~causal_mask(query_length, key_length), -math.inf)

@@ -16,10 +16,22 @@ from alibi_viz.slopes import alibi_slopes
 
 
 def ggml_2023(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """m (i + 1), the same for all keys, [heads, query, 1]. Sequence Toy (November 2025) does this too."""
+    """m (i + 1), the same for all keys, [heads, query, 1]."""
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(1, query_length + 1)[:, None]
     return slopes * position
+
+
+def sequence_toy(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """m i, the same for all keys, [heads, query, 1]: [heads, query] is given a last axis where it needs one before."""
+    return (alibi_slopes(num_heads)[:, None] * torch.arange(query_length))[..., None]
+
+
+def cracked_ai_code(num_heads: int, query_length: int, key_length: int) -> Tensor:
+    """-m |i - j| for slopes m of 2^(-8h/H) from h = 0 on, [heads, query, key]; no mask."""
+    slopes = 2 ** (-8 * torch.arange(num_heads) / num_heads)
+    query = torch.arange(key_length - query_length, key_length)[:, None]
+    return -slopes[:, None, None] * (query - torch.arange(key_length)).abs()
 
 
 def attention_gym_2024(num_heads: int, query_length: int, key_length: int) -> Tensor:
@@ -31,28 +43,17 @@ def attention_gym_2024(num_heads: int, query_length: int, key_length: int) -> Te
 
 
 def zeta(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """-m j, [heads, 1, key].
-
-    The minus sign belongs to a distance, but j counts from the start. The constructor calls `__get_slopes`, which fails
-    because of name mangling; its documented argument `total_heads` is called `num_heads`.
-    """
+    """-m j, [heads, 1, key]. The minus sign belongs to a distance, but j counts from the start."""
     return -alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
 
 
 def megatron_layer_scaling(num_heads: int, query_length: int, key_length: int, layer: int = 24) -> Tensor:
-    """layer * m j, [heads, 1, key].
-
-    For numerical range, the layer's content was divided by the layer's number and the sum multiplied by it again.
-    """
+    """layer * m j, [heads, 1, key]: content was divided by the layer's number, and the sum multiplied by it again."""
     return layer * alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
 
 
 def fairseq_mask(num_heads: int, query_length: int, key_length: int, tokens_per_sample: int = 256) -> Tensor:
-    """m j plus the causal mask for `tokens_per_sample` tokens, sliced: up to [heads, query, key].
-
-    `buffered_future_mask` builds it once, also for a fixed batch size. A slice beyond the end is silently shorter, so
-    the mask doesn't fit a longer text or a larger batch.
-    """
+    """m j plus the causal mask, built once for `tokens_per_sample` tokens and sliced: up to [heads, query, key]."""
     bias = alibi_bias(alibi_slopes(num_heads), tokens_per_sample, form="key").expand(-1, tokens_per_sample, -1)
     return mask_future(bias)[:, :query_length, :key_length]
 
@@ -60,8 +61,8 @@ def fairseq_mask(num_heads: int, query_length: int, key_length: int, tokens_per_
 def bloom_in_bfloat16(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m j rounded to the eight significant bits of bfloat16, [heads, 1, key].
 
-    `build_alibi_tensor` returns the bias in the model's dtype; Falcon's multiplies in bfloat16 for every dtype. In
-    the form -m (i - j), the keys with the largest weights would have small biases, which bfloat16 represents exactly.
+    In the form -m (i - j), the keys with the largest weights would have small biases, which bfloat16 represents
+    exactly.
     """
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(key_length)
@@ -71,8 +72,7 @@ def bloom_in_bfloat16(num_heads: int, query_length: int, key_length: int) -> Ten
 def x_transformers_2022(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """A cached -m |i - j| sliced [:i, :j], [heads, query, key].
 
-    For one query that is 0, -m, -2m, ...: the newest key gets the largest penalty. Fixed by slicing [-i:, -j:] in
-    version 1.22.19; copies of the old lines are in other code.
+    For one query that is 0, -m, -2m, ...: the newest key gets the largest penalty. Fixed by slicing [-i:, -j:].
     """
     position = torch.arange(key_length)
     distance = (position[:, None] - position).abs()
@@ -83,8 +83,8 @@ def x_transformers_2022(num_heads: int, query_length: int, key_length: int) -> T
 def keras_hub_falcon(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m j for as many positions as there are queries, broadcast over the keys: [heads, query, key].
 
-    With a cache, every step of `generate` added slope * 0 to all keys; [heads, 1, 1] broadcasts without an error. Query
-    lengths other than 1 and the key length raise RuntimeError, as in keras-hub.
+    With a cache, every step of `generate` added slope * 0 to all keys. Query lengths other than 1 and the key length
+    raise RuntimeError, as in keras-hub.
     """
     bias = alibi_bias(alibi_slopes(num_heads), query_length, form="key")
     return bias.expand(num_heads, query_length, key_length)
@@ -101,8 +101,7 @@ def step_audio(num_heads: int, query_length: int, key_length: int) -> Tensor:
 def flash_bias_2025(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m i - m j as a product of two factors in float16, [heads, query, key].
 
-    The factors are [m, m i] of each query and [-j, 1] of each key, for slopes m of 256^(-h/H). From 2048 on, float16
-    has no odd numbers, so neighboring keys share a bias.
+    The slopes m are 256^(-h/H). From 2048 on, float16 has no odd numbers, so neighboring keys share a bias.
     """
     slopes = torch.tensor(mlx_2023(num_heads))[:, None]
     query = torch.arange(key_length - query_length, key_length).expand(num_heads, -1)
@@ -125,10 +124,6 @@ def transformer_lens(num_heads: int, query_length: int, key_length: int) -> Tens
 
 
 def xformers_pattern(num_heads: int, query_length: int, key_length: int, threshold: float = 1.0) -> Tensor:
-    """0 where m j < threshold, otherwise -inf: [heads, 1, key].
-
-    A mask for block-sparse attention. It takes the bias m j of the key form, which counts from the start of the text,
-    for a distance.
-    """
+    """0 where m j < threshold, otherwise -inf: [heads, 1, key]. m j counts from the start of the text."""
     bias = alibi_bias(alibi_slopes(num_heads), query_length, key_length, form="key")
     return torch.zeros_like(bias).masked_fill(bias >= threshold, -math.inf)

@@ -6,9 +6,10 @@ a power of two, which few people test.
 
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from alibi_viz.slopes import alibi_slopes
 
@@ -61,10 +62,7 @@ def halving(num_heads: int) -> list[float]:
 
 
 def first_slope_is_one(num_heads: int) -> list[float]:
-    """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes.
-
-    The exercise "alibi position bias" of crackedaicode.com (November 2026) has 1 / 2^(8h/H) for all heads.
-    """
+    """2^(-8h/p) for h = 0, 1, ..., where p is the largest power of two; the heads beyond p have the official slopes."""
     closest = 2 ** math.floor(math.log2(num_heads))
     first = [2 ** (-8 * head / closest) for head in range(closest)]
     return first + [2 ** (-4 * power / closest) for power in range(1, 2 * (num_heads - closest), 2)]
@@ -85,48 +83,36 @@ def llama_cpp_cann(num_heads: int) -> list[float]:
     return slopes
 
 
-SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = MappingProxyType(
-    {
-        "fairseq": fairseq,
-        "bloom": bloom,
-        "mpt": mpt,
-        "labml 2021": labml_slopes_2021,
-        "jaketae": jaketae,
-        "mlx 2023": mlx_2023,
-        "halving": halving,
-        "realizar 2025": first_slope_is_one,
-    }
-)
+SLOPE_RULES: Mapping[str, Callable[[int], list[float]]] = {
+    "fairseq": fairseq,
+    "bloom": bloom,
+    "mpt": mpt,
+    "labml 2021": labml_slopes_2021,
+    "jaketae": jaketae,
+    "mlx 2023": mlx_2023,
+    "halving": halving,
+    "realizar 2025": first_slope_is_one,
+}
 
 
 def compare_slope_rules(num_heads: int) -> list[dict[str, object]]:
     """Compare each system's slopes with the official ones.
 
-    Returns one row per system: "system"; "slopes", a tuple of floats; "agrees", whether every slope equals the official
-    one of that head to within a millionth; "largest_ratio", the largest factor between the two over all heads, 1 if
-    they agree; "group", a letter shared by the systems that agree with each other.
+    Returns one row per system: "system"; "agrees", whether every slope equals the official one of that head to within a
+    millionth; "group", a letter shared by the systems that agree with each other.
 
     Raises as `alibi_slopes` does.
 
     >>> [row["system"] for row in compare_slope_rules(12) if row["agrees"]]
     ['fairseq', 'bloom', 'mpt']
     """
-    official = alibi_slopes(num_heads).double()
+    close = partial(torch.allclose, rtol=1e-6, atol=0)
+    official, groups = alibi_slopes(num_heads).double(), list[Tensor]()
     rows: list[dict[str, object]] = []
-    groups: list[torch.Tensor] = []
     for system, rule in SLOPE_RULES.items():
         slopes = torch.tensor(rule(num_heads), dtype=torch.float64)
-        same = [index for index, other in enumerate(groups) if torch.allclose(slopes, other, rtol=1e-6, atol=0)]
-        if not same:
+        group = next((index for index, other in enumerate(groups) if close(slopes, other)), len(groups))
+        if group == len(groups):
             groups.append(slopes)
-        ratio = torch.maximum(slopes / official, official / slopes).max()
-        rows.append(
-            {
-                "system": system,
-                "slopes": tuple(slopes.tolist()),
-                "agrees": bool(torch.allclose(slopes, official, rtol=1e-6, atol=0)),
-                "largest_ratio": round(float(ratio), 6),
-                "group": chr(ord("A") + (same[0] if same else len(groups) - 1)),
-            }
-        )
+        rows.append({"system": system, "agrees": close(slopes, official), "group": chr(ord("A") + group)})
     return rows

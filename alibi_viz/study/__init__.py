@@ -1,7 +1,6 @@
 """Our own study with the lab: published results and models, the claims that they test, and the report about them."""
 
-from alibi_viz.study.judge import CLAIMS, PAPERS, Claim, Term, Verdict, judge, verdict_table
-from alibi_viz.study.parts import PARTS
+from alibi_viz.study.judge import CLAIMS, PAPERS, Claim, Term, Verdict, conclusion, judge, verdict_table
 from alibi_viz.study.records import (
     PUBLISHED_MODELS,
     published_model,
@@ -14,11 +13,11 @@ from alibi_viz.study.report import write_report
 __all__ = [
     "CLAIMS",
     "PAPERS",
-    "PARTS",
     "PUBLISHED_MODELS",
     "Claim",
     "Term",
     "Verdict",
+    "conclusion",
     "judge",
     "published_model",
     "published_results",

@@ -19,7 +19,6 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,49 +35,34 @@ SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
 KNOWN = ("blind", "after a pilot", "afterwards")  # what was known of the result when a claim was written
 SETTINGS = {"tales": "text", "Python's reference": "python reference"}  # {name: task}, the main setting first
 RESAMPLES = 1999
-NO_INTERVAL = (math.nan, math.nan)
 
 
 @dataclass(frozen=True)
 class Term:
-    """One answer in the number of a claim.
+    """One answer in the number of a claim."""
 
-    Attributes:
-        label: of the trained model, as in the column "label".
-        times: where on the question's axis, in multiples of L, the shortest training length in the results. For a
-            retrieval task, the largest distance that fits into that many tokens.
-        variant: "as trained", or how the model was changed before it was evaluated, such as "window".
-    """
-
-    label: str
+    label: str  # of the trained model, as in the column "label"
+    # Where on the question's axis, in multiples of L, the shortest training length in the results. For a retrieval
+    # task, the largest distance that fits into that many tokens.
     times: int
-    variant: str = AS_TRAINED
+    variant: str = AS_TRAINED  # or how the model was changed before it was evaluated, such as "window"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: the sum of the answers `plus` minus the sum of the answers `minus` is on one side of a threshold.
+    """A claim: the sum of the answers `plus` minus the sum of the answers `minus` is on one side of a threshold."""
 
-    Attributes:
-        name, text, source: the claim in a few words and in a sentence with its threshold, and who makes it.
-        plus, minus: answers to a question.
-        at_least, at_most: the smallest or the largest number for which the claim holds; one of them.
-        task, question: what the models were trained on, and what was asked of them.
-        known: what was known of the result when the claim was written down: "blind", "after a pilot" or "afterwards".
-        written: that day, such as "2026-11-22".
-    """
-
-    name: str
-    text: str
-    source: str
+    name: str  # in a few words
+    text: str  # in a sentence with its threshold
+    source: str  # who makes it
     plus: Sequence[Term]
     minus: Sequence[Term] = ()
-    at_least: float | None = None
-    at_most: float | None = None
-    task: str = "text"
-    question: str = "longer windows"
-    known: str = KNOWN[0]
-    written: str = ""
+    at_least: float | None = None  # the smallest number for which the claim holds,
+    at_most: float | None = None  # or the largest
+    task: str = "text"  # what the models were trained on
+    question: str = "longer windows"  # what was asked of them
+    known: str = KNOWN[0]  # what was known of the result when the claim was written down, one of `KNOWN`
+    written: str = ""  # that day, such as "2026-11-22"
 
     def __post_init__(self) -> None:
         if (self.at_least is None) == (self.at_most is None):
@@ -88,85 +72,25 @@ class Claim:
     @property
     def threshold(self) -> float:
         """`at_least` or `at_most`."""
-        return float(self.at_most if self.at_least is None else self.at_least)  # type: ignore[arg-type]
+        return self.at_least if self.at_least is not None else self.at_most or 0.0
 
     def margin(self, number: float) -> float:
         """By how much the claim holds for a number; negative if it doesn't."""
         return number - self.threshold if self.at_most is None else self.threshold - number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """A claim and its number in each seed and block of text, with the interval of the mean and the verdict.
-
-    Attributes:
-        claim: the claim.
-        values: float64 [seeds, blocks].
-        missing: why there is no number; empty if there is one.
-    """
+    """A claim, its number with the 95% interval, and what that says. Without results, numbers are NaN and p is 1."""
 
     claim: Claim
-    values: NDArray[np.float64]
-    missing: str = ""
-
-    @property
-    def mean(self) -> float:
-        """The claim's number, the mean over seeds and blocks; NaN if results are missing."""
-        return float(self.values.mean()) if self.values.size else math.nan
-
-    @cached_property
-    def standard_error(self) -> float:
-        """Of the mean, over seeds and blocks; NaN for fewer than two seeds."""
-        from scipy.stats import bootstrap  # noqa: PLC0415 - takes a second to import
-
-        seeds, blocks = self.values.shape
-        if seeds < 2:
-            return math.nan
-        if self.values.std() == 0:
-            return 0.0
-
-        def mean(seed: NDArray[np.int64], block: NDArray[np.int64], axis: int) -> NDArray[np.float64]:
-            return self.values[seed[..., :, None], block[..., None, :]].mean((-1, -2))
-
-        samples = (np.arange(seeds), np.arange(blocks))
-        if blocks == 1:
-            samples = (np.arange(seeds), np.zeros(2, int))  # scipy asks for two of each
-        found = bootstrap(samples, mean, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=0)
-        return float(found.standard_error) * math.sqrt(seeds / (seeds - 1))  # a resample varies less than the sample
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The lower and upper end of the 95% interval; NaN for fewer than two seeds."""
-        half_width = self.standard_error * stdtrit(max(len(self.values) - 1, 1), (1 + LEVEL) / 2)
-        return self.mean - half_width, self.mean + half_width
-
-    @property
-    def p_value(self) -> float:
-        """Two-sided, of a true number at the threshold; 1 if results are missing."""
-        if self.missing:
-            return 1.0
-        distance = abs(self.mean - self.claim.threshold)
-        if self.standard_error == 0:
-            return float(distance == 0)
-        return float(2 * stdtr(len(self.values) - 1, -distance / self.standard_error))
-
-    @property
-    def verdict(self) -> str:
-        """ "seen here", "not seen here" or "can't tell", as explained in this module."""
-        if self.missing:
-            return CANT_TELL
-        holds = [self.claim.margin(round(end, 4)) >= 0 for end in self.interval]  # results have five digits
-        return SEEN if all(holds) else CANT_TELL if any(holds) else NOT_SEEN
-
-    @property
-    def numbers(self) -> str:
-        """The mean, its interval and the threshold in words; or why there are none."""
-        if self.missing:
-            return self.missing
-        (low, high), bound = self.interval, "at least" if self.claim.at_most is None else "at most"
-        return (
-            f"{self.mean:+z.3f}, {LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}, needs {bound} {self.claim.threshold:+z.2f}"
-        )
+    values: NDArray[np.float64]  # the number in each seed and block of text [seeds, blocks]; empty without results
+    verdict: str  # "seen here", "not seen here" or "can't tell", as explained in this module
+    numbers: str  # the mean, its interval and the threshold in words; or which results are missing
+    mean: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p: float = 1.0  # two-sided, of a true number at the threshold
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.claim.name}. {self.claim.text} [{self.numbers}]"
@@ -202,25 +126,57 @@ def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setti
 
 
 def _verdict(claim: Claim, results: pd.DataFrame, task: str) -> Verdict:
-    rows = results[(results["task"] == task) & (results["question"] == claim.question)]
-    nothing = np.empty((0, 0))
-    if texts := len(set(rows["text"])) - 1 if len(rows) else 0:
-        return Verdict(claim, nothing, f"the results are about {texts + 1} different texts")
+    try:
+        values = _values(claim, results, task)
+    except LookupError as error:
+        return Verdict(claim, np.empty((0, 0)), CANT_TELL, str(error.args[0]))
+    mean, spread, seeds = float(values.mean()), standard_error(values), len(values)
+    half_width = spread * stdtrit(seeds - 1, (1 + LEVEL) / 2)
+    low, high, distance = mean - half_width, mean + half_width, abs(mean - claim.threshold)
+    holds = [claim.margin(round(end, 4)) >= 0 for end in (low, high)]  # results have five digits
+    verdict = CANT_TELL if holds[0] != holds[1] else SEEN if holds[0] else NOT_SEEN
+    p = 1.0 if distance == 0 else float(2 * stdtr(seeds - 1, -distance / spread)) if spread else 0.0
+    needs = f"needs {'at least' if claim.at_most is None else 'at most'} {claim.threshold:+z.2f}"
+    numbers = f"{mean:+z.3f}, {LEVEL:.0%}: {low:+z.3f} to {high:+z.3f}, {needs}"
+    return Verdict(claim, values, verdict, numbers, mean, low, high, p)
+
+
+def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float64]:
+    """The number of the claim in each seed and block. Raises LookupError, and says why, if results are missing."""
+    rows = results[(results["task"] == task) & (results["question"] == claim.question)].dropna(subset="value")
+    if rows.empty:
+        raise LookupError(f"no results on {claim.question!r} of models trained on {task!r}")
+    length = int(rows["length"].min())
+    cells = rows.pivot_table(index="seed", columns=["label", "variant", "x", "block"], values="value")
+    if (texts := rows["text"].nunique()) > 1:
+        raise LookupError(f"the results are about {texts} different texts")
     number: Any = 0
-    for sign, terms in ((1, claim.plus), (-1, claim.minus)):
-        for term in terms:
-            x = term.times * int(rows["length"].min() if len(rows) else 1)
-            x = TASKS[task].max_distance(x) if task in TASKS and len(rows) else x
-            own = rows[(rows["label"] == term.label) & (rows["variant"] == term.variant) & (rows["x"] == x)]
-            own = own.dropna(subset="value")
-            if own.empty:
-                changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
-                return Verdict(claim, nothing, f"no results of {term.label}{changed} at {term.times}L")
-            number = number + sign * own.pivot(index="seed", columns="block", values="value")
-    values = number.dropna()  # seeds that not all terms have
-    if len(values) < SEEDS:
-        return Verdict(claim, nothing, f"only {len(values)} seeds have all results, at least {SEEDS} are needed")
-    return Verdict(claim, values.to_numpy().round(5))
+    for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
+        x = TASKS[task].max_distance(term.times * length) if task in TASKS else term.times * length
+        if (term.label, term.variant, x) not in cells:
+            changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
+            raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
+        number = number + sign * cells[term.label, term.variant, x]
+    number = number.dropna()  # seeds that not all terms have
+    if len(number) < SEEDS:
+        raise LookupError(f"too few seeds have all results: {len(number)} of at least {SEEDS}")
+    return np.asarray(number).round(5)
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """The standard error of the mean of values [seeds, blocks], over both."""
+    from scipy.stats import bootstrap  # noqa: PLC0415 - takes a second to import
+
+    seeds, blocks = values.shape
+    if values.std() == 0:
+        return 0.0
+
+    def mean(seed: NDArray[np.int64], block: NDArray[np.int64], axis: int) -> NDArray[np.float64]:
+        return values[seed[..., :, None], block[..., None, :] % blocks].mean((-1, -2))
+
+    samples = (np.arange(seeds), np.arange(max(blocks, 2)))  # scipy asks for two of each
+    found = bootstrap(samples, mean, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=0)
+    return float(found.standard_error) * math.sqrt(seeds / (seeds - 1))  # a resample varies less than the sample
 
 
 def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
@@ -234,33 +190,34 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     {'tales': 12, "Python's reference": 11}
     """
     check_instance("results", results, pd.DataFrame)
-    present = set(results["task"])
-    verdicts = [
-        (setting, verdict)
-        for setting, task in SETTINGS.items()
-        if task in present
-        for verdict in judge(results, setting=setting)
-    ]
-    rows = []
-    for setting, each in verdicts:
-        claim, ends = each.claim, sorted(map(each.claim.margin, each.interval if not each.missing else NO_INTERVAL))
-        rows.append(
-            {
-                "setting": setting,
-                "claim": claim.name,
-                "text": claim.text,
-                "source": claim.source,
-                "known": claim.known,
-                "margin": claim.margin(each.mean),
-                "low": ends[0],
-                "high": ends[1],
-                "verdict": each.verdict,
-                "p": each.p_value,
-                "numbers": each.numbers,
-            }
-        )
+    tasks, rows = set(results["task"]), []
+    for setting, task in SETTINGS.items():
+        # tasks such as needle belong to the main setting
+        if task in tasks or (task == "text" and not tasks.isdisjoint(TASKS)):
+            rows += [_row(setting, verdict) for verdict in judge(results, setting=setting)]
     table = pd.DataFrame(rows)
     return table.assign(holm=holm(table["p"])) if rows else table
+
+
+def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
+    claim = verdict.claim
+    words = {"setting": setting, "claim": claim.name, "text": claim.text, "source": claim.source, "known": claim.known}
+    low, high = sorted(map(claim.margin, (verdict.low, verdict.high)))
+    numbers = {"margin": claim.margin(verdict.mean), "low": low, "high": high, "p": verdict.p}
+    return words | numbers | {"verdict": verdict.verdict, "numbers": verdict.numbers}
+
+
+def conclusion(table: pd.DataFrame) -> str:
+    """How many verdicts of `verdict_table` survive Holm's correction, and the share seen by what was known before."""
+    decided = table["p"] < 1 - LEVEL
+    survive = decided & (table["holm"] < 1 - LEVEL)
+    groups = {known: rows["verdict"] == SEEN for known in KNOWN if len(rows := table[table["known"] == known])}
+    shares = ", ".join(f"{known} {seen.sum()} of {len(seen)}" for known, seen in groups.items())
+    return (
+        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's correction for "
+        f"testing all of them at once, {survive.sum()} still do.\n"
+        f"Seen here, by what we knew of the result when we wrote the claim down: {shares}."
+    )
 
 
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ the lowest. No test takes part. Runs on Python's reference take the rates of the
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,38 +26,26 @@ LENGTH = 64  # L
 SEEDS = 8
 TARGETS = 65_536  # held-out bytes that a model predicts at each length
 TEXT_RATES, TASK_RATES = (6e-3, 1.2e-2, 2.4e-2), (2e-3, 4e-3, 8e-3)
-SEARCH_SEED = 100
-LAST = 0.1  # of the steps, over which the training loss is averaged
+SEARCH, SEARCH_SEED = "search", 100  # the part that finds the learning rates
 
 Rates = Mapping[tuple[str, str], float]  # {(task, label): learning rate}
 
 
-@dataclass(frozen=True)
-class Part:
-    """Runs of the study that belong together."""
+def part_runs(name: str, rates: Rates, seeds: int = SEEDS) -> list[Run]:
+    """The runs of a part, ordered by seed, so that the first seed can be compared early.
 
-    name: str  # for the command line, and of the file with its records
-    summary: str  # what its runs show, in one sentence
-    templates: tuple[Run, ...]  # one run for each label; `runs` sets the seeds and the learning rates
-
-    def runs(self, rates: Rates, seeds: int | None = None) -> list[Run]:
-        """The runs, ordered by seed, so that the first seed can be compared early; by default with all seeds.
-
-        Raises KeyError for a run without a learning rate.
-        """
+    The runs of the search are trained only, not tested.
+    """
+    if name != SEARCH:
         return [
             replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
-            for seed in range(SEEDS if seeds is None else seeds)
-            for run in self.templates
+            for seed in range(seeds)
+            for run in PARTS[name]
         ]
-
-
-def search_runs() -> list[Run]:
-    """The runs of the search. They are trained only, not tested."""
     return [
         replace(run, seed=SEARCH_SEED, learning_rate=rate, longest=0)
         for part in PARTS.values()
-        for run in part.templates
+        for run in part
         if run.task == "text" or run.task in TASKS
         for rate in (TASK_RATES if run.task in TASKS else TEXT_RATES)
     ]
@@ -72,7 +60,7 @@ def rate_table(records: Iterable[Record]) -> pd.DataFrame:
     for record in records:
         run = record["run"]
         losses = [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
-        last = [row["value"] for row in losses if row["step"] > (1 - LAST) * run["steps"]]
+        last = [row["value"] for row in losses if row["step"] > 0.9 * run["steps"]]
         loss = math.inf if record["error"] or not last else sum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])
@@ -84,11 +72,12 @@ def best_rates(records: Iterable[Record]) -> Rates:
     return {(task, label): float(rate) for (task, label), rate in rate_table(records).idxmin(axis=1).items()}
 
 
-def _part(part: dict[str, Any]) -> Part:
+def _templates(part: dict[str, Any]) -> list[Run]:
     common = {"length": LENGTH, "targets": TARGETS, "variants": (), **part["settings"]}
-    runs = [*part.get("runs", ()), *({"position": method} for method in part.get("methods", ()))]
-    return Part(part["name"], part["summary"], tuple(Run(**common | run) for run in runs))
+    runs = [*part.get("runs", ()), *({"position": method} for method in part["methods"])]
+    return [Run(**common | run) for run in runs]
 
 
 STUDY = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
-PARTS = {part["name"]: _part(part) for part in STUDY["part"]}
+PARTS = {part["name"]: _templates(part) for part in STUDY["part"]}  # {name: one run for each label, without a seed}
+SUMMARIES = {part["name"]: part["summary"] for part in STUDY["part"]}  # what the runs show, in one sentence

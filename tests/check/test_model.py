@@ -11,38 +11,27 @@ from alibi_viz import check
 transformers = pytest.importorskip("transformers")
 
 
+# {family: its configuration, and the names of width, heads and layers in it}
+FAMILIES = {
+    "bloom": ("BloomConfig", ("hidden_size", "n_head", "n_layer"), {}),
+    "mpt": ("MptConfig", ("d_model", "n_heads", "n_layers"), {"max_seq_len": 64}),
+    "falcon": (
+        "FalconConfig",
+        ("hidden_size", "num_attention_heads", "num_hidden_layers"),
+        {"alibi": True, "multi_query": False, "parallel_attn": False},
+    ),
+    "gpt2": ("GPT2Config", ("n_embd", "n_head", "n_layer"), {}),
+    "gpt_neox": ("GPTNeoXConfig", ("hidden_size", "num_attention_heads", "num_hidden_layers"), {}),
+    "llama": ("LlamaConfig", ("hidden_size", "num_attention_heads", "num_hidden_layers"), {"num_key_value_heads": 2}),
+}
+
+
 def build(family: str, heads: int = 4, implementation: str = "eager", **options: Any) -> Any:
-    width = 16 * heads
-    common = {"vocab_size": 5, "bos_token_id": 1, "eos_token_id": 2, "attn_implementation": implementation, **options}
+    config, sizes, further = FAMILIES[family]
+    further |= {"vocab_size": 5, "bos_token_id": 1, "eos_token_id": 2, "attn_implementation": implementation}
     torch.manual_seed(0)
-    match family:
-        case "bloom":
-            config = transformers.BloomConfig(hidden_size=width, n_head=heads, n_layer=2, **common)
-        case "mpt":
-            config = transformers.MptConfig(d_model=width, n_heads=heads, n_layers=2, max_seq_len=64, **common)
-        case "falcon":
-            config = transformers.FalconConfig(
-                hidden_size=width,
-                num_attention_heads=heads,
-                num_hidden_layers=2,
-                **{"alibi": True, "multi_query": False, "parallel_attn": False, **common},
-            )
-        case "gpt2":
-            config = transformers.GPT2Config(n_embd=width, n_head=heads, n_layer=1, **common)
-        case "gpt_neox":
-            config = transformers.GPTNeoXConfig(
-                hidden_size=width, num_attention_heads=heads, num_hidden_layers=1, intermediate_size=8, **common
-            )
-        case "llama":
-            config = transformers.LlamaConfig(
-                hidden_size=width,
-                num_attention_heads=heads,
-                num_key_value_heads=heads // 2,
-                num_hidden_layers=1,
-                intermediate_size=8,
-                **common,
-            )
-    return transformers.AutoModelForCausalLM.from_config(config)
+    settings = dict(zip(sizes, (16 * heads, heads, 2), strict=True)) | further | options
+    return transformers.AutoModelForCausalLM.from_config(getattr(transformers, config)(**settings))
 
 
 def names(report: check.Report) -> set[str]:

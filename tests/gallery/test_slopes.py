@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from alibi_viz import alibi_slopes
 from alibi_viz.gallery import SLOPE_RULES, compare_slope_rules
@@ -14,21 +13,13 @@ def test_three_systems_agree_with_the_official_slopes_for_every_head_count(num_h
     assert agreeing == expected | ({"halving"} if num_heads == 8 else set())
 
 
-@pytest.mark.parametrize("num_heads", [1, 6, 12, 40])
-def test_other_rules_equal_our_schemes(num_heads: int) -> None:
-    for system in ("labml 2021", "jaketae", "mlx 2023"):
-        actual = torch.tensor(SLOPE_RULES[system](num_heads), dtype=torch.float64).float()
-        assert torch.allclose(actual, alibi_slopes(num_heads, "geometric"), rtol=1e-6)
-    assert SLOPE_RULES["halving"](num_heads) == pytest.approx(alibi_slopes(num_heads, "halving").tolist())
-
-
 def test_systems_that_agree_share_a_group() -> None:
-    rows = {str(row["system"]): row for row in compare_slope_rules(12)}
-    groups = {system: row["group"] for system, row in rows.items()}
+    groups = {row["system"]: row["group"] for row in compare_slope_rules(12)}
     assert [groups[system] for system in ("fairseq", "bloom", "mpt")] == ["A"] * 3
     assert [groups[system] for system in ("labml 2021", "jaketae", "mlx 2023")] == ["B"] * 3
     assert groups["halving"] == "C"
-    assert rows["labml 2021"]["largest_ratio"] == pytest.approx(2**5.5, rel=1e-5)  # head 9: 2^-1/2 instead of 2^-6
+    assert SLOPE_RULES["mlx 2023"](12) == pytest.approx(alibi_slopes(12, "geometric").tolist())
+    assert SLOPE_RULES["halving"](12) == pytest.approx(alibi_slopes(12, "halving").tolist())
     with pytest.raises(ValueError, match="num_heads must be between 1 and"):
         compare_slope_rules(0)
 

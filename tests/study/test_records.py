@@ -1,6 +1,5 @@
 """The runs of the study, their learning rates, and the models, and how they are made again."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -9,10 +8,10 @@ import torch
 
 from alibi_viz import lab, study
 from alibi_viz.lab.runs import read_records
-from alibi_viz.study import records
-from alibi_viz.study.parts import PARTS, SEARCH_SEED, Part, best_rates, rate_table, search_runs
+from alibi_viz.study import parts, records
+from alibi_viz.study.parts import SEARCH_SEED, best_rates, part_runs, rate_table
 
-TINY = Part("tiny", "A second of training.", (lab.Run("none", length=16, steps=4, longest=2),))
+TINY = [lab.Run("none", length=16, steps=4, longest=2)]
 
 
 def keys(runs) -> list[str]:
@@ -28,29 +27,26 @@ def record(label, rate, losses, *, error=None, task="text"):
 @pytest.fixture
 def tiny(monkeypatch) -> None:
     """One small part instead of all."""
-    monkeypatch.setattr(records, "PARTS", {"tiny": TINY})
+    monkeypatch.setattr(parts, "PARTS", {"tiny": TINY})
     monkeypatch.setattr(records, "NAMES", ("search", "tiny"))
 
 
 @pytest.mark.parametrize("name", records.NAMES)
 def test_published_records_are_the_runs_of_today(name) -> None:
     published = records.published_records([name])
-    runs = search_runs() if name == "search" else PARTS[name].runs(records.published_rates())
+    runs = part_runs(name, records.published_rates())
     assert keys(each["run"] for each in published) == keys(runs)
     assert not [each["run"]["label"] for each in published if each["error"]]
     assert (SEARCH_SEED in {run.seed for run in runs}) == (name == "search")
 
 
-def test_run_takes_the_learning_rate_of_its_label_and_on_other_texts_that_of_the_tales() -> None:
-    rates = {("text", "alibi"): 1.0, ("text", "alibi, special"): 3.0, ("needle", "alibi"): 2.0}
-    runs = [lab.Run("alibi"), lab.Run("alibi", label="alibi, special"), lab.Run("alibi", task="needle")]
-    runs.append(lab.Run("alibi", task="python reference"))
-    part = Part("p", "", tuple(runs))
+def test_run_takes_the_learning_rate_of_its_label_and_on_other_texts_that_of_the_tales(monkeypatch) -> None:
+    rates = {("text", "alibi"): 1.0, ("text", "special"): 3.0, ("needle", "alibi"): 2.0}
+    settings = ({}, {"label": "special"}, {"task": "needle"}, {"task": "python reference"})
+    monkeypatch.setattr(parts, "PARTS", {"p": [lab.Run("alibi", **each) for each in settings]})
     expected = [(seed, rate) for seed in (0, 1) for rate in (1, 3, 2, 1)]
-    assert [(run.seed, run.learning_rate) for run in part.runs(rates, 2)] == expected
-    assert len(part.runs(rates)) == 4 * 8
-    with pytest.raises(KeyError):
-        Part("p", "", (lab.Run("none"),)).runs(rates)
+    assert [(run.seed, run.learning_rate) for run in part_runs("p", rates, 2)] == expected
+    assert len(part_runs("p", rates)) == 4 * 8
 
 
 def test_lowest_training_loss_of_the_last_steps_chooses_the_learning_rate() -> None:
@@ -74,10 +70,7 @@ def test_part_is_trained_published_and_resumed(tiny, tmp_path, monkeypatch) -> N
 
 
 def test_rates_of_a_search_in_the_same_call_are_used(tiny, tmp_path, monkeypatch) -> None:
-    searched = [
-        dataclasses.replace(run, seed=99, learning_rate=rate) for run in TINY.templates for rate in (1e-5, 2e-2)
-    ]
-    monkeypatch.setattr(records, "search_runs", lambda: searched)
+    monkeypatch.setattr(parts, "TEXT_RATES", (1e-5, 2e-2))
     study.reproduce(out=tmp_path / "out", seeds=1, publish=tmp_path)
     chosen = {each["run"]["learning_rate"] for each in read_records(tmp_path / "tiny.jsonl.gz")}
     assert chosen == {2e-2}, "four steps at 1e-5 learn nothing"

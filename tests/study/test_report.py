@@ -1,6 +1,5 @@
 """The page about the published results is computed from their records."""
 
-import html.parser
 import re
 
 import pytest
@@ -26,8 +25,7 @@ def section(page: str, title: str) -> dict[str, dict[str, str]]:
 
 def test_committed_page_is_that_of_the_published_records(tmp_path) -> None:
     study.write_report(tmp_path)
-    for name in ("report.md", "report.html"):
-        assert (tmp_path / name).read_text() == (PUBLISHED / name).read_text(), "run `make report`"
+    assert (tmp_path / "report.md").read_text() == (PUBLISHED / "report.md").read_text(), "run `make report`"
 
 
 @pytest.mark.parametrize("question", ["needle", "induction"])
@@ -53,17 +51,5 @@ def test_lowest_training_loss_of_the_search_is_bold(page: str) -> None:
         assert losses[bold] == min(losses.values()), run
 
 
-def test_papers_versions_and_texts_are_named(page: str) -> None:
+def test_papers_are_named(page: str) -> None:
     assert all(paper["title"] in page for paper in study.PAPERS.values())
-    assert "- torch: 2.13.0" in page and study.published_results()["text"].max() in page
-
-
-def test_html_has_the_tables_and_sections_and_needs_nothing_from_the_network(page: str) -> None:
-    tags: list[str] = []
-    parser = html.parser.HTMLParser()
-    parser.handle_starttag = lambda tag, _: tags.append(tag)  # type: ignore[method-assign]
-    parser.feed(converted := (PUBLISHED / "report.html").read_text())
-    assert tags.count("table") == len(re.findall(r"^\| ?--- ", page, flags=re.MULTILINE)) > 10
-    assert tags.count("h1") == 1 and not {"script", "link", "img"} & {*tags}
-    targets = re.findall(r"\]\(#(.*?)\)", page)
-    assert targets == re.findall(r'<h2 id="(.*?)">', converted) and len(targets) > 5
