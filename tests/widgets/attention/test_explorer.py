@@ -16,6 +16,7 @@ from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lab.attention_sources import ByteModel, ModelRun, Words, shuffle_words
 from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.explorer import NEAR
+from alibi_viz.widgets.core.controls import below
 from tests.custom_laws import for_four_heads, root
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
@@ -82,7 +83,7 @@ def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
         assert int(found[1]) == place - equal[0]
         assert [float(found[2]), float(found[3])] == pytest.approx([float(each[equal[0]]) for each in shares], abs=0.51)
     app.query = 0
-    assert "Query 0 “the” sees only itself" in app.caption
+    assert "Query 0 “the” gives 100% of its weight to itself" in app.caption
 
 
 def test_head_and_switch_change_the_bias_and_keep_the_content() -> None:
@@ -142,9 +143,8 @@ def test_markup_is_escaped_everywhere() -> None:
     assert "<img" in app.caption, "plain text, escaped where it is put on the page:"
     found = [app._caption.value, *words(app), *app.figure.get_subplot(1, 1).yaxis.ticktext]
     found += [annotation.text for annotation in app.figure.layout.annotations]
-    for panel in (*STEPS, "heads"):
-        found += np.ravel(named_trace(app.figure, panel).text).tolist()
-    assert any("&lt;img" in text for text in found) and not any("<img" in text for text in found)
+    found += [str(trace.customdata.tolist()) for trace in app.figure.data if trace.customdata is not None]
+    assert sum("&lt;img" in text for text in found) > 6 and not any("<img" in text for text in found)
     control(app, "s-head-field").value = "<b>"
     assert "&lt;b&gt;" in message(app)
 
@@ -180,8 +180,6 @@ def test_clicks_select_a_query_or_a_head() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
-    click(app.figure, "heads", 0, 0, y=7)
-    assert (app.head, app.query) == (7, 4)
     z = named_trace(app.figure, "tiles").z
     click(app.figure, "tiles", *np.argwhere(z == 6)[0])
     assert (app.head, app.query) == (6, 4)
@@ -258,18 +256,16 @@ def test_part_around_the_query_and_its_full_row_are_those_of_the_whole_text(quer
         step = getattr(on, name)[0, 1, part, part].numpy()
         np.testing.assert_allclose(shown(app, name)[seen], step[seen], atol=2e-5)
         assert named_trace(app.figure, name).x0 == named_trace(app.figure, name).y0 == start
-    expected = on.weights[0, :, query].reshape(4, 50, 4).sum(-1).numpy()  # 200 keys in 50 bars
     bars, other = (named_trace(app.figure, name) for name in ("bars", "other"))
-    np.testing.assert_allclose(np.nan_to_num(shown(app, "heads")), expected, atol=1e-4)
-    np.testing.assert_allclose(np.nan_to_num(bars.y.astype(float)), expected[1], atol=1e-4)
-    np.testing.assert_allclose(np.nan_to_num(other.y), off.weights[0, 1, query].reshape(50, 4).sum(-1), atol=1e-4)
+    for shown_bars, trace in ((bars.y.astype(float), on), (other.y, off)):
+        expected = trace.weights[0, 1, query].reshape(50, 4).sum(-1)  # 200 keys in 50 bars
+        np.testing.assert_allclose(np.nan_to_num(shown_bars), expected, atol=1e-4)
     assert f"The matrices show tokens {start} to {start + 47} of 200, around the query" in app.details
-    assert "the right column shows all keys, 4 in each bar." in app.details
-    first = f"query {query} “w{query % 97}”<br>keys 0 to 3<br>distance "
-    assert bars.hovertext[0] == first + ("0 to 3" if query == 0 else f"{query - 3} to {query}")
-    assert (bars.x[0], app.figure.get_subplot(2, 3).xaxis.ticktext) == (1.5, None), "positions, not tokens"
+    assert "the bars show all keys, 4 each." in app.details
+    assert list(bars.customdata[0][:3]) == [2, f"{query} “w{query % 97}”", "0 to 3"]
+    assert (bars.x[0], app.figure.get_subplot(1, 3).xaxis.ticktext) == (1.5, None), "positions, not tokens"
     app.text = "short again"
-    assert app.figure.get_subplot(2, 3).xaxis.ticktext == ("short", "again")
+    assert app.figure.get_subplot(1, 3).xaxis.ticktext == ("short", "again")
 
 
 def test_tokens_beyond_4096_are_cut_and_interactions_take_less_than_a_second() -> None:
@@ -312,14 +308,12 @@ def test_bias_and_weights_are_those_of_the_law_and_diamonds_those_of_alibi(causa
     assert "law root, bias off" in app.caption and "; with root " in app.caption
 
 
-def test_keys_outside_a_window_are_gray_on_both_sides() -> None:
+def test_keys_outside_a_window_have_no_bar_on_both_sides() -> None:
     app = AttentionExplorer(text="a b c d e f g h i j k l m n", law="window", num_heads=2, head=1, query=11)
-    gray = np.array(named_trace(app.figure, "masked").y[:-1]) > 0
-    assert gray.tolist() == [value is None for value in named_trace(app.figure, "bars").y]
-    assert gray.tolist() == [True] * 4 + [False] * 8 + [True] * 2
+    assert [bar is None for bar in named_trace(app.figure, "bars").y] == [True] * 4 + [False] * 8 + [True] * 2
     other = named_trace(app.figure, "other").y
     assert other[0] > 0 and np.isnan(other[12:]).all(), "ALiBi gives a weight to a key outside the window"
-    assert named_trace(app.figure, "bias").customdata[11][0][1] == "\N{MINUS SIGN}∞ (masked)"
+    assert named_trace(app.figure, "bias").customdata[11][0][4] == "\N{MINUS SIGN}∞ (masked)"
 
 
 def test_failing_law_is_a_message() -> None:
@@ -338,13 +332,14 @@ def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> 
     app = AttentionExplorer(text=TEXT, num_heads=6, head=4)
     before = repr(app), app.caption, app.figure.to_json()
     shuffle, restore = control(app, "s-shuffle"), control(app, "s-original")
-    assert restore.disabled
+    hidden = lambda: restore.layout.display == "none"  # noqa: E731
+    assert hidden()
     for order in (1, 2, 3):
         shuffle.click()
-        assert (app.order, app.text, restore.disabled) == (order, TEXT, False)
+        assert (app.order, app.text, hidden()) == (order, TEXT, False)
         assert words(app) == tuple(shuffle_words(TEXT, order).split())
     restore.click()
-    assert restore.disabled and (repr(app), app.caption, app.figure.to_json()) == before
+    assert hidden() and (repr(app), app.caption, app.figure.to_json()) == before
     app.order, app.query = 1, 3
     control(app, "s-text").value = "another short text"
     assert (app.order, app.query, words(app)) == (None, None, ("another", "short", "text"))
@@ -356,18 +351,31 @@ def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> 
 
 def test_caption_gives_what_a_shuffle_changes() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
-    assert "every query shown gives each token the same weight" in app.caption and "difference is 0.000" in app.caption
+
+    def changes() -> list[bool]:
+        """Whether weights of the last query, of any query, and content have changed."""
+        pattern = r"last query change by up to ([\d.]+) \(of any query: ([\d.]+), content: ([\d.]+)\)"
+        found = re.search(pattern, app.caption)
+        assert found
+        return [float(each) > 0.005 for each in found.groups()]
+
+    assert changes() == [False, False, False]
     app.causal = True
-    assert "the last query gives each token the same weight" in app.caption
-    found = re.search(r"Those of other queries change by up to ([\d.]+), because the mask now hides other", app.details)
-    assert found and float(found[1]) > 0.1
+    assert changes() == [False, True, False]
     app.bias = True
-    found = re.search(r"weights of the last query change by up to ([\d.]+); its content is the same", app.caption)
-    assert found and float(found[1]) > 0.01
+    assert changes() == [True, True, False]
     app.content = "layer 2"
-    assert "in this layer, queries and keys depend on the order, and content changes by up to" in app.caption
+    assert changes() == [True, True, True]
     app.order = None
     assert "shuffled" not in app.caption
     assert "There is nothing to shuffle" in AttentionExplorer(text="one two", order=4).caption
     long = AttentionExplorer(text=" ".join(f"w{number}" for number in range(5000)), order=0)
     assert "weights cannot be compared" in long.caption, "only 4,096 are read"
+
+
+def test_other_controls_are_folded_and_unfold() -> None:
+    app = AttentionExplorer()
+    (folded,) = [box for box in below(app) if control(app, "s-law") in getattr(box, "children", ())]
+    assert folded.layout.display == "none"
+    control(app, "s-more").value = True
+    assert folded.layout.display is None
