@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from alibi_viz.figures.tokens import full, label, literal, quoted
+from alibi_viz.figures.tokens import label, literal, quoted
 
 
 @given(st.text())
@@ -53,9 +53,3 @@ def test_quoted_isolates_right_to_left_tokens() -> None:
     assert quoted("ab\u05d0") == "“\u2068ab\u05d0\u2069”"
     assert quoted("a\u202eb") == "“\u2068a\u202eb\u2069”"
     assert quoted("cat") == "“cat”"
-
-
-def test_full_wraps_long_tokens_and_escapes_every_line() -> None:
-    lines = full("<" * 60).split("<br>")
-    assert len(lines) == 2
-    assert html.unescape("".join(lines)) == "“" + "<" * 60 + "”"

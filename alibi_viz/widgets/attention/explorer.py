@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import torch
-from ipywidgets import IntSlider, Layout, Widget
+from ipywidgets import Layout, Text, Widget
 from torch import Tensor
 
 from alibi_viz.figures import attention as attention_plot
@@ -14,10 +14,10 @@ from alibi_viz.figures.tokens import label, quoted
 from alibi_viz.lab.attention_sources import (
     AttentionSource,
     Reading,
-    compare_orders,
     law_curve,
     shuffle_words,
     trace_queries,
+    weight_by_word,
 )
 from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
@@ -95,23 +95,19 @@ class AttentionExplorer(HasHead, TextApp):
         return attention_plot.blank()
 
     def controls(self) -> list[Widget]:
-        self._length = MAX_TOKENS
         # called before App's own observer, which draws
         self.observe(lambda _: self.set_together({"query": None, "order": None}), names="text")
         text_box, *menus = super().controls()
         head = self.slider("head", "head", "s-head", "The head that the matrices show")
-        query = IntSlider(tooltip="The token whose row is framed", layout=Layout(width="230px"))
-        self._head_slider, self._query_slider = head.children[1], query
-        self.link(  # the right end is the last token of any text, None
-            query.add_class("s-query"),
-            "query",
-            lambda position: None if position == self._length - 1 else position,
-            lambda position: self._length - 1 if position is None else min(position, self._length - 1),
-        )
+        self._head_slider = head.children[1]
         tip = "Shuffle all words before the last one, in another way each time"
         shuffle = button("Shuffle", "random", "s-shuffle", tip, lambda: self._set_order((self.order or 0) + 1))
         tip = "Put the words back in the order of the text"
         self._restore = button("Original order", "sort-amount-asc", "s-original", tip, lambda: self._set_order(None))
+        tip = "The position of the token whose row is framed, counted from 0; none for the last one"
+        query = Text(placeholder="last", continuous_update=False, tooltip=tip, layout=Layout(width="60px"))
+        read = lambda text: int(text) if text.isdecimal() else text.strip() or None  # noqa: E731  # the trait rejects it
+        self.link(query.add_class("s-query"), "query", read, lambda at: "" if at is None else str(at))
         folded = row(*menus, self.law_menu(), labeled("query", query))
         folded.layout.display = "none"
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
@@ -142,15 +138,16 @@ class AttentionExplorer(HasHead, TextApp):
         words = {"names": (name, other_name), "bias_name": self._formula(reading.slopes[head])}
         attention_plot.draw(self.figure, reading.tokens, trace, other, **place, **words)
         self.note_length(reading)
-        self._length = length
-        self._query_slider.max, self._head_slider.max = length - 1, self.num_heads
-        self._query_slider.value = query
+        self._head_slider.max = self.num_heads
         self._restore.layout.display = "none" if self.order is None else None
 
         law = f"slope {format_slope(reading.slopes[head])}" if self.law == LINEAR else f"law {law_name(self.law)}"
         sentences = [f"Head {self.head} of {self.num_heads}, {law}, bias {'on' if self.bias else 'off'}."]
         if shuffled:
-            sentences.append(_describe_shuffle(reading, original, curve, head, rows, causal=self.causal))
+            after, before = (weight_by_word(each, curve, head, causal=self.causal) for each in (reading, original))
+            change = after.sub(before, fill_value=0).abs().max()
+            order = "With the words before the last one shuffled, the weights that the last query gives to each word"
+            sentences.append(f"{order} change by up to {change:.3f}.")
         weights = torch.stack([trace.weights[0, head, query - start], other.weights[0, head, 0]])
         visible = trace.logits[0, head, query - start].isfinite()
         switched = _SWITCHED.get(other_name, f"with {other_name}")
@@ -213,21 +210,3 @@ def _describe_query(tokens: Sequence[str], query: int, visible: Tensor, shares: 
         farthest = f"The farthest other {quoted(tokens[far])}, {abs(far - query):,} away"
         sentences.append(f"{farthest}, gets {here}; {switched} {there}.")
     return sentences
-
-
-def _describe_shuffle(
-    shuffled: Reading, original: Reading, curve: Tensor | None, head: int, rows: range, *, causal: bool
-) -> str:
-    """By how much the weights have changed, apart from moving with the shuffled words."""
-    if shuffled is original:
-        return "There is nothing to shuffle: the text has no two different words before the last one."
-    changes = compare_orders(shuffled, original, curve, head, rows, causal=causal)
-    if changes is None:
-        return (
-            "Shuffled, the text has other tokens, so its weights cannot be compared with those of the original order."
-        )
-    return (
-        f"With the words before the last one shuffled, weights of the last query change by up to {changes.weight:.3f} "
-        f"(of any query: {changes.any_weight:.3f}, content: {changes.content:.3f}), once each word is followed to its "
-        "new place."
-    )

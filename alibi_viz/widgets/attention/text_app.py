@@ -48,6 +48,7 @@ class TextApp(App):
     text = NonBlank(TEXT)
     num_heads = Count(8, 1, 32)
     content = Choice("", "contents")
+    is_slow = False  # whether to wait until the user pauses, before a typed text is read
     reads: tuple[str, ...] = ("text", "num_heads", "content")  # the traits that decide what is read
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
@@ -59,6 +60,7 @@ class TextApp(App):
         self._shown_state: dict[str, Any] = {}
         self._in_control = False
         self._job: Background[int] | None = None
+        self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
@@ -81,11 +83,6 @@ class TextApp(App):
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
         heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
         return [text, content, *(heads if self.source.num_heads is None else [])]
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether to wait until the user pauses, before a typed text is read."""
-        return isinstance(self.source, ModelSource)
 
     def read(self, *texts: str) -> list[Reading]:
         """The tokens, queries and keys of each text, with the app's content and number of heads.

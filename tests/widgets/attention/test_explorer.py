@@ -160,20 +160,21 @@ def test_any_text_can_be_encoded_for_a_browser(text: str) -> None:
 def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
-    assert (head.max, query.max, query.value) == (8, 10, 10)
-    head.value, query.value = 6, 4
+    assert (head.max, query.value) == (8, "")
+    head.value, query.value = 6, "4"
     assert (app.head, app.query) == (6, 4)
-    query.value = 10
-    assert app.query is None, "the right end follows a longer text"
+    for bad in ("11", "-1", "four"):
+        query.value = bad
+        assert "query must be" in message(app) and (app.query, query.value) == (4, "4")
+    query.value = " "
+    assert app.query is None, "the last token, also of a longer text"
     control(app, "s-bias").value = control(app, "s-causal").value = False
     control(app, "s-content").label = "equal"
     assert (app.bias, app.causal, app.content, message(app)) == (False, False, "equal", "")
     app.num_heads, app.query = 4, 9
     assert app.head == head.max == 4
     app.text = "a b"
-    assert (app.query, query.max, query.value) == (None, 1, 1)
-    app.text = TEXT
-    assert (query.value, message(app)) == (10, "")
+    assert (app.query, query.value, message(app)) == (None, "", "")
 
 
 def test_clicks_select_a_query_or_a_head() -> None:
@@ -272,7 +273,6 @@ def test_tokens_beyond_4096_are_cut_and_interactions_take_less_than_a_second() -
     app = AttentionExplorer(text=f"{LONG} and more")
     note = control(app, "s-note")
     assert (note.value, note.layout.display) == ("only the first 4,096 of 4,098 tokens are used", None)
-    assert control(app, "s-query").max == 4095
     times = []
     changes = [("query", 100), ("head", 5), ("bias", False), ("causal", False), ("law", "power"), ("content", "equal")]
     for name, value in [*changes, ("query", 2100), ("bias", True), ("num_heads", 12), ("text", f"{LONG[:-3]} other")]:
@@ -352,25 +352,20 @@ def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> 
 def test_caption_gives_what_a_shuffle_changes() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
 
-    def changes() -> list[bool]:
-        """Whether weights of the last query, of any query, and content have changed."""
-        pattern = r"last query change by up to ([\d.]+) \(of any query: ([\d.]+), content: ([\d.]+)\)"
-        found = re.search(pattern, app.caption)
+    def change() -> float:
+        found = re.search(r"the weights that the last query gives to each word change by up to ([\d.]+)\.", app.caption)
         assert found
-        return [float(each) > 0.005 for each in found.groups()]
+        return float(found[1])
 
-    assert changes() == [False, False, False]
+    assert change() == 0
     app.causal = True
-    assert changes() == [False, True, False]
-    app.bias = True
-    assert changes() == [True, True, False]
+    assert change() == 0
     app.content = "layer 2"
-    assert changes() == [True, True, True]
+    assert change() > 0
+    app.content, app.bias = "layer 1", True
+    assert change() > 0.01
     app.order = None
     assert "shuffled" not in app.caption
-    assert "There is nothing to shuffle" in AttentionExplorer(text="one two", order=4).caption
-    long = AttentionExplorer(text=" ".join(f"w{number}" for number in range(5000)), order=0)
-    assert "weights cannot be compared" in long.caption, "only 4,096 are read"
 
 
 def test_other_controls_are_folded_and_unfold() -> None:
