@@ -80,12 +80,18 @@ def attention_stats(
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
 
-    def measure(attention: SelfAttention, x: Tensor) -> Tensor:
-        query, key, _ = attention.heads(x)
-        return weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
+    stats: list[Tensor] = []
 
-    stats = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), measure, last=queries)
-    return AttentionStats(*stats.mean(1).unbind(1))
+    def measure(attention: SelfAttention, args: Any, _: Any) -> None:
+        query, key, _ = attention.heads(args[0])
+        stats.append(weight_stats(attention.position.weights(query[:, :, -queries:], key, x=args[0]), trained))
+
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    with hooked(layers, measure), evaluating(model) as device:
+        for batch in tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
+            model(batch, last=queries)
+    means = [torch.cat(stats[layer :: len(layers)]).mean(0) for layer in range(len(layers))]
+    return AttentionStats(*torch.stack(means).unbind(1))
 
 
 @torch.inference_mode()
@@ -104,31 +110,15 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
         weights = logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1)
         stats.append(weight_stats(weights, trained))
 
-    with hooked(family.layers(model), measure, with_kwargs=True), evaluation_mode(model):
+    with hooked(family.layers(model), measure), evaluation_mode(model):
         base_model(model)(input_ids, use_cache=False)
     return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
-def measure_layers(
-    model: LanguageModel, tokens: Tensor, batch_size: int, measure: Callable[[SelfAttention, Tensor], Tensor], last: int
-) -> Tensor:
-    """Run a model on `tokens`, [windows, length], in batches, and measure each layer: [layers, windows, ...].
-
-    `measure(attention, x)` gets the input of the layer, [batch, length, d_model], and returns [batch, ...]. Predictions
-    are computed for the `last` positions only.
-    """
-    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    results: list[Tensor] = []
-    with hooked(layers, lambda layer, args: results.append(measure(layer, args[0]))), evaluating(model) as device:
-        for batch in tokens.to(device).split(batch_size):
-            model(batch, last=last)
-    return torch.stack([torch.cat(results[layer :: len(layers)]) for layer in range(len(layers))])
-
-
 @contextmanager
-def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: bool) -> Iterator[None]:
-    """Call `hook` before each of the modules runs, inside a `with` block. A hook sees what earlier hooks changed."""
-    handles = [module.register_forward_pre_hook(hook, **options) for module in modules]
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
+    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
+    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
     try:
         yield
     finally:

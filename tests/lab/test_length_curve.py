@@ -27,8 +27,6 @@ TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{
 class PairTokenizer:
     """One token per two characters, out of 256."""
 
-    bos_token_id = 7
-
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
 
@@ -56,14 +54,12 @@ def curve(*arguments: Any, **options: Any) -> dict[int, float]:
     return dict(zip(table["x"], table["value"], strict=True))
 
 
-def bits_per_byte(
-    model: Any, context: list[int], targets: list[int], sizes: list[int], count: int, start: tuple[int, ...] = ()
-) -> float:
-    """One forward pass per target, which sees as many tokens as `sizes` says, and `start` before them."""
+def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: list[int], count: int) -> float:
+    """One forward pass per target, which sees as many tokens as `sizes` says."""
     tokens, total = context + targets, 0.0
     for at, size in zip(range(len(context), len(tokens)), sizes, strict=True):
         with torch.no_grad():
-            logits = model(torch.tensor([[*start, *tokens[at - size : at]]])).logits[0, -1].double()
+            logits = model(torch.tensor([tokens[at - size : at]])).logits[0, -1].double()
         total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
     return total / count
 
@@ -80,26 +76,17 @@ def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: 
         assert value == pytest.approx(bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5)
 
 
-def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text() -> None:
+def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model, tokens = small_model("bloom"), list(TEXT.encode())
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
         sizes = [9 - (12 - at) % stride for at in range(13)]
         expected = bits_per_byte(model, tokens[:-13], tokens[-13:], sizes, 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
-    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(
-        curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4, batch_tokens=1), abs=1e-6
-    )
-
-
-def test_bos_takes_the_place_of_the_oldest_token() -> None:
-    model, tokenizer = small_model("bloom"), PairTokenizer()
-    context, targets = (tokenizer(part)["input_ids"] for part in (TEXT[:-10], TEXT[-10:]))
-    count = len(TEXT[-10:].encode())
-    measured = curve(model, tokenizer, TEXT, [6], targets=count, stride=1, bos=True)
-    expected = bits_per_byte(model, context, targets, [5] * len(targets), count, start=(7,))
-    assert measured == pytest.approx({6: expected}, abs=1e-5)
-    with pytest.raises(ValueError, match="bos must be False: the tokenizer has no bos_token_id"):
-        lab.length_curve(model, ByteTokenizer(), TEXT, [6], targets=20, bos=True)
+    at_once = curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4)
+    monkeypatch.setattr(sys.modules["alibi_viz.lab.length_curve"], "MAX_BATCH_TOKENS", 1)
+    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(at_once, abs=1e-6)
 
 
 def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
@@ -149,8 +136,6 @@ def test_the_table_is_one_of_the_lab() -> None:
     half = lab.modify(model, 0.5, window=9)
     changed = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40)
     assert changed["label"].tolist() == ["bloom, slopes times 0.5, window of 9"]
-    named = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40, label="mine")
-    assert named["label"].tolist() == ["mine"]
 
 
 @pytest.mark.parametrize(

@@ -108,13 +108,12 @@ def test_the_fingerprint_identifies_the_bytes() -> None:
     ("content", "error", "message"),
     [
         ("", ValueError, "your text is empty"),
-        (b"", ValueError, "your text is empty"),
         (b"abc\xff\xfe", ValueError, "byte 0xff at position 3"),
         (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
         (b"a" * (MAX_BYTES + 1), ValueError, "20.0 MB; at most 20 MB"),
         (3, TypeError, "got int"),
         (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),
-        (Path(), ValueError, "is not a file"),
+        (Path(), FileNotFoundError, "no file '.'"),
     ],
 )
 def test_unusable_content_is_refused_with_the_reason(content: Any, error: type[Exception], message: str) -> None:
