@@ -149,8 +149,7 @@ def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
     assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 20, "no label runs into another"
 
 
-@pytest.mark.parametrize("page_width", [480, 690, 880, 1024])
-@pytest.mark.parametrize("heads", [1, 4, 12, 32])
+@pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
 def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
     vectors = torch.zeros(1, heads, 3, 2)
     trace = attention_trace(vectors, vectors, None)

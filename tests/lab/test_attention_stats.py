@@ -76,11 +76,8 @@ def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
         torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
 
-def test_numbers_out_of_range_and_a_short_text_are_named():
+def test_a_short_text_is_named():
     model, text = lab.make_model(), lab.load_text()
-    for name in ("length", "trained", "windows", "queries", "spacing"):
-        with pytest.raises(TypeError, match=f"{name} must be an integer of at least 1, got 1.5"):
-            attention_stats(model, text, **{"length": 64, "trained": 32, name: 1.5})
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
         attention_stats(model, text, 65, trained=8, spacing=64)
     with pytest.raises(ValueError, match="8 windows of 100000 bytes need 800,000"):
@@ -136,11 +133,7 @@ def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at
 
 
 def test_what_a_window_table_does_not_take_is_named() -> None:
-    with pytest.raises(ValueError, match="text must have at least one byte, got ''"):
-        lab.window_table(lab.make_model("alibi"), "")
     with pytest.raises(ValueError, match="longest must be an integer of at least 1, got 0"):
         lab.window_table(Words(), TEXT, longest=0)
-    with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
-        lab.window_table(lab.make_model("rotary"), TEXT)
     with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 1"):
         lab.window_table(1, TEXT)  # type: ignore[arg-type]
