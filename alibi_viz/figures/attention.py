@@ -33,6 +33,7 @@ _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both 
 _MINUS = "\N{MINUS SIGN}"
 _PAIR = "head %{customdata[0]}<br>query %{customdata[1]}<br>key %{customdata[2]}<br>"
 _SUM = "content %{customdata[3]} + bias %{customdata[4]} = logit %{customdata[5]} → weight %{customdata[6]}%"
+_HOVER = f"{_PAIR}{_SUM}<extra></extra>"
 _MARGIN = {"l": 92, "r": 84, "t": 46, "b": 8}  # pixels, as all that follow
 _SIDE = 206  # the height of a matrix, which makes it square on a page of the usual width
 _GAPS = (36, 104)  # below the first row, for a title of two lines, and above the grid, for tokens and two titles
@@ -62,50 +63,47 @@ def attention_figure(tokens: Sequence[str], trace: AttentionTrace, other: Attent
 def blank() -> go.Figure:
     """The figure without data: named traces in six subplots, gray backgrounds, frames around the selection."""
     height = 2 * _SIDE + sum(_GAPS) + _GRID_HEIGHT
-    layout = {"height": height + _MARGIN["t"] + _MARGIN["b"], "hovermode": "closest", "showlegend": False}
-    figure = theme.blank(**layout, margin=_MARGIN, bargap=0.25)
+    high, low, side = 1 - _SIDE / height, 1 - (2 * _SIDE + _GAPS[0]) / height, _SIDE / height
+    layout = {"hovermode": "closest", "showlegend": False, "margin": _MARGIN, "bargap": 0.25}
+    figure = theme.blank(height + _MARGIN["t"] + _MARGIN["b"], **layout)
     specs = [[{}, {}, {"rowspan": 2}], [{}, {}, None], [{"colspan": 3}, None, None]]
     figure.set_subplots(3, 3, specs=specs, horizontal_spacing=(1 - 3 * _COLUMN) / 2)
     # ticklabeloverflow="allow" skips a search for labels outside the figure, which takes a third of the drawing time
     axis = {"showgrid": False, "tickfont_size": 10, "ticklen": 2, "ticklabeloverflow": "allow"}
     figure.update_xaxes(**axis, tickangle=-90, nticks=6, tickformat=",d")  # for positions, where `draw` sets no tokens
-    figure.update_yaxes(**axis)
-    high, low = 1 - _SIDE / height, 1 - (2 * _SIDE + _GAPS[0]) / height
-    for row, domain in ((1, [high, 1]), (2, [low, low + _SIDE / height]), (3, [0, _GRID_HEIGHT / height])):
-        figure.update_yaxes(domain=domain, row=row)
+    for row, domain in ((1, [high, 1]), (2, [low, low + side]), (3, [0, _GRID_HEIGHT / height])):
+        figure.update_yaxes(**axis, domain=domain, row=row)
     figure.update_yaxes(domain=[low, 1], tickformat=".0%", nticks=5, row=1, col=3)
     figure.update_yaxes(showticklabels=False, col=2)
-    for column in (1, 2):
-        figure.update_xaxes(showticklabels=False, row=1, col=column)
-    for axis_of_grid in figure.get_subplot(*_PANELS["grid"]):
+    for name in ("content", "bias"):
+        figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
+    for axis_of_grid in (grid := figure.get_subplot(*_PANELS["grid"])):
         axis_of_grid.visible = False
-    bar = {"x": 1.01, "xanchor": "left", "yanchor": "bottom", "len": _SIDE / height, "ypad": 0, "thickness": 10}
-    bar |= {"outlinewidth": 0, "ticklen": 3, "title": {"side": "right", "font": {"size": 12}}}
-    figure.update_layout(coloraxis={"colorscale": theme.DIVERGING, "colorbar": {**bar, "y": high}})
-    figure.update_layout(coloraxis2={"colorscale": theme.SEQUENTIAL, "colorbar": {**bar, "y": low}})
-    figure.layout.coloraxis.colorbar.title.text = "content, bias, logits"
+    bar = {"x": 1.01, "xanchor": "left", "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "ticklen": 3}
+    scales = (theme.DIVERGING, high, "content, bias, logits"), (theme.SEQUENTIAL, low, "weight")
+    for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
+        words = {"text": title, "side": "right", "font": {"size": 12}}
+        figure.layout[name] = {"colorscale": colors, "colorbar": {**bar, "outlinewidth": 0, "y": y, "title": words}}
     percent = {"tickvals": [0, _MAX_WEIGHT / 2, _MAX_WEIGHT], "ticktext": ["0%", "15%", "≥ 30%"]}
-    figure.layout.coloraxis2.update(cmin=0, cmax=_MAX_WEIGHT, colorbar={**percent, "title": {"text": "weight"}})
+    figure.layout.coloraxis2.update(cmin=0, cmax=_MAX_WEIGHT, colorbar=percent)
+    frame = {"color": _FRAME_COLOR, "width": 2}
     for name in STEPS:
         place = dict(zip(("row", "col"), _PANELS[name], strict=True))
         scale = "coloraxis2" if name == "weights" else "coloraxis"
-        template = f"{_PAIR}{_SUM}<extra></extra>"
-        figure.add_heatmap(name=name, coloraxis=scale, hoverongaps=True, hovertemplate=template, **place)
+        figure.add_heatmap(name=name, coloraxis=scale, hoverongaps=True, hovertemplate=_HOVER, **place)
         whole = {"xref": "x domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1, **place}
         figure.add_shape(**whole, yref="y domain", layer="below", fillcolor=theme.MASKED, line_width=0)
-        figure.add_shape(**whole, name=name, line={"color": _FRAME_COLOR, "width": 2})
+        figure.add_shape(**whole, name=name, line=frame)
     figure.add_bar(name="bars", marker_color=theme.COLORS[0], row=1, col=3)
     diamond = {"symbol": "diamond-open", "color": theme.COLORS[1], "line": {"width": 1.5}}
     figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, row=1, col=3)
-    x, y = (axis.plotly_name.replace("axis", "") for axis in figure.get_subplot(*_PANELS["grid"]))
-    matrices.add_grid(figure, _PAIR + _SUM, x, y)
-    frame = {"line_color": _FRAME_COLOR, "row": 3, "col": 1}
-    figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line_width=1, **frame)
-    figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line_width=3, **frame)
-    corner = {"xref": "x domain", "x": 0, "xanchor": "left", "yref": "y domain", "y": 1, "yanchor": "bottom"}
-    for row, column in _PANELS.values():  # titles; the last one has the numbers of the heads below it
+    matrices.add_grid(figure, _PAIR + _SUM, *(axis.plotly_name.replace("axis", "") for axis in grid))
+    figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line={**frame, "width": 1}, row=3, col=1)
+    figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line={**frame, "width": 3}, row=3, col=1)
+    title = {"xref": "x domain", "x": 0, "xanchor": "left", "yref": "y domain", "y": 1, "yanchor": "bottom"}
+    for row, column in _PANELS.values():  # the title of the grid is above the numbers of the heads
         text = {"font_size": 12, "showarrow": False, "align": "left", "yshift": _TILE_TITLE if row == 3 else 0}
-        figure.add_annotation(**corner, **text, row=row, col=column)
+        figure.add_annotation(**title, **text, row=row, col=column)
     return figure
 
 

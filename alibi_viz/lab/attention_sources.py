@@ -248,9 +248,15 @@ class PretrainedModel(ModelSource):
             transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        family_name(_load(transformers.AutoConfig, name))
-        tokenizer = _load(transformers.AutoTokenizer, name)
-        return cls(_load(transformers.AutoModel, name), tokenizer)
+        try:
+            family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
+            return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
+        except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            hint = (
+                "" if os.path.isdir(name) else f"; if it is not on this machine, download it once: hf download {name}"
+            )
+            raise ValueError(f"cannot load the model {name!r}: {error}{hint}") from error
 
     def start(self, text: str, longest: int) -> ModelRun:
         ids = token_ids(self.model, self.tokenizer, text)
@@ -277,19 +283,6 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
         return source
     expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
     raise TypeError(f"source must be {expected}, got {short(source)}{hint}")
-
-
-def _load(kind: Any, name: str) -> Any:
-    """What a class of transformers loads by this name, without a network. Raises ValueError if it can't."""
-    try:
-        return kind.from_pretrained(name, local_files_only=True)
-    except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        if os.path.isdir(name) or isinstance(error, ImportError):  # of a library that the tokenizer needs, for example
-            raise ValueError(f"cannot load the model {name!r}: {error}") from error
-        raise ValueError(
-            f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "
-            f"network, download it once: hf download {name}"
-        ) from error
 
 
 def _byte(value: int) -> str:

@@ -149,11 +149,9 @@ def window_table(
         text: at most `longest` of its tokens are read; 4,096 take about a second per layer of 8 heads.
         num_heads: for a source that can have any number of heads.
 
-    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope":
-
-        bound: the span that `alibi_attention` finds without computing the weights; at most to the first token
-        needed: the smallest span, read from the weights
-        left_out: the share of the pairs of query and key beyond the bound, 0 to 1
+    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope"; "bound",
+    the span that `alibi_attention` finds without computing the weights; "needed", the smallest span, read from the
+    weights; and "left_out", the share of the pairs of query and key beyond the bound.
 
     Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and a number that is
     not an integer of at least 1.

@@ -238,8 +238,7 @@ class _Hook:
     def __call__(self, attention: nn.Module, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         bias, visible = self.family.read(attention, inputs)
         keys = visible[:, 0, -1].cumsum(-1) - 1  # the last query sees all real tokens, which are those that count
-        queries = visible[:, 0].sum(-1) - 1
-        changed, kept = self.change.apply(bias, queries, keys)
+        changed, kept = self.change.apply(bias, visible[:, 0].sum(-1) - 1, keys)
         assert changed is not None
         return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
 
