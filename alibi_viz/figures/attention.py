@@ -100,10 +100,10 @@ def blank() -> go.Figure:
     matrices.add_grid(figure, _PAIR + _SUM, *(axis.plotly_name.replace("axis", "") for axis in grid))
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line={**frame, "width": 1}, row=3, col=1)
     figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line={**frame, "width": 3}, row=3, col=1)
-    title = {"xref": "x domain", "x": 0, "xanchor": "left", "yref": "y domain", "y": 1, "yanchor": "bottom"}
+    corner = {"xref": "x domain", "x": 0, "xanchor": "left", "yref": "y domain", "y": 1, "yanchor": "bottom"}
     for row, column in _PANELS.values():  # the title of the grid is above the numbers of the heads
         text = {"font_size": 12, "showarrow": False, "align": "left", "yshift": _TILE_TITLE if row == 3 else 0}
-        figure.add_annotation(**title, **text, row=row, col=column)
+        figure.add_annotation(**corner, **text, row=row, col=column)
     return figure
 
 
@@ -210,9 +210,9 @@ def _draw_bars(
     starts = np.arange(0, length, size)
     masked = np.logical_and.reduceat(np.isneginf(steps[2, head]), starts)
     steps, others = (np.add.reduceat(each, starts, axis=-1).round(5) for each in (steps, others))
-    names = [
-        f"{at} “{label(tokens[at], 40)}”" if size == 1 else f"{at} to {min(at + size, length) - 1}" for at in starts
-    ]
+    names = [f"{at} “{label(tokens[at], 40)}”" for at in range(length)]
+    if size > 1:
+        names = [f"{at} to {min(at + size, length) - 1}" for at in range(0, length, size)]
     ((hover,),) = _hover(steps[:, [head], None], [head + 1], [f"{query} “{label(tokens[query], 40)}”"], names)
     numbers = _SUM if size == 1 else "weight %{customdata[6]}%"  # a sum of several logits means nothing
     shared = {"x": starts + (size - 1) / 2, "customdata": hover}

@@ -79,7 +79,6 @@ def attention_stats(
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
-
     stats: list[Tensor] = []
 
     def measure(attention: SelfAttention, args: Any, _: Any) -> None:

@@ -81,8 +81,9 @@ def length_curve(
             f"the text is too short: windows of {longest:,} tokens are needed before the {targets:,} bytes to predict, "
             f"and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
         )
-    family: str = model.config.model_type
-    name = getattr(model.config, "_name_or_path", "") or family
+    config: Any = model.config
+    family = str(config.model_type)
+    name = getattr(config, "_name_or_path", "") or family
     row = {
         "origin": "live",
         "task": "text",

@@ -90,8 +90,9 @@ def modify(
         check_positive_integers(trained_length=trained_length)
     factors = (1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
     rule = None if rotary is None else (rotary, trained_length or 0)
+    longest = trained_length or 0 if interpolate else math.inf
     seen = (math.inf, math.inf) if window is None else (window, sinks)
-    change = change_of(model).then(Change(factors, trained_length or 0 if interpolate else math.inf, *seen, rule))
+    change = change_of(model).then(Change(factors, longest, seen[0], seen[1], rule))
     if family is None:
         positions = {module for module in model.modules() if isinstance(module, Position)}
         return shared_copy(model, {each: ChangedPosition(original_of(each), change, config) for each in positions})

@@ -140,21 +140,6 @@ def test_each_layer_runs_once_without_dropout_while_the_model_can_be_trained() -
         getattr(output, "logits", output).sum().backward()
 
 
-def test_a_layer_that_failed_runs_again() -> None:
-    run = ByteModel(lab.make_model("alibi")).start(TEXT, 48)
-    block, failing = run._layers.blocks[0], [True]
-
-    def fail_once(hidden: torch.Tensor) -> torch.Tensor:
-        if failing.pop() if failing else False:
-            raise RuntimeError("out of memory")
-        return block(hidden)
-
-    run._layers.blocks[0] = fail_once
-    with pytest.raises(RuntimeError, match="out of memory"):
-        run.read(1)
-    assert run.read(1).query.isfinite().all()
-
-
 def save(folder: Path, model: Any) -> str:
     """Save a model with a tokenizer of its own, of byte pairs as BLOOM's."""
     tokenizer = Tokenizer(models.BPE())

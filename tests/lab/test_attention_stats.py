@@ -112,16 +112,6 @@ def test_steep_heads_of_a_long_text_leave_most_of_it_out_and_the_result_stays() 
     assert float(difference.abs().max()) < 5e-6
 
 
-def test_table_has_a_row_per_layer_and_head_of_a_model() -> None:
-    model = lab.make_model("alibi")
-    table = lab.window_table(model, TEXT, longest=300)
-    assert list(table.columns) == ["content", "head", "slope", "bound", "needed", "left_out"]
-    assert table["content"].tolist() == ["layer 1"] * 8 + ["layer 2"] * 8
-    assert table["head"].tolist() == [*range(1, 9)] * 2
-    assert table["slope"].tolist() == [2**-head for head in range(1, 9)] * 2
-    assert table["bound"].max() == 299
-
-
 def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:
     query = key = torch.zeros(1, 3, 200, 4)
     reading = Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, "")
@@ -130,10 +120,3 @@ def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at
     assert table["left_out"][0] > 0.5
     table = lab.window_table(Words(), "word", num_heads=2)
     assert (table[["bound", "needed", "left_out"]] == 0).all(axis=None)
-
-
-def test_what_a_window_table_does_not_take_is_named() -> None:
-    with pytest.raises(ValueError, match="longest must be an integer of at least 1, got 0"):
-        lab.window_table(Words(), TEXT, longest=0)
-    with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 1"):
-        lab.window_table(1, TEXT)  # type: ignore[arg-type]

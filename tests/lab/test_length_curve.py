@@ -4,7 +4,6 @@ import math
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,39 +128,19 @@ def test_the_table_is_one_of_the_lab() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", {}, "your text is empty"),
-        ("grün".encode() + "grün".encode("latin-1"), {}, "your text is not UTF-8 text: byte 0xfc at position 7"),
-        ("short", {}, "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict"),
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens for"),
-        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [[1, 2]]}}, r"token numbers .*, got \[\[1, 2\]\]"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"token numbers .*, got \[3, -1, "),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
         (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
         (TEXT, {"model": lab.make_model()}, "model must be a causal language model of transformers, got LanguageModel"),
         (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in windows of 8 tokens"),
-        (3, {}, r"a text must be a str, bytes or a pathlib\.Path, got int"),
     ],
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:
     given = {"model": small_model("bloom"), "tokenizer": ByteTokenizer(), "lengths": [8, 16], "targets": 20} | options
     with pytest.raises((TypeError, ValueError), match=message):
         lab.length_curve(text=text, **given)
-
-
-def test_transformers_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-
-    class Uniform(torch.nn.Embedding):
-        config = SimpleNamespace(model_type="uniform")
-
-        def get_input_embeddings(self) -> torch.nn.Embedding:
-            return self
-
-        def forward(self, input_ids: Any, use_cache: bool, logits_to_keep: int) -> SimpleNamespace:
-            return SimpleNamespace(logits=torch.zeros(len(input_ids), logits_to_keep, 256))
-
-    assert curve(Uniform(256, 1), ByteTokenizer(), TEXT, [8], targets=20) == pytest.approx({8: 8.0})

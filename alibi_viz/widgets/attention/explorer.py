@@ -134,9 +134,9 @@ class AttentionExplorer(HasHead, TextApp):
         read = reading.query, reading.key
         trace = trace_queries(*read, curve, rows, causal=self.causal)
         other = trace_queries(*read, other_curve, [query], causal=self.causal)
-        place = {"head": head, "query": query, "start": start, "page_width": self.page_width}
-        words = {"names": (name, other_name), "bias_name": self._formula(reading.slopes[head])}
-        attention_plot.draw(self.figure, reading.tokens, trace, other, **place, **words)
+        place: dict[str, Any] = {"head": head, "query": query, "start": start, "page_width": self.page_width}
+        place |= {"names": (name, other_name), "bias_name": self._formula(reading.slopes[head])}
+        attention_plot.draw(self.figure, reading.tokens, trace, other, **place)
         self.note_length(reading)
         self._head_slider.max = self.num_heads
         self._restore.layout.display = "none" if self.order is None else None
