@@ -253,10 +253,8 @@ class PretrainedModel(ModelSource):
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
             return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
         except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-            hint = (
-                "" if os.path.isdir(name) else f"; if it is not on this machine, download it once: hf download {name}"
-            )
-            raise ValueError(f"cannot load the model {name!r}: {error}{hint}") from error
+            hint = f"if it is not on this machine, download it once: hf download {name}"
+            raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
     def start(self, text: str, longest: int) -> ModelRun:
         ids = token_ids(self.model, self.tokenizer, text)
