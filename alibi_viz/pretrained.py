@@ -36,11 +36,9 @@ class Family:
     Each attention module gets a bias m j, [batch * heads, 1, key], and a mask to add, [batch, 1, query, key].
     """
 
-    blocks = "h"  # the attribute of the model that holds its layers
-    attention = "self_attention"  # the attribute of a layer
+    blocks, attention = "h", "self_attention"  # the attributes of the model and of a layer
     norms: tuple[str, ...] = ("input_layernorm",)  # of a layer; attention receives the output of the first there is
-    projection = "query_key_value"  # of an attention module: computes queries, keys and values at once
-    output = "dense"  # of an attention module
+    projection, output = "query_key_value", "dense"  # of an attention module; the first computes q, k and v at once
     heads = "num_heads"
 
     def layers(self, model: nn.Module) -> list[Any]:
@@ -153,33 +151,33 @@ def base_model(model: nn.Module) -> Any:
 
 
 def longest_context(model: nn.Module) -> int | None:
-    """The number of positions that a model of transformers has; None if any length is defined.
-
-    ALiBi and rotary positions are defined at any length, whatever `max_position_embeddings` says.
-    """
+    """The number of positions that a model of transformers has; None if any length is defined, as with ALiBi."""
     config: Any = model.config
     if getattr(config, "rope_parameters", None) or getattr(config, "alibi", False):
-        return None
-    return next((int(getattr(config, name)) for name in _LENGTHS if getattr(config, name, None)), None)
+        return None  # whatever `max_position_embeddings` says
+    return _first_length(config, *_LENGTHS)
 
 
 def training_length(model: nn.Module) -> int | None:
     """The training length in tokens according to the configuration of a model of transformers; None if it is silent."""
-    config = getattr(model, "config", None)
-    lengths = [getattr(config, name, None) for name in ("seq_length", *_LENGTHS)]
+    return _first_length(getattr(model, "config", None), "seq_length", *_LENGTHS)
+
+
+def _first_length(config: object, *names: str) -> int | None:
+    lengths = (getattr(config, name, None) for name in names)
     return next((length for length in lengths if isinstance(length, int)), None)
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Disable dropout inside a `with` block, and restore the mode of every module afterwards."""
-    modes = {module: module.training for module in model.modules()}
+    trained = [module for module in model.modules() if module.training]
     try:
         model.eval()
         yield
     finally:
-        for module, training in modes.items():
-            module.training = training
+        for module in trained:
+            module.training = True
 
 
 def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = None) -> Model:
@@ -199,15 +197,11 @@ class Layers(NamedTuple):
 
 
 def separate_layers(model: nn.Module, input_ids: Tensor) -> Layers:
-    """The layers of a pretrained model that reads some tokens.
+    """The layers of a pretrained model that reads some tokens, `input_ids`, [batch, length], without padding.
 
     They belong to a copy that shares the weights and has dropout disabled, so that the model itself can be used, and
     trained, in between. Their attention is replaced with the fused one of torch, which computes the same: with 4,096
-    tokens it needs far less memory and time than eager attention.
-
-    Args:
-        model: a BLOOM, MPT or Falcon model, with or without a language-modeling head, also from `lab.modify`.
-        input_ids: int64 [batch, length], without padding.
+    tokens it needs far less memory and time than eager attention. The model may be one from `lab.modify`.
     """
     family, model = family_of(model), shared_copy(model).eval()
     base, entrance = base_model(model), _Entrance()

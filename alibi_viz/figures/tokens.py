@@ -4,7 +4,6 @@ plotly interprets some HTML, and LaTeX between dollar signs, in every label. A u
 """
 
 import html
-import textwrap
 from itertools import accumulate
 
 import regex
@@ -45,15 +44,6 @@ def quoted(token: str, columns: int = 24) -> str:
     if _DIRECTION.search(text):
         text = f"\u2068{text}\u2069"  # isolated, so that a right-to-left token does not reverse the words around it
     return f"“{text}”"
-
-
-def full(token: str, columns: int = 80) -> str:
-    """A token in quotation marks for a plotly hover text, escaped, in lines of 40 characters.
-
-    >>> full("a" * 50)
-    '“aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa<br>aaaaaaaaaa”'
-    """
-    return "<br>".join(literal(line) for line in textwrap.wrap(quoted(token, columns), 41))
 
 
 def _visible(token: str) -> str:

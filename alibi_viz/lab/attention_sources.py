@@ -4,13 +4,15 @@ import importlib
 import math
 import os
 import random
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from reprlib import repr as short
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+import pandas as pd
 import regex
 import torch
 from torch import Tensor, nn
@@ -40,7 +42,7 @@ WORD = regex.compile(r"[^\s\x1c-\x1f]+")
 VISIBLE_BYTES = {0x20: "␣", 0x0A: "↵", 0x09: "⇥"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
     """The tokens of a text, with the queries and keys that one attention layer computes from them."""
 
@@ -60,6 +62,14 @@ class AttentionSource(Protocol):
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         """Read at most `longest` tokens. Raises ValueError for unknown content, other heads, or an empty text."""
+
+
+def check_reading(source: AttentionSource, content: str, num_heads: int) -> None:
+    """Raise ValueError for content or a number of heads that the source doesn't have."""
+    if content not in source.contents:
+        raise ValueError(f"content must be one of {', '.join(source.contents)}, got {content!r}")
+    if source.num_heads is not None and num_heads != source.num_heads:
+        raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
 
 
 _WORD_NOTES = {  # how each content of `Words` is computed
@@ -120,25 +130,17 @@ def _vector(word: str) -> list[float]:
     return [value / scale for value in vector]
 
 
-def check_reading(source: AttentionSource, content: str, num_heads: int) -> None:
-    """Raise ValueError for content or a number of heads that the source doesn't have."""
-    if content not in source.contents:
-        raise ValueError(f"content must be one of {', '.join(source.contents)}, got {content!r}")
-    if source.num_heads is not None and num_heads != source.num_heads:
-        raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
-
-
 class ModelRun:
-    """A model that reads the first tokens of a text, layer by layer, on one thread at a time.
+    """A model that reads the first tokens of a text, layer by layer. Threads may share it.
 
     It keeps the input of each layer, so that every layer that has one can be read at once: 16 MiB per layer for 4,096
     tokens and a width of 1,024. `total` is the number of tokens in the whole text; "{layer}" in `note` is filled in.
     """
 
     def __init__(self, tokens: list[str], total: int, layers: Layers, note: str) -> None:
-        self.tokens, self.total, self.num_layers = tokens, total, len(layers.blocks)
-        self._layers, self._note = layers, note
+        self.tokens, self.total, self._layers, self._note = tokens, total, layers, note
         self._inputs = [layers.hidden]  # of each layer that has one already
+        self._lock = threading.Lock()
 
     @property
     def done(self) -> int:
@@ -151,8 +153,9 @@ class ModelRun:
         A layer that fails raises its error, and runs again at the next call.
         """
         while self.done <= layer:
-            with torch.inference_mode():
-                self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
+            with self._lock, torch.inference_mode():
+                if self.done <= layer:  # another thread may have been faster
+                    self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
             yield self.done
 
     @torch.inference_mode()
@@ -211,17 +214,13 @@ class ByteModel(ModelSource):
             return query, key, block.attention.position.slopes
 
         hidden = model.embedding(torch.tensor([data[:longest]], device=model.head.weight.device))  # no positions yet
-        note = (
-            f"Content comes from layer {{layer}} of {len(blocks)} of the model; the layers below it run as they were "
-            "trained. Tokens are bytes."
-        )
-        tokens = [_byte(value) for value in data[:longest]]
         layers = Layers(hidden, blocks, [partial(heads, block) for block in blocks])
-        return ModelRun(tokens, len(data), layers, note)
+        note = f"Content comes from layer {{layer}} of {len(blocks)} of the model as it is trained. Tokens are bytes."
+        return ModelRun([_byte(value) for value in data[:longest]], len(data), layers, note)
 
 
 class PretrainedModel(ModelSource):
-    """The tokens of a text, and the queries and keys of one layer of a BLOOM, MPT or Falcon model.
+    """The tokens of a text, and the queries and keys of a layer of a BLOOM, MPT or Falcon model of transformers.
 
     For `widgets.AttentionExplorer`, give the name of a model, or a model and a tokenizer that you have loaded:
 
@@ -243,16 +242,19 @@ class PretrainedModel(ModelSource):
         """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
 
         Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
-        machine, cannot be loaded, belongs to another family or has no ALiBi. The family and ALiBi are checked in its
-        configuration, before the weights are loaded.
+        machine, cannot be loaded, or its configuration, which is checked first, has another family or no ALiBi.
         """
         try:
             transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        family_name(_load(transformers.AutoConfig, name))
-        tokenizer = _load(transformers.AutoTokenizer, name)
-        return cls(_load(transformers.AutoModel, name), tokenizer)
+        try:
+            family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
+            return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
+        except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
+            hint = f"if it is not on this machine, download it once: hf download {name}"
+            raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
     def start(self, text: str, longest: int) -> ModelRun:
         ids = token_ids(self.model, self.tokenizer, text)
@@ -270,28 +272,15 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
         return Words()
     if isinstance(source, LanguageModel):
         return ByteModel(source)
-    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
+    hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)" * hasattr(source, "config")
     if isinstance(source, str):
-        if " " in source and not os.path.isdir(source):  # pathlib raises for a long text
-            raise TypeError(f"source must be {expected}, got {short(source)}; pass a text as text=")
-        return PretrainedModel.from_pretrained(source)
-    if not hasattr(source, "read"):
-        hint = "; for a model of transformers, give lab.PretrainedModel(model, tokenizer)"
-        raise TypeError(f"source must be {expected}, got {short(source)}{hint * hasattr(source, 'config')}")
-    return source
-
-
-def _load(kind: Any, name: str) -> Any:
-    """What a class of transformers loads by this name, without a network. Raises ValueError if it can't."""
-    try:
-        return kind.from_pretrained(name, local_files_only=True)
-    except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        if os.path.isdir(name) or isinstance(error, ImportError):  # of a library that the tokenizer needs, for example
-            raise ValueError(f"cannot load the model {name!r}: {error}") from error
-        raise ValueError(
-            f"the model {name!r} is neither a folder nor among the downloaded models of this machine; with a "
-            f"network, download it once: hf download {name}"
-        ) from error
+        if " " not in source or os.path.isdir(source):  # pathlib raises for a long text
+            return PretrainedModel.from_pretrained(source)
+        hint = "; pass a text as text="
+    elif hasattr(source, "read"):
+        return source
+    expected = "a LanguageModel, the name of a pretrained model or a lab.attention_sources.AttentionSource"
+    raise TypeError(f"source must be {expected}, got {short(source)}{hint}")
 
 
 def _byte(value: int) -> str:
@@ -322,39 +311,24 @@ def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
 def trace_queries(
     query: Tensor, key: Tensor, curve: Tensor | None, queries: Sequence[int], *, causal: bool
 ) -> AttentionTrace:
-    """Every step of attention for some queries: an `AttentionTrace` of tensors [1, heads, len(queries), tokens].
+    """Every step of attention for the queries at some positions: tensors [1, heads, len(queries), tokens].
 
     A long text needs only the rows that are shown: all of them, for 4,096 tokens and 8 heads, would take 2 GB.
-
-    Args:
-        query, key: of the whole text, [1, heads, tokens, head_dim].
-        curve: the bias by distance, [heads, tokens] from `law_curve`; None for no bias.
-        queries: positions of the queries.
-        causal: whether keys after a query are masked. Without a mask, keys on both sides get the bias of |i - j|.
+    `query` and `key` are those of the whole text. `curve` is the bias by distance, [heads, tokens] from `law_curve`, or
+    None for no bias. Without a causal mask, keys on both sides get the bias of |i - j|.
 
     >>> q = k = torch.zeros(1, 1, 4, 2)
     >>> trace_queries(q, k, -torch.arange(4.0)[None], range(2, 3), causal=True).weights
     tensor([[[[0.0900, 0.2447, 0.6652, 0.0000]]]])
     """
-    length, positions = key.shape[2], torch.tensor(queries)
+    positions = torch.tensor(queries)
     content = (query[:, :, positions] / query.shape[-1] ** 0.5) @ key.transpose(-2, -1)
-    bias = content.new_zeros(1).expand_as(content)
-    if curve is not None:  # the bias of a query is a slice of one row of distances length - 1, ..., 0, ..., length - 1
-        row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1).to(content.dtype)
-        bias = row.unfold(1, length, 1)[None, :, length - 1 - positions]
+    distance = positions[:, None] - torch.arange(key.shape[2])  # [query, key]
+    bias = content.new_zeros(1).expand_as(content) if curve is None else curve.to(content)[None, :, distance.abs()]
     logits = content + bias
     if causal:
-        after = torch.arange(length) > positions[:, None]  # [query, key]
-        logits.masked_fill_(after, float("-inf"))
+        logits.masked_fill_(distance < 0, -math.inf)
     return AttentionTrace(content, bias, logits, logits.softmax(-1))
-
-
-class ShuffleChanges(NamedTuple):
-    """The largest absolute changes that a shuffle causes in one head, once every token is followed to its new place."""
-
-    content: float  # of the last query's content, q . k / sqrt(d)
-    weight: float  # of the last query's weights
-    any_weight: float  # of the weights of all queries compared
 
 
 def shuffle_words(text: str, seed: int) -> str:
@@ -375,42 +349,11 @@ def shuffle_words(text: str, seed: int) -> str:
     return WORD.sub(lambda match: next(order, match.group()), text)
 
 
-def match_tokens(tokens: Sequence[str], others: Sequence[str]) -> list[int] | None:
-    """For each token the position of an equal one among `others`; None if one is not a permutation of the other.
+def weight_by_word(reading: Reading, curve: Tensor | None, head: int, *, causal: bool) -> "pd.Series[float]":
+    """How much weight the last query of a head, counted from 0, gives to each word; to equal words together.
 
-    The first "cat" is matched with the first "cat", the second with the second.
-
-    >>> from alibi_viz.lab.attention_sources import match_tokens
-    >>> match_tokens(["cat", "the", "cat"], ["the", "cat", "cat"])
-    [1, 0, 2]
+    `curve` is that of `trace_queries`.
     """
-    if sorted(tokens) != sorted(others):
-        return None
-    # A stable sort lists equal tokens in the order of their positions
-    here, there = (sorted(range(len(each)), key=each.__getitem__) for each in (tokens, others))
-    return [place for _, place in sorted(zip(here, there, strict=True))]
-
-
-def compare_orders(
-    shuffled: Reading, original: Reading, curve: Tensor | None, head: int, queries: Sequence[int], *, causal: bool
-) -> ShuffleChanges | None:
-    """Compare the weights of a shuffled text with those of the original order; None if their tokens differ.
-
-    Args:
-        shuffled, original: the two readings.
-        curve: the bias by distance, [heads, tokens] from `law_curve`; None for no bias.
-        head: counted from 0.
-        queries: positions in the shuffled text to compare, in addition to the last one.
-        causal: whether keys after a query are masked.
-    """
-    source = match_tokens(shuffled.tokens, original.tokens)
-    if source is None:
-        return None
-    positions, bias = [*queries, len(source) - 1], None if curve is None else curve[[head]]
-    here, there = (
-        trace_queries(reading.query[:, [head]], reading.key[:, [head]], bias, places, causal=causal)
-        for reading, places in ((shuffled, positions), (original, [source[at] for at in positions]))
-    )
-    content = (here.content - there.content[..., source]).abs().amax(-1).flatten()  # the largest change of each query
-    weights = (here.weights - there.weights[..., source]).abs().amax(-1).flatten()
-    return ShuffleChanges(content[-1].item(), weights[-1].item(), weights.max().item())
+    last = [len(reading.tokens) - 1]
+    weights = trace_queries(reading.query, reading.key, curve, last, causal=causal).weights[0, head, 0]
+    return pd.Series(weights.numpy()).groupby(reading.tokens).sum()

@@ -79,13 +79,18 @@ def attention_stats(
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
+    stats: list[Tensor] = []
 
-    def measure(attention: SelfAttention, x: Tensor) -> Tensor:
-        query, key, _ = attention.heads(x)
-        return weight_stats(attention.position.weights(query[:, :, -queries:], key, x=x), trained)
+    def measure(attention: SelfAttention, args: Any, _: Any) -> None:
+        query, key, _ = attention.heads(args[0])
+        stats.append(weight_stats(attention.position.weights(query[:, :, -queries:], key, x=args[0]), trained))
 
-    stats = measure_layers(model, tokens, max(1, MAX_BATCH_TOKENS // length), measure, last=queries)
-    return AttentionStats(*stats.mean(1).unbind(1))
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    with hooked(layers, measure), evaluating(model) as device:
+        for batch in tokens.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
+            model(batch, last=queries)
+    means = [torch.cat(stats[layer :: len(layers)]).mean(0) for layer in range(len(layers))]
+    return AttentionStats(*torch.stack(means).unbind(1))
 
 
 @torch.inference_mode()
@@ -104,31 +109,15 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
         weights = logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1)
         stats.append(weight_stats(weights, trained))
 
-    with hooked(family.layers(model), measure, with_kwargs=True), evaluation_mode(model):
+    with hooked(family.layers(model), measure), evaluation_mode(model):
         base_model(model)(input_ids, use_cache=False)
     return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
-def measure_layers(
-    model: LanguageModel, tokens: Tensor, batch_size: int, measure: Callable[[SelfAttention, Tensor], Tensor], last: int
-) -> Tensor:
-    """Run a model on `tokens`, [windows, length], in batches, and measure each layer: [layers, windows, ...].
-
-    `measure(attention, x)` gets the input of the layer, [batch, length, d_model], and returns [batch, ...]. Predictions
-    are computed for the `last` positions only.
-    """
-    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    results: list[Tensor] = []
-    with hooked(layers, lambda layer, args: results.append(measure(layer, args[0]))), evaluating(model) as device:
-        for batch in tokens.to(device).split(batch_size):
-            model(batch, last=last)
-    return torch.stack([torch.cat(results[layer :: len(layers)]) for layer in range(len(layers))])
-
-
 @contextmanager
-def hooked(modules: Iterable[nn.Module], hook: Callable[..., None], **options: bool) -> Iterator[None]:
-    """Call `hook` before each of the modules runs, inside a `with` block. A hook sees what earlier hooks changed."""
-    handles = [module.register_forward_pre_hook(hook, **options) for module in modules]
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
+    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
+    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
     try:
         yield
     finally:
@@ -159,11 +148,9 @@ def window_table(
         text: at most `longest` of its tokens are read; 4,096 take about a second per layer of 8 heads.
         num_heads: for a source that can have any number of heads.
 
-    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope":
-
-        bound: the span that `alibi_attention` finds without computing the weights; at most to the first token
-        needed: the smallest span, read from the weights
-        left_out: the share of the pairs of query and key beyond the bound, 0 to 1
+    Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope"; "bound",
+    the span that `alibi_attention` finds without computing the weights; "needed", the smallest span, read from the
+    weights; and "left_out", the share of the pairs of query and key beyond the bound.
 
     Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and a number that is
     not an integer of at least 1.

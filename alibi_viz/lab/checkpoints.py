@@ -5,7 +5,6 @@ written under a temporary name and then renamed, so a saved run is either comple
 """
 
 import json
-import shutil
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,15 +87,12 @@ def save_run(
     }
     text = json.dumps(content, indent=1, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    try:
-        save_model(model, str(temporary / WEIGHTS_FILE))  # stores shared modules once
-        (temporary / SETTINGS_FILE).write_text(text)
-        temporary.chmod(0o755)  # only the owner can read a folder made by mkdtemp
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as parent:
+        folder = Path(parent) / path.name  # not `parent`, which only its owner can read
+        folder.mkdir()
+        save_model(model, str(folder / WEIGHTS_FILE))  # stores shared modules once
+        (folder / SETTINGS_FILE).write_text(text)
+        folder.rename(path)
     return path
 
 
@@ -111,26 +107,21 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no run {str(path)!r}")
-    for name in (SETTINGS_FILE, WEIGHTS_FILE):
-        if not (path / name).is_file():
-            raise BadRun(f"{str(path)!r} is not a saved run: it has no {name}")
+    if missing := [name for name in (SETTINGS_FILE, WEIGHTS_FILE) if not (path / name).is_file()]:
+        raise BadRun(f"{str(path)!r} is not a saved run: it has no {missing[0]}")
     try:
         content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} is damaged: it is not JSON") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz")
-    try:
-        config = content["config"]
+        if content["format"] != FORMAT:
+            raise BadRun(f"{SETTINGS_FILE} in {str(path)!r} was not written by this version of alibi_viz")
         if content["custom"]:
-            _register(path, config["position"], content["custom"], method)
-        model = LanguageModel(TransformerConfig(**config))
+            _register(path, content["config"]["position"], content["custom"], method)
+        model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
         rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
         run = SavedRun(model, content["settings"], results_table(rows.to_dict("records")), content["made_with"])
     except BadRun:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:  # RecursionError is one of them
         raise BadRun(f"{str(path)!r} is damaged, its settings and weights do not fit together: {error}") from None
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):
         raise BadRun(f"{str(path)!r} has weights that are NaN or infinite: its training has diverged")

@@ -31,10 +31,7 @@ def length_curve(
     *,
     targets: int = 4096,
     stride: int | None = None,
-    bos: bool = False,
     trained: int | None = None,
-    label: str | None = None,
-    batch_tokens: int = MAX_BATCH_TOKENS,
 ) -> pd.DataFrame:
     """Mean bits per byte of the end of a text, each token predicted from n tokens before it, for each n in `lengths`.
 
@@ -51,17 +48,15 @@ def length_curve(
         targets: how many bytes to predict, plus up to 3 to start with a whole character.
         stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
-        bos: whether each window starts with the tokenizer's `bos_token_id`, in place of its oldest token.
         trained: the training length, for the column "length"; the shortest of `lengths` by default.
-        label: the name in tables and legends; by default the model's name or family, and what `lab.modify` changed.
-        batch_tokens: at most this many tokens go through the model at once; at least one window does.
 
     Returns a table with the columns of `COLUMNS`, one row per length, for the question "sliding windows": x is the
-    number of tokens, count the number of bytes predicted. Show it with `widgets.ComparisonExplorer(table)`.
+    number of tokens, count the number of bytes predicted, label the model's name or family and what `lab.modify`
+    changed. Show it with `widgets.ComparisonExplorer(table)`.
 
     Raises TypeError for a model without token embeddings or a text of another type; ValueError if a number is out of
     range, the text is empty, not UTF-8 or too short, the tokenizer returns no tokens or tokens that the model doesn't
-    have, there is no such `bos_token_id`, or the model has no language-modeling head or returns NaN.
+    have, or the model has no language-modeling head or returns NaN.
 
         model = AutoModelForCausalLM.from_pretrained("bigscience/bloom-560m")
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
@@ -70,12 +65,9 @@ def length_curve(
     lengths = positive_integers("lengths", lengths)
     stride = max(1, min(lengths) // 8) if stride is None else stride
     trained = min(lengths) if trained is None else trained
-    check_positive_integers(targets=targets, stride=stride, trained=trained, batch_tokens=batch_tokens)
+    check_positive_integers(targets=targets, stride=stride, trained=trained)
     if stride > min(lengths):
         raise ValueError(f"stride must be at most the shortest length, {min(lengths)}, got {stride}")
-    start = getattr(tokenizer, "bos_token_id", None) if bos else None
-    if bos and start is None:
-        raise ValueError("bos must be False: the tokenizer has no bos_token_id")
     source, data = evaluated_bytes(text)
     cut = max(0, len(data) - targets)
     while cut and data[cut] & 0xC0 == 0x80:  # inside a character
@@ -84,38 +76,36 @@ def length_curve(
     limit = longest_context(model) or math.inf
     longest = max((each for each in lengths if each <= limit), default=0)
     if not cut or len(context) < longest:
-        advice = "choose shorter lengths or fewer targets"
-        if isinstance(text, str):
-            advice += "; a string is the text itself, for a file give a pathlib.Path"
+        hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         raise ValueError(
             f"the text is too short: windows of {longest:,} tokens are needed before the {targets:,} bytes to predict, "
-            f"and {source.name} has {len(context):,} there; {advice}"
+            f"and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
         )
     config: Any = model.config
-    name = getattr(config, "_name_or_path", "") or str(config.model_type)
+    family = str(config.model_type)
+    name = getattr(config, "_name_or_path", "") or family
     row = {
         "origin": "live",
         "task": "text",
-        "method": str(config.model_type),
-        "label": ", ".join(filter(None, (name, str(change_of(model))))) if label is None else label,
+        "method": family,
+        "label": ", ".join(filter(None, (name, str(change_of(model))))),
         "seed": 0,
         "length": trained,
-        "variant": AS_TRAINED,
-        "step": 0,  # so that tables are compared by label; the lab's own changes have a name here
+        "variant": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
+        "step": 0,
         "question": SLIDING_WINDOWS.name,
         "unit": "bits per byte",
         "count": len(data) - cut,
         "text": source.fingerprint,
     }
-    tokens = torch.cat((context, predicted))
-    count = math.ceil(len(predicted) / stride)
+    tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
     rows = []
     for each in lengths:
         value = math.nan
         if each <= limit:
             windows = tokens[-(count * stride + each - stride + 1) :].unfold(0, each + 1, stride)  # [count, each + 1]
-            bits = _bits(model, windows, stride, start, batch_tokens)
-            value = float(bits[-len(predicted) :].sum()) / (len(data) - cut)  # the first window may predict more
+            bits = _bits(model, windows, stride)[-len(predicted) :]  # the first window may predict more
+            value = float(bits.sum()) / (len(data) - cut)
         rows.append(row | {"x": each, "value": value})
     return results_table(rows)
 
@@ -137,17 +127,13 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     return torch.tensor(ids, dtype=torch.long)
 
 
-def _bits(model: nn.Module, windows: Tensor, stride: int, start: int | None, batch_tokens: int) -> Tensor:
+def _bits(model: nn.Module, windows: Tensor, stride: int) -> Tensor:
     """Bits for the last `stride` tokens of each window, float64 [windows * stride], from those before them."""
-    length = windows.shape[1] - 1
-    device = next(model.parameters()).device
+    length, device = windows.shape[1] - 1, next(model.parameters()).device
     losses = []
     with evaluation_mode(model), torch.inference_mode():
-        for batch in windows.split(max(1, batch_tokens // length)):
-            inputs = batch[:, :-1].clone()
-            if start is not None:
-                inputs[:, 0] = start
-            output = model(input_ids=inputs.to(device), use_cache=False, logits_to_keep=stride)
+        for batch in windows.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
+            output = model(input_ids=batch[:, :-1], use_cache=False, logits_to_keep=stride)
             if getattr(output, "logits", None) is None:
                 raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
             logits = output.logits[:, -stride:].float().transpose(1, 2)  # [windows, vocabulary, stride]

@@ -52,8 +52,7 @@ def modify(
         slopes: what the slopes (for other methods, the bias) are multiplied by: a number, or one per head; 0 drops the
             bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs of L' > L tokens, where L is the training
             length (Al-Khateeb et al. 2023, arXiv 2310.13017), so that no penalty is larger than in training.
-        window: how many keys a query sees, including itself; padding doesn't count. With a window of the training
-            length, a method that depends only on distances never sees one that did not occur in training.
+        window: how many keys a query sees, including itself; padding doesn't count.
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao et al. 2023, arXiv
             2309.17453, section 3.2), distances skip the tokens between sinks and window.
         rotary: how rotary positions are scaled beyond the training length: "plain", "pi", "ntk" or "yarn", see
@@ -68,8 +67,6 @@ def modify(
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
     tensor([[-1.0000,    -inf,    -inf, -0.5000,  0.0000]])
-    >>> lab.modify(alibi, "interpolate", trained_length=2).transformer.position.bias(1, 4)[0]
-    tensor([[-0.7500, -0.5000, -0.2500,  0.0000]])
     """
     if not isinstance(model, nn.Module):
         got = type(model).__name__
@@ -91,15 +88,11 @@ def modify(
         trained_length = config.max_length if family is None else training_length(model)
     if interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
-    change = change_of(model).then(
-        Change(
-            factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),
-            interpolated=trained_length or 0 if interpolate else math.inf,
-            window=math.inf if window is None else window,
-            sinks=math.inf if window is None else sinks,
-            rotary=None if rotary is None else (rotary, trained_length or 0),
-        )
-    )
+    factors = (1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
+    rule = None if rotary is None else (rotary, trained_length or 0)
+    longest = trained_length or 0 if interpolate else math.inf
+    seen = (math.inf, math.inf) if window is None else (window, sinks)
+    change = change_of(model).then(Change(factors, longest, seen[0], seen[1], rule))
     if family is None:
         positions = {module for module in model.modules() if isinstance(module, Position)}
         return shared_copy(model, {each: ChangedPosition(original_of(each), change, config) for each in positions})
@@ -197,33 +190,29 @@ class Change:
 
     def __str__(self) -> str:
         """Such as "slopes times 0.5, window of 64"; empty without a change."""
-        words = []
-        if {*self.factors} != {1.0}:
-            factors = self.factors if len({*self.factors}) > 1 else self.factors[:1]
-            words.append(
-                f"slopes times {', '.join(f'{each:g}' for each in factors)}" if any(factors) else "bias dropped"
-            )
-        words += [f"slopes interpolated beyond {self.interpolated}"] if self.interpolated < math.inf else []
-        words += [f"window of {self.window}"] if self.window < math.inf else []
-        words += [f"sinks of {self.sinks}"] if 0 < self.sinks < math.inf else []
-        words += [f"rotary rule {self.rotary[0]}"] if self.rotary else []
-        return ", ".join(words)
+        factors = [f"{factor:g}" for factor in (self.factors if len({*self.factors}) > 1 else self.factors[:1])]
+        words = {
+            f"slopes times {', '.join(factors)}": any(self.factors) and {*self.factors} != {1.0},
+            "bias dropped": not any(self.factors),
+            f"slopes interpolated beyond {self.interpolated}": self.interpolated < math.inf,
+            f"window of {self.window}": self.window < math.inf,
+            f"sinks of {self.sinks}": 0 < self.sinks < math.inf,
+            f"rotary rule {self.rotary and self.rotary[0]}": self.rotary is not None,
+        }
+        return ", ".join(text for text, is_changed in words.items() if is_changed)
 
 
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _KEPT = (
-        *("max_length", "is_relative", "reads_input", "is_additive", "decoder_only", "supports_cache", "is_random"),
-        *("embed", "transform", "weigh"),
-    )
+    _KEPT = "max_length is_relative reads_input is_additive decoder_only supports_cache is_random embed transform weigh"
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
         self.original, self.change = original, change
         head_dim = config.d_model // config.num_heads
         self.method = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
-        for name in self._KEPT:
+        for name in self._KEPT.split():
             setattr(self, name, getattr(self.method, name))
 
     @property
@@ -250,8 +239,7 @@ class _Hook:
     def __call__(self, attention: nn.Module, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         bias, visible = self.family.read(attention, inputs)
         keys = visible[:, 0, -1].cumsum(-1) - 1  # the last query sees all real tokens, which are those that count
-        queries = visible[:, 0].sum(-1) - 1
-        changed, kept = self.change.apply(bias, queries, keys)
+        changed, kept = self.change.apply(bias, visible[:, 0].sum(-1) - 1, keys)
         assert changed is not None
         return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
 
@@ -274,14 +262,15 @@ def _is_ours(model: nn.Module) -> bool:
 def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None) -> None:
     """Raise ValueError for a change that doesn't apply to the position method."""
     name = model.config.position
-    if interpolate and name != "alibi":
-        raise ValueError(f'slopes="interpolate" is for ALiBi only, got position method {name!r}')
-    if changes_bias and not model.transformer.position.has_bias:
-        raise ValueError(f"slopes must be None: position method {name!r} has no bias to multiply")
-    if rotary is not None and name != "rotary":
-        raise ValueError(f"only rotary positions have a rule to change, got position method {name!r}")
-    if sinks and not has_sinks(model):
-        raise ValueError(f"sinks must be 0 for position method {name!r}, whose distances are not all in a bias")
+    problems = {
+        'slopes="interpolate" is for ALiBi only': interpolate and name != "alibi",
+        "slopes must be None without a bias to multiply": changes_bias and not model.transformer.position.has_bias,
+        "only rotary positions have a rule to change": rotary is not None and name != "rotary",
+        "sinks must be 0 where distances are not all in a bias": sinks and not has_sinks(model),
+    }
+    for problem, found in problems.items():
+        if found:
+            raise ValueError(f"{problem}, got position method {name!r}")
 
 
 def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:

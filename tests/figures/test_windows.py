@@ -20,7 +20,7 @@ def table(length: int, heads: int) -> pd.DataFrame:
 def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) -> None:
     spans = table(length, heads)
     figure = figures.window_figure(spans, length)
-    line, bound, needed, left_out = figure.data
+    line, bound, needed = figure.data
     for trace, column in ((bound, "bound"), (needed, "needed")):
         assert trace.name == column
         assert np.array_equal(trace.x, spans["slope"])
@@ -28,8 +28,6 @@ def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) ->
         for axis, values in ((figure.layout.xaxis, trace.x), (figure.layout.yaxis, trace.y)):
             low, high = axis.range
             assert low < np.log10(values.min()) and np.log10(values.max()) < high
-    assert np.array_equal(left_out.y, spans["left_out"])
-    assert np.array_equal(left_out.error_y.arrayminus, spans["left_out"]), "stems down to 0"
     assert np.array_equal(needed.customdata, spans[["head", "needed", "bound", "left_out"]])
     assert figure.layout.shapes[0].y0 == max(1, length - 1)
     assert f"{length:,} tokens" in figure.layout.annotations[0].text
@@ -43,6 +41,6 @@ def test_heads_without_a_positive_slope_are_not_drawn_and_the_figure_is_updated_
     for slopes, drawn in (([0.0, 0.5, -0.1], 1), ([0.0] * 3, 0)):
         picture.draw(figure, spans.assign(slope=slopes), 50)
         assert all(new is old for new, old in zip(figure.data, traces, strict=True))
-        assert [len(trace.x) for trace in traces[1:]] == [drawn] * 3
+        assert [len(trace.x) for trace in traces[1:]] == [drawn] * 2
         assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
     assert "50 tokens" in figure.layout.annotations[0].text

@@ -12,13 +12,13 @@ import torch
 from alibi_viz import attention_trace, lab
 from alibi_viz.lab.attention_sources import ByteModel, PretrainedModel, Words, words
 from alibi_viz.slopes import alibi_slopes
-from alibi_viz.widgets import AttentionExplorer, WindowExplorer
+from alibi_viz.widgets import AttentionExplorer
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import ByT5Tokenizer, FalconConfig, GPT2Config, PreTrainedTokenizerFast
+from transformers import FalconConfig, GPT2Config, PreTrainedTokenizerFast
 
 from tests.pretrained_models import ByteTokenizer, small_model
 
@@ -28,18 +28,14 @@ TEXT = "to be or not to be, that is the question"
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
-        ("", []),
         (" \n\t ", []),
         ("one  two\nthree", ["one", "two", "three"]),
         ("Stop. Now!?", ["Stop", ".", "Now", "!", "?"]),
         ("don't well-known snake_case", ["don't", "well-known", "snake_case"]),
         ("<script>alert(1)</script>", ["<script>alert", "(", "1", ")", "<", "/", "script>"]),
-        ("e\u0301te\u0301", ["e\u0301te\u0301"]),  # combining accents
-        ("#\ufe0f\u20e3 !\ufe0f", ["#\ufe0f\u20e3", "!\ufe0f"]),  # combining characters stay with a mark
-        ("👩\u200d👩\u200d👧 👍🏽", ["👩\u200d👩\u200d👧", "👍🏽"]),
-        ("שלום, עולם", ["שלום", ",", "עולם"]),
-        ("a\x1cb\u2003c\xa0d", ["a", "b", "c", "d"]),  # every kind of white space
-        ("\u0301", ["\u0301"]),  # an accent alone is a token too
+        ("e\u0301te\u0301 #\ufe0f\u20e3", ["e\u0301te\u0301", "#\ufe0f\u20e3"]),  # combining characters
+        ("👩\u200d👩\u200d👧 👍🏽 שלום, עולם", ["👩\u200d👩\u200d👧", "👍🏽", "שלום", ",", "עולם"]),
+        ("a\x1cb\u2003c\xa0d \u0301", ["a", "b", "c", "d", "\u0301"]),  # every kind of white space, an accent alone
     ],
 )
 def test_text_is_split_into_words_and_punctuation_marks(text: str, tokens: list[str]) -> None:
@@ -51,27 +47,17 @@ def content(text: str, kind: str = "same word") -> torch.Tensor:
     return attention_trace(reading.query, reading.key, None, causal=False).content[0]
 
 
-def test_equal_words_have_content_two_at_any_distance() -> None:
+def test_equal_words_have_content_two_at_any_distance_and_others_deviate_by_one_half() -> None:
     values = content("The cat saw the other cat")
     for query, key in [(0, 0), (0, 3), (1, 5), (5, 1), (4, 4)]:
         assert values[:, query, key].tolist() == pytest.approx([2.0] * 3, abs=1e-5)
     accents = content("\u00e9t\u00e9 e\u0301te\u0301")
     assert accents[0, 0, 1] == pytest.approx(2.0, abs=1e-5), "composed and decomposed accents are the same word"
     assert not content("a b c", "equal").any()
-
-
-def test_other_pairs_have_mean_zero_and_deviation_one_half() -> None:
-    values = content(" ".join(f"word{number}" for number in range(48)))[0]
-    others = values[~torch.eye(48, dtype=torch.bool)]
-    assert abs(float(others.mean())) < 0.1
-    assert float(others.std()) == pytest.approx(0.5, abs=0.05)
-    assert float(others.max()) < 2
-
-
-def test_content_is_the_same_in_every_head_and_every_run() -> None:
+    others = content(" ".join(f"word{number}" for number in range(48)))[0][~torch.eye(48, dtype=torch.bool)]
+    assert abs(float(others.mean())) < 0.1 and float(others.std()) == pytest.approx(0.5, abs=0.05)
     values = content("to be or not")
     assert torch.equal(values[0], values[2])
-    assert torch.equal(values, content("to be or not"))
     assert values[0, 2].tolist() == pytest.approx([-0.9998, 0.6452, 2, 0.0971], abs=1e-4), "the same on every machine"
 
 
@@ -125,14 +111,6 @@ def test_weights_equal_those_of_the_model(family: str) -> None:
         torch.testing.assert_close(weights, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_the_apps_show_a_model_of_transformers() -> None:
-    source = PretrainedModel(small_model("bloom", vocabulary=400), ByT5Tokenizer())
-    app = AttentionExplorer(source=source, text=TEXT, law="square_root", head=2)
-    assert app.num_heads == 4 and "; with ALiBi " in app.caption
-    windows = WindowExplorer(source=source, text=TEXT, content="layer 2")
-    assert len(windows.figure.data[1].x) == 4
-
-
 def test_a_text_is_cut_to_the_longest_and_to_the_positions_of_the_model() -> None:
     text, bloom, mpt = "a " * 50, *(PretrainedModel(small_model(name), ByteTokenizer()) for name in ("bloom", "mpt"))
     for source, longest, expected in ((bloom, 48, (48, 100)), (mpt, 4096, (64, 100)), (Words(), 48, (48, 50))):
@@ -162,21 +140,6 @@ def test_each_layer_runs_once_without_dropout_while_the_model_can_be_trained() -
         getattr(output, "logits", output).sum().backward()
 
 
-def test_a_layer_that_failed_runs_again() -> None:
-    run = ByteModel(lab.make_model("alibi")).start(TEXT, 48)
-    block, failing = run._layers.blocks[0], [True]
-
-    def fail_once(hidden: torch.Tensor) -> torch.Tensor:
-        if failing.pop() if failing else False:
-            raise RuntimeError("out of memory")
-        return block(hidden)
-
-    run._layers.blocks[0] = fail_once
-    with pytest.raises(RuntimeError, match="out of memory"):
-        run.read(1)
-    assert run.read(1).query.isfinite().all()
-
-
 def save(folder: Path, model: Any) -> str:
     """Save a model with a tokenizer of its own, of byte pairs as BLOOM's."""
     tokenizer = Tokenizer(models.BPE())
@@ -202,8 +165,8 @@ def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path) -> N
 
 
 def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "neither a folder nor among the downloaded models .*, download it once: hf download someone/no-model"
-    with pytest.raises(ValueError, match=f"the model 'someone/no-model' is {expected}"):
+    expected = "cannot load the model 'someone/no-model': .*; if .*, download it once: hf download someone/no-model"
+    with pytest.raises(ValueError, match=f"(?s){expected}"):
         AttentionExplorer(source="someone/no-model")
     with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
         AttentionExplorer(source=str(tmp_path))

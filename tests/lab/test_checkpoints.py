@@ -91,10 +91,10 @@ def edit(folder: Path, removed: str = "", **changes: Any) -> None:
     [
         (lambda f: (f / WEIGHTS_FILE).unlink(), rf"it has no {WEIGHTS_FILE}"),
         (lambda f: (f / SETTINGS_FILE).unlink(), rf"it has no {SETTINGS_FILE}"),
-        (lambda f: (f / SETTINGS_FILE).write_text("{"), "is damaged: it is not JSON"),
-        (lambda f: (f / SETTINGS_FILE).write_bytes(b"\xff\xfe"), "is damaged: it is not JSON"),
-        (lambda f: (f / SETTINGS_FILE).write_text("[" * 100_000), "is damaged: it is not JSON"),
-        (lambda f: (f / SETTINGS_FILE).write_text("[1]"), "was not written by this version"),
+        *(
+            (lambda f, text=text: (f / SETTINGS_FILE).write_bytes(text), "is damaged")
+            for text in (b"{", b"\xff\xfe", b"[" * 100_000, b"[1]")
+        ),
         (lambda f: edit(f, format="other"), "was not written by this version"),
         (lambda f: (f / WEIGHTS_FILE).write_bytes((f / WEIGHTS_FILE).read_bytes()[:-9]), "do not fit together"),
         (lambda f: (f / WEIGHTS_FILE).write_bytes(b"not tensors"), "do not fit together"),

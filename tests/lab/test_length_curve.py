@@ -4,14 +4,12 @@ import math
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.text import Text
 from alibi_viz.table import results_table
 
 if os.environ.get("CI") != "true":
@@ -26,8 +24,6 @@ TEXT = "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. \N{
 
 class PairTokenizer:
     """One token per two characters, out of 256."""
-
-    bos_token_id = 7
 
     def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
@@ -56,14 +52,12 @@ def curve(*arguments: Any, **options: Any) -> dict[int, float]:
     return dict(zip(table["x"], table["value"], strict=True))
 
 
-def bits_per_byte(
-    model: Any, context: list[int], targets: list[int], sizes: list[int], count: int, start: tuple[int, ...] = ()
-) -> float:
-    """One forward pass per target, which sees as many tokens as `sizes` says, and `start` before them."""
+def bits_per_byte(model: Any, context: list[int], targets: list[int], sizes: list[int], count: int) -> float:
+    """One forward pass per target, which sees as many tokens as `sizes` says."""
     tokens, total = context + targets, 0.0
     for at, size in zip(range(len(context), len(tokens)), sizes, strict=True):
         with torch.no_grad():
-            logits = model(torch.tensor([[*start, *tokens[at - size : at]]])).logits[0, -1].double()
+            logits = model(torch.tensor([tokens[at - size : at]])).logits[0, -1].double()
         total -= float(logits.log_softmax(0)[tokens[at]]) / math.log(2)
     return total / count
 
@@ -80,26 +74,17 @@ def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: 
         assert value == pytest.approx(bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5)
 
 
-def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text() -> None:
+def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model, tokens = small_model("bloom"), list(TEXT.encode())
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
         sizes = [9 - (12 - at) % stride for at in range(13)]
         expected = bits_per_byte(model, tokens[:-13], tokens[-13:], sizes, 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
-    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(
-        curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4, batch_tokens=1), abs=1e-6
-    )
-
-
-def test_bos_takes_the_place_of_the_oldest_token() -> None:
-    model, tokenizer = small_model("bloom"), PairTokenizer()
-    context, targets = (tokenizer(part)["input_ids"] for part in (TEXT[:-10], TEXT[-10:]))
-    count = len(TEXT[-10:].encode())
-    measured = curve(model, tokenizer, TEXT, [6], targets=count, stride=1, bos=True)
-    expected = bits_per_byte(model, context, targets, [5] * len(targets), count, start=(7,))
-    assert measured == pytest.approx({6: expected}, abs=1e-5)
-    with pytest.raises(ValueError, match="bos must be False: the tokenizer has no bos_token_id"):
-        lab.length_curve(model, ByteTokenizer(), TEXT, [6], targets=20, bos=True)
+    at_once = curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4)
+    monkeypatch.setattr(sys.modules["alibi_viz.lab.length_curve"], "MAX_BATCH_TOKENS", 1)
+    assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(at_once, abs=1e-6)
 
 
 def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
@@ -128,17 +113,6 @@ def test_a_text_of_the_lab_is_tested_on_its_validation_part_and_anything_else_as
     assert by_text["text"].unique().tolist() == [text.fingerprint]
 
 
-def test_a_validation_part_that_starts_inside_a_character_starts_with_the_next_one() -> None:
-    data = ("x" + "äöü" * 40).encode()
-    train, validation = (torch.tensor(list(part), dtype=torch.uint8) for part in (data[:216], data[216:]))
-    text, model = Text("your text", train, validation), small_model("bloom")
-    assert data[216] & 0xC0 == 0x80
-    value = curve(model, ByteTokenizer(), text, [20], targets=4)[20]
-    assert value == curve(model, ByteTokenizer(), data[217:], [20], targets=4)[20]
-    with pytest.raises(ValueError, match="your text has 20 there"):
-        lab.length_curve(model, ByteTokenizer(), text, [21], targets=4)
-
-
 def test_the_table_is_one_of_the_lab() -> None:
     model = small_model("bloom").train()
     as_trained = lab.length_curve(model, ByteTokenizer(), TEXT, [8, 16, 32], targets=40, trained=8)
@@ -149,49 +123,24 @@ def test_the_table_is_one_of_the_lab() -> None:
     half = lab.modify(model, 0.5, window=9)
     changed = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40)
     assert changed["label"].tolist() == ["bloom, slopes times 0.5, window of 9"]
-    named = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40, label="mine")
-    assert named["label"].tolist() == ["mine"]
 
 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", {}, "your text is empty"),
-        ("grün".encode() + "grün".encode("latin-1"), {}, "your text is not UTF-8 text: byte 0xfc at position 7"),
-        ("short", {}, "the text is too short: windows of 16 tokens are needed before the 20 bytes to predict"),
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
-        (TEXT, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
-        (TEXT, {"targets": 0}, "targets must be an integer of at least 1, got 0"),
-        (TEXT, {"trained": 0}, "trained must be an integer of at least 1, got 0"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "the tokenizer returned no tokens for"),
-        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [[1, 2]]}}, r"token numbers .*, got \[\[1, 2\]\]"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"token numbers .*, got \[3, -1, "),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, "token 300, but the model has 256 tokens"),
         (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
         (TEXT, {"model": lab.make_model()}, "model must be a causal language model of transformers, got LanguageModel"),
         (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in windows of 8 tokens"),
-        (3, {}, r"a text must be a str, bytes or a pathlib\.Path, got int"),
     ],
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:
     given = {"model": small_model("bloom"), "tokenizer": ByteTokenizer(), "lengths": [8, 16], "targets": 20} | options
     with pytest.raises((TypeError, ValueError), match=message):
         lab.length_curve(text=text, **given)
-
-
-def test_transformers_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-
-    class Uniform(torch.nn.Embedding):
-        config = SimpleNamespace(model_type="uniform")
-
-        def get_input_embeddings(self) -> torch.nn.Embedding:
-            return self
-
-        def forward(self, input_ids: Any, use_cache: bool, logits_to_keep: int) -> SimpleNamespace:
-            return SimpleNamespace(logits=torch.zeros(len(input_ids), logits_to_keep, 256))
-
-    assert curve(Uniform(256, 1), ByteTokenizer(), TEXT, [8], targets=20) == pytest.approx({8: 8.0})

@@ -1,7 +1,7 @@
 """The base class of the apps about attention on your own text: a text box, and a model that may be slow to read it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -42,14 +42,14 @@ class TextApp(App):
 
     A subclass gets the queries and keys from `read()`, in `draw`. In code, setting a trait waits for the model. A
     control waits at most `PATIENCE`: then the figure keeps what it shows and other controls answer, while a thread runs
-    the model, layer by layer. The app is drawn again when the model has read what the traits ask for.
+    the model. The app is drawn again when the model has read what the traits ask for.
     """
 
     text = NonBlank(TEXT)
     num_heads = Count(8, 1, 32)
     content = Choice("", "contents")
+    is_slow = False  # whether to wait until the user pauses, before a typed text is read
     reads: tuple[str, ...] = ("text", "num_heads", "content")  # the traits that decide what is read
-    typing_delay = 0.0  # seconds without typing before the text is read
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
         self.source: Any = as_source(source)
@@ -60,30 +60,29 @@ class TextApp(App):
         self._shown_state: dict[str, Any] = {}
         self._in_control = False
         self._job: Background[int] | None = None
+        self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
             state.setdefault("num_heads", self.source.num_heads)
         super().__init__(**state)
 
     def controls(self) -> list[Widget]:
-        """The text box, the number of heads if the source can have any, and the menu of contents."""
+        """The text box, the menu of contents, and the number of heads if the source can have any."""
         box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
         self._notes = {css: Label(layout=Layout(display="none")).add_class(css) for css in ("s-note", "s-progress")}
-        delay = 0.3 if isinstance(self.source, ModelSource) else self.typing_delay
-        debounce = Debounce(delay)
-        self.works += [debounce]
+        debounce = self._debounce = Debounce(0.3)
 
         def read() -> None:  # unlike other controls, the box keeps a text that is rejected: one may be typing
             if box.value != self.text:
                 self.attempt(lambda: self.set_trait("text", box.value))
 
-        box.add_class("s-text").observe(lambda _: debounce(read) if delay else read(), names="value")
+        box.add_class("s-text").observe(lambda _: debounce(read) if self.is_slow else read(), names="value")
         self.observe(lambda change: box.set_trait("value", change.new), names="text")
-        labeled_box = labeled("text", box, width="100%")
-        heads = self.slider("num_heads", "heads", "s-heads", "The number of attention heads")
+        self.works = [debounce]
+        text = VBox([labeled("text", box, width="100%"), *self._notes.values()], layout=Layout(width="100%"))
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
-        text = VBox([labeled_box, *self._notes.values()], layout=Layout(width="100%"))
-        return [text, *([heads] if self.source.num_heads is None else []), content]
+        heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
+        return [text, content, *(heads if self.source.num_heads is None else [])]
 
     def read(self, *texts: str) -> list[Reading]:
         """The tokens, queries and keys of each text, with the app's content and number of heads.
@@ -98,8 +97,8 @@ class TextApp(App):
             runs, layer = [self._run(text) for text in texts], self.contents.index(self.content)
             if any(run.done <= layer for run in runs) and not self._advance(runs, layer):
                 return self._shown
-            if _running_loop() and runs[-1].done < runs[-1].num_layers:  # its other layers may be asked for next
-                self._work(runs[-1:], runs[-1].num_layers - 1)
+            if _running_loop():
+                self._work(runs[-1:], len(self.contents) - 1)  # its other layers may be asked for next
         self._shown = [self._reading(text, self.content, self.num_heads) for text in texts]
         self._shown_state = {name: getattr(self, name) for name in self.reads}
         return self._shown
@@ -134,13 +133,12 @@ class TextApp(App):
     def _advance(self, runs: list[ModelRun], layer: int) -> bool:
         """Run a model up to a layer. Returns False if a control has waited `PATIENCE`: then the app is drawn later."""
         loop = _running_loop() if self._in_control and self._shown else None
-        tokens = f"The model reads {len(runs[-1].tokens):,} tokens"
-        job = self._work(runs, layer, lambda done: f"{tokens}: layer {done} of {layer + 1} is done …")
+        job = self._work(runs, layer)
         try:
             job.result(PATIENCE if loop else None)
         except Exception as error:
             if loop and not job.done():  # its patience has ended
-                self._show("s-progress", f"{tokens} …")
+                self._show("s-progress", f"The model reads {len(runs[-1].tokens):,} tokens …")
                 job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finish, job))
                 return False
             if isinstance(error, ValueError):
@@ -148,24 +146,12 @@ class TextApp(App):
             raise BadValue(f"the model failed on this text: {type(error).__name__}: {error}") from error
         return True
 
-    def _work(self, runs: list[ModelRun], layer: int, progress: Callable[[int], str] = lambda _: "") -> Background[int]:
-        """Run a model up to a layer on a thread, and show the progress."""
-
-        def show() -> None:
-            self._show("s-progress", progress(min(run.done for run in runs)))
-
-        before = self._job
-
-        def steps() -> Iterator[int]:
-            if before:
-                before.join()  # a run is used by one thread at a time
-            for run in runs:
-                yield from run.steps(layer)
-
-        job = Background(steps(), lambda _: None, show, lambda _: None)
-        self.works = [work for work in self.works if work is not before] + [job]
-        self._job = job.start()
-        return job
+    def _work(self, runs: list[ModelRun], layer: int) -> Background[int]:
+        """Run a model up to a layer on a thread."""
+        steps = (done for run in runs for done in run.steps(layer))
+        self._job = Background(steps, lambda _: None, lambda: None, lambda _: None).start()
+        self.works = [self._debounce, self._job]
+        return self._job
 
     def _finish(self, job: Background[int]) -> None:
         """Draw what a control has asked for, unless there was another request; if the model failed, what was shown."""

@@ -1,13 +1,13 @@
 """WindowExplorer: the span of each head in your own text, and what share of the work can be left out."""
 
+from functools import lru_cache
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
 from alibi_viz.figures import windows as window_plot
-from alibi_viz.lab.attention_sources import AttentionSource, Reading
+from alibi_viz.lab.attention_sources import AttentionSource
 from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
 from alibi_viz.models import LanguageModel
@@ -40,10 +40,10 @@ class WindowExplorer(TextApp):
         "03_attention",
         "Steep heads don't need the whole text",
     )
-    typing_delay = 0.3  # all weights of 4,096 tokens take a second
+    is_slow = True  # all weights of 4,096 tokens take a second
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self._spans: tuple[Reading, pd.DataFrame] | None = None
+        self._spans = lru_cache(1)(head_spans)  # drawing again, to another width, doesn't change them
         if "text" not in state:
             state["text"] = bytes(load_text().validation[:MAX_TOKENS].tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
@@ -56,13 +56,11 @@ class WindowExplorer(TextApp):
 
     def draw(self) -> tuple[str, str]:
         (reading,) = self.read(self.text)
-        if self._spans is None or self._spans[0] is not reading:
-            self._spans = reading, head_spans(reading)
-        spans, length = self._spans[1], len(reading.tokens)
+        spans, length = self._spans(reading), len(reading.tokens)
         window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
         left_out, flat = spans["left_out"], int((spans["slope"] <= 0).sum())
-        details = [f"Heads without a positive slope are not drawn: {flat} of {len(spans)}." * bool(flat), reading.note]
+        details = [f"Heads without a positive slope are not drawn: {flat} of {len(spans)}."] * bool(flat)
         if not left_out.any():
             tokens = "1 token" if length == 1 else f"{length:,} tokens"
             caption = f"Every head looks at the whole text, {tokens}: nothing can be left out."
@@ -73,7 +71,5 @@ class WindowExplorer(TextApp):
                 f"{steep['needed']:,.0f} steps back: all keys further away together have at most 2^-24 of any query's "
                 f"weight. In all, {format_percent(left_out.mean())} of the pairs of query and key can be left out."
             )
-            bound = f"Without computing the weights, {steep['bound']:,.0f} steps are found to be enough for this head."
-            whole = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}."
-            details = [bound, whole * bool((left_out == 0).any()), *details]
-        return caption, " ".join(filter(None, details))
+            details += [f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}."]
+        return caption, " ".join([*details, reading.note]).strip()

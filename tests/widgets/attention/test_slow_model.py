@@ -85,8 +85,11 @@ def test_a_layer_that_is_not_ready_appears_when_the_model_has_reached_it(source:
 
 def test_all_layers_are_computed_in_the_background_and_then_answer_at_once(source: SlowModel) -> None:
     async def scene(app: AttentionExplorer) -> None:
+        choose(app, 4)
+        choose(app, 1)  # a later choice replaces one that is waiting
         source.released.release(LAYERS - 1)
         await until(lambda: app._run(app.text).done == LAYERS)
+        assert app.content == "layer 1" and "layer 1 of 4" in app.details
         for layer in (4, 2, 3, 1):
             choose(app, layer)
             assert f"layer {layer} of 4" in app.details
@@ -99,18 +102,6 @@ def test_code_waits_for_the_model(source: SlowModel) -> None:
     threading.Timer(0.3, source.released.release, [LAYERS]).start()
     app.content = "layer 4"
     assert "layer 4 of 4" in app.details
-
-
-def test_a_later_choice_replaces_one_that_is_waiting(source: SlowModel) -> None:
-    async def scene(app: AttentionExplorer) -> None:
-        choose(app, 4)
-        choose(app, 1)
-        assert "layer 1 of 4" in app.details
-        source.released.release(LAYERS - 1)
-        await until(lambda: app._run(app.text).done == LAYERS)
-        assert app.content == "layer 1" and "layer 1 of 4" in app.details
-
-    in_kernel(scene, source)
 
 
 def test_shuffled_text_and_new_text_appear_when_the_model_has_read_them(source: SlowModel) -> None:

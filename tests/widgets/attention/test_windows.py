@@ -61,14 +61,3 @@ def test_heads_without_a_positive_slope_are_mentioned() -> None:
     assert app.caption.startswith("Head 2, the steepest (slope 1/16)")
     app.num_heads = 1
     assert app.caption.startswith("Every head looks at the whole text, 660 tokens: nothing can be left out.")
-
-
-def test_bad_value_raises_and_changes_nothing() -> None:
-    app = WindowExplorer(text=TEXT)
-    before = repr(app), app.caption, app.figure.to_json()
-    for trait, value, words in (("num_heads", 33, "from 1 to 32, got 33"), ("content", "layer 1", "got 'layer 1'")):
-        with pytest.raises(ValueError, match=f"{trait} must be .*{words}"):
-            setattr(app, trait, value)
-    assert (repr(app), app.caption, app.figure.to_json()) == before
-    with pytest.raises(ValueError, match="position 'alibi', got 'rotary'"):
-        WindowExplorer(lab.make_model("rotary"))
