@@ -1,9 +1,13 @@
-"""Exercises and bugs of the lessons. A grade says at once whether a function is right, and if not, where to look.
+"""Guesses, exercises and bugs of the lessons. A grade says whether a function is right, and if not, where to look.
 
 from alibi_viz import lessons
+lessons.guess_choice("heads", "Which head looks furthest?", ["the steepest", "the flattest"], "the flattest")
 lessons.grade_slopes(my_slopes)
 lessons.try_repair("case 1", my_repair)
 """
+
+from importlib import import_module
+from typing import Any
 
 from alibi_viz.lessons.bugs import BUGS, Bug, try_repair
 from alibi_viz.lessons.grading import (
@@ -27,6 +31,19 @@ __all__ = [
     "grade_fold",
     "grade_slopes",
     "grade_window",
+    "guess_choice",
+    "guess_curve",
+    "guess_order",
     "if_written",
+    "score",
     "try_repair",
 ]
+
+# They need plotly and ipywidgets, which are imported on first use.
+_GUESSES = {"guess_choice": "ChoiceGuess", "guess_curve": "CurveGuess", "guess_order": "OrderGuess", "score": "Score"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _GUESSES:
+        raise AttributeError(f"module 'alibi_viz.lessons' has no attribute {name!r}")
+    return getattr(import_module("alibi_viz.lessons.guesses"), _GUESSES[name])
