@@ -143,8 +143,8 @@ class CurveGuess(_Guess):
     """
 
     def __init__(
-        self, key: str, question: str, x: Sequence[float], truth: Sequence[float], *,
-        low: float, high: float, at: Sequence[float] = (), name: str = "measured", others: Mapping[str, Sequence[float]] | None = None,
+        self, key: str, question: str, x: Sequence[float], truth: Sequence[float], *, low: float, high: float,
+        at: Sequence[float] = (), name: str = "measured", others: Mapping[str, Sequence[float]] | None = None,
         x_title: str = "", y_title: str = "", log_x: bool = True, why: str = "",
     ) -> None:  # fmt: skip
         self.x, self.truth, self.low, self.high, self.at = list(x), list(truth), low, high, list(at or x[-2:])
