@@ -20,6 +20,7 @@ _MODULES = {
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
+    "mark_guesses": "forest",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
     "window_figure": "windows",  # the span of each head: how far back it looks

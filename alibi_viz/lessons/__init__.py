@@ -33,6 +33,7 @@ __all__ = [
     "grade_window",
     "guess_choice",
     "guess_curve",
+    "guess_grid",
     "guess_order",
     "if_written",
     "score",
@@ -40,7 +41,13 @@ __all__ = [
 ]
 
 # They need plotly and ipywidgets, which are imported on first use.
-_GUESSES = {"guess_choice": "ChoiceGuess", "guess_curve": "CurveGuess", "guess_order": "OrderGuess", "score": "Score"}
+_GUESSES = {
+    "guess_choice": "ChoiceGuess",
+    "guess_curve": "CurveGuess",
+    "guess_grid": "GuessGrid",
+    "guess_order": "OrderGuess",
+    "score": "Score",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,14 +8,14 @@ can't be read or written costs the score, not the lesson: the widget says so.
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, Button, FloatSlider, HBox, Layout, RadioButtons, VBox, Widget
+from ipywidgets import HTML, Button, FloatSlider, GridBox, HBox, Layout, RadioButtons, VBox, Widget
 
 from alibi_viz.figures import theme
 
@@ -192,6 +192,15 @@ class CurveGuess(_Guess):
         with self.figure.batch_update():
             self.figure.data[0].x = [self.x[0], *self.at]
             self.figure.data[0].y = [self.truth[0], *(slider.value for slider in self.sliders)]
+
+
+class GuessGrid(_Box):
+    """Show several guesses side by side, as many in a row as fit."""
+
+    def __init__(self, guesses: Iterable[_Guess]) -> None:
+        guesses = list(guesses)
+        cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
+        super().__init__("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells))
 
 
 class Score(_Box):

@@ -124,3 +124,8 @@ def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
     score = lessons.score()
     score.delete()
     assert "can't be deleted" in score.line.value
+
+
+def test_a_grid_shows_every_guess_and_stores_every_question() -> None:
+    grid = lessons.guess_grid(lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3))
+    assert all(f"Question {n}?" in repr(grid) for n in range(3))
