@@ -23,6 +23,7 @@ _MODULES = {
     "mark_guesses": "forest",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
+    "weights_html": "comparison",  # attention weights side by side
     "window_figure": "windows",  # the span of each head: how far back it looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

@@ -20,11 +20,13 @@ from alibi_viz.lessons.grading import (
     grade_window,
     if_written,
 )
+from alibi_viz.lessons.history import decision_tree, timeline
 
 __all__ = [
     "BUGS",
     "Bug",
     "Grade",
+    "decision_tree",
     "grade_attention",
     "grade_bias",
     "grade_decoding_row",
@@ -37,6 +39,7 @@ __all__ = [
     "guess_order",
     "if_written",
     "score",
+    "timeline",
     "try_repair",
 ]
 

@@ -6,11 +6,11 @@ look, not what to write.
 
 import math
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,17 +21,43 @@ from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.api import SLOPE_HEADS
 from alibi_viz.check.call import Unusable
 from alibi_viz.check.report import notebook_html
+from alibi_viz.lessons.bugs import View
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 20.0  # time limit of a call
 # {exercise: {mistake: hint}}, and "any" for all exercises
 HINTS: dict[str, dict[str, str]] = tomllib.loads((files("alibi_viz.lessons") / "hints.toml").read_text("utf-8"))
-_SIZES = "Tested with 8 heads and up to 300 tokens, with 12 heads and 16, and with fewer queries than keys."
+
+
+class Exercise(NamedTuple):
+    """How a function is checked: the kind of check, the call whose weights a notebook shows, and what was tested."""
+
+    kind: str
+    view: View
+    tested: str
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+_QUERIES, _DECODING = View(head=2), {"decoding": False}
+_SIZES = "8 heads and up to 300 tokens, with 12 heads and 16"
+EXERCISES = {
+    "slopes": Exercise(
+        "slopes",
+        View(num_heads=12),
+        f"{len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others",
+    ),
+    "bias": Exercise("bias", _QUERIES, f"{_SIZES}, and with fewer queries than keys"),
+    "attention": Exercise("attention", _QUERIES, f"{_SIZES}, and with fewer queries than keys"),
+    "decoding row": Exercise(
+        "bias", View(query_length=1), "8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16", _DECODING
+    ),
+    "fold": Exercise("attention", _QUERIES, _SIZES.replace(",", ", and"), _DECODING),
+}
 
 
 @dataclass(frozen=True)
 class Grade:
-    """What a reader is told about a try at an exercise, as text; a notebook also shows the attention weights.
+    """What a reader is told about a try at an exercise, as text; a notebook also shows weights at equal content.
 
     Attributes:
         name: of the reader's function.
@@ -39,6 +65,8 @@ class Grade:
         praise: what was tested, for a right function.
         report: the checker's report, or None if the checker was not run.
         is_written: False while the blank is still in the function.
+        weights: {"correct" or "yours": float64 [rows, keys]}, each relative to the largest of its row.
+        rows: what a row of the weights is.
     """
 
     name: str
@@ -46,6 +74,8 @@ class Grade:
     praise: str = ""
     report: Report | None = None
     is_written: bool = True
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    rows: str = ""
 
     @property
     def ok(self) -> bool:
@@ -54,14 +84,18 @@ class Grade:
 
     def __repr__(self) -> str:
         if not self.is_written:
-            return f"{self.name} isn't written yet. Replace the three dots, run its cell, and then this one again."
+            return f"{self.name} isn't written yet. Replace the three dots, and run its cell again."
         if self.ok:
             return f"{self.name} is right. {self.praise}"
         mistakes = [f"  {problem}\n  Hint: {hint}" for problem, hint in self.mistakes]
         return "\n".join([f"{self.name} isn't right yet.", *mistakes])
 
     def _repr_html_(self) -> str:
-        return notebook_html(str(self), None if self.ok or self.report is None else self.report.comparison)
+        if self.mistakes or not self.weights:
+            return notebook_html(str(self), self.report and self.report.comparison)
+        from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
+
+        return notebook_html(str(self), None) + weights_html(self.weights, self.rows)
 
 
 def grade_slopes(function: Callable[[int], Any]) -> Grade:
@@ -72,8 +106,7 @@ def grade_slopes(function: Callable[[int], Any]) -> Grade:
       first slope is 1: head 1 of 1 has slope 1, expected 0.00390625
       Hint: With which number do you start to count the heads?
     """
-    tested = f"Tested with {len(SLOPE_HEADS)} head counts from 1 to {max(SLOPE_HEADS)}, powers of two and others."
-    return _grade("slopes", function, (8,), partial(check.slopes, function), tested)
+    return _grade("slopes", function, (8,), function)
 
 
 def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
@@ -82,7 +115,7 @@ def grade_bias(function: Callable[[int, int, int], Any]) -> Grade:
     >>> lessons.grade_bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys)).ok
     True
     """
-    return _grade("bias", function, (8, 4, 4), partial(check.bias, function), _SIZES)
+    return _grade("bias", function, (8, 4, 4), function)
 
 
 def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -91,7 +124,7 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     >>> lessons.grade_attention(lambda q, k, v: alibi_attention(q, k, v, alibi_slopes(q.shape[1]))).ok
     True
     """
-    return _grade("attention", function, (*torch.zeros(3, 1, 8, 4, 4),), partial(check.attention, function), _SIZES)
+    return _grade("attention", function, (*torch.zeros(3, 1, 8, 4, 4),), function)
 
 
 def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
@@ -114,8 +147,7 @@ def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
             rows[:, index, :keys] = row
         return rows
 
-    tested = "Tested with 8 heads and caches of 1 to 300 keys, and with 12 heads and 1 to 16."
-    return _grade("decoding row", function, (8, 4), partial(check.bias, bias, decoding=False), tested)
+    return _grade("decoding row", function, (8, 4), bias)
 
 
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
@@ -141,8 +173,7 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
         return logits.softmax(-1) @ value
 
     example = *torch.zeros(2, 1, 8, 4, 4), alibi_slopes(8)
-    tested = "Tested with 8 heads and up to 300 tokens, and with 12 heads and 16."
-    return _grade("fold", function, example, partial(check.attention, attention, decoding=False), tested)
+    return _grade("fold", function, example, attention)
 
 
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
@@ -220,23 +251,28 @@ def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) 
     return otherwise
 
 
-def _grade(
-    exercise: str, function: Callable[..., Any], example: tuple[Any, ...], run: Callable[..., Report], praise: str
-) -> Grade:
-    """Run a check, unless the function still has its blank, and add a hint to each fault that it found.
+def _grade(name: str, function: Callable[..., Any], example: tuple[Any, ...], checked: Callable[..., Any]) -> Grade:
+    """Check the function of an exercise, unless it still has its blank, and add a hint to each fault that is found.
 
-    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is.
+    A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
+    the function as the check expects it.
     """
-    name, hints = _name(function), HINTS["any"] | HINTS[exercise]
+    exercise, hints = EXERCISES[name], HINTS["any"] | HINTS[name]
+    head, weights = exercise.view.head, {"correct": exercise.view.correct(causal=True)}
+    rows = "heads, for their last query," if head is None else f"queries of head {head}"
     if not _is_written(function, *example):
-        return Grade(name, is_written=False)
-    report = run(seconds=SECONDS)
+        return Grade(_name(function), is_written=False, weights=weights, rows=rows)
+    report = getattr(check, exercise.kind)(checked, seconds=SECONDS, **exercise.options)
     mistakes = []
     for finding in report.findings:
         problem = FAULTS[finding.name].problem
         hint = hints.get(finding.name, f"{problem[0].upper()}{problem[1:]}.")
         mistakes.append((f"{finding.name}: {finding.evidence}", hint))
-    return Grade(name, tuple(mistakes), praise, report)
+    if not mistakes:
+        weights["yours"] = exercise.view.weights(exercise.kind, checked, True, SECONDS)
+    return Grade(
+        _name(function), tuple(mistakes), f"Tested with {exercise.tested}.", report, weights=weights, rows=rows
+    )
 
 
 def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
