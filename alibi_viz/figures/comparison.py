@@ -45,7 +45,9 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
 def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
     """Draw attention weights [rows, keys] side by side as HTML, {caption: weights}. `rows` says what a row is."""
     pictures = (_picture(name, as_array(each), ColorScale(0.0, 1.0, "weight")) for name, each in weights.items())
-    return f"<p>{rows} down, keys across</p>{_ROW.format(''.join(pictures))}"
+    return (
+        f"<p>{rows} (down), keys (across). Yellow is the largest weight of a row.</p>{_ROW.format(''.join(pictures))}"
+    )
 
 
 def _part(index: int, size: int) -> slice:

@@ -21,6 +21,7 @@ from alibi_viz.lessons.grading import (
     if_written,
 )
 from alibi_viz.lessons.history import decision_tree, timeline
+from alibi_viz.lessons.pages import side_by_side
 
 __all__ = [
     "BUGS",
@@ -38,22 +39,26 @@ __all__ = [
     "guess_grid",
     "guess_order",
     "if_written",
+    "live_texts",
     "score",
+    "side_by_side",
     "timeline",
     "try_repair",
 ]
 
 # They need plotly and ipywidgets, which are imported on first use.
-_GUESSES = {
-    "guess_choice": "ChoiceGuess",
-    "guess_curve": "CurveGuess",
-    "guess_grid": "GuessGrid",
-    "guess_order": "OrderGuess",
-    "score": "Score",
+_LAZY = {
+    "guess_choice": "guesses.ChoiceGuess",
+    "guess_curve": "guesses.CurveGuess",
+    "guess_grid": "guesses.GuessGrid",
+    "guess_order": "guesses.OrderGuess",
+    "live_texts": "live.LiveTexts",
+    "score": "guesses.Score",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _GUESSES:
+    if name not in _LAZY:
         raise AttributeError(f"module 'alibi_viz.lessons' has no attribute {name!r}")
-    return getattr(import_module("alibi_viz.lessons.guesses"), _GUESSES[name])
+    module, _, attribute = _LAZY[name].partition(".")
+    return getattr(import_module(f"alibi_viz.lessons.{module}"), attribute)

@@ -259,7 +259,7 @@ def _grade(name: str, function: Callable[..., Any], example: tuple[Any, ...], ch
     """
     exercise, hints = EXERCISES[name], HINTS["any"] | HINTS[name]
     head, weights = exercise.view.head, {"correct": exercise.view.correct(causal=True)}
-    rows = "heads, for their last query," if head is None else f"queries of head {head}"
+    rows = "The last query of each head" if head is None else f"The queries of head {head}"
     if not _is_written(function, *example):
         return Grade(_name(function), is_written=False, weights=weights, rows=rows)
     report = getattr(check, exercise.kind)(checked, seconds=SECONDS, **exercise.options)

@@ -8,6 +8,8 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
+from alibi_viz.lessons.pages import Page
+
 HISTORY: dict[str, Any] = tomllib.loads((files("alibi_viz.lessons") / "history.toml").read_text("utf-8"))
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
@@ -26,20 +28,6 @@ _STYLE = """<style>
 </style>"""
 
 
-class Page:
-    """HTML for a notebook, and its text for everywhere else."""
-
-    def __init__(self, name: str, page: str, text: str) -> None:
-        self._html = f'{_STYLE}<div class="alibi-history {name}">{page}</div>'
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-    def _repr_html_(self) -> str:
-        return self._html
-
-
 def timeline() -> Page:
     """Who used ALiBi, what was measured, and what else was tried, by year. Each entry unfolds, with its source.
 
@@ -55,7 +43,13 @@ def timeline() -> Page:
             entries = "".join(_entry(*entry) for entry in lane["entries"] if entry[0].startswith(year))
             cells.append(f'<div class="alibi-lane" style="border-left-color: {color}">{entries}</div>')
     names = ({"name": lane["name"], "of": [f"{n} ({when[:4]})" for when, n, *_ in lane["entries"]]} for lane in lanes)
-    return Page("alibi-lanes", "".join(cells), "\n".join(f"{lane['name']}: {', '.join(lane['of'])}" for lane in names))
+    return Page(
+        _page("alibi-lanes", "".join(cells)), "\n".join(f"{lane['name']}: {', '.join(lane['of'])}" for lane in names)
+    )
+
+
+def _page(name: str, content: str) -> str:
+    return f'{_STYLE}<div class="alibi-history {name}">{content}</div>'
 
 
 def _entry(when: str, name: str, text: str, source: str) -> str:
@@ -69,13 +63,13 @@ def decision_tree() -> Page:
     """Which position method to use: questions whose answers unfold the next question, or an advice.
 
     >>> print(lessons.decision_tree())  # doctest: +ELLIPSIS
-    Do you train a model, or use one that is trained?
-      I use one.
+    What do you want to do?
+      Use a trained model.
         Are your inputs longer than those it was trained on?
           No.
             Keep the method that it was trained with...
     """
-    return Page("alibi-tree", _branch("start"), _lines("start"))
+    return Page(_page("alibi-tree", _branch("start")), _lines("start"))
 
 
 def _branch(name: str) -> str:
