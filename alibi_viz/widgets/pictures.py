@@ -167,13 +167,13 @@ class TugOfWar(App):
 
     def blank(self) -> go.Figure:
         figure = theme.blank(300, showlegend=False, margin={"t": 30, "l": 84})
-        bar = {"orientation": "h", "textposition": "outside", "cliponaxis": False, "hoverinfo": "skip"}
-        figure.add_bar(y=["sum", "distance", "content"], marker_color=[GREEN, ORANGE, BLUE], **bar)
+        figure.add_bar(y=[0, 1, 2], marker_color=[GREEN, ORANGE, BLUE], orientation="h", hoverinfo="skip")
         figure.add_scatter(xaxis="x2", yaxis="y2", mode="lines", line_color=BLUE, hovertemplate="%{x} back: %{y:.0%}")
         figure.add_scatter(xaxis="x2", yaxis="y2", marker={"size": 13, "color": GREEN}, hoverinfo="skip")
         figure.update_layout(
             xaxis={"domain": [0, 0.38], "range": [-16, 16], "title_text": "pull on the logit", "zeroline": True},
             xaxis2={"domain": [0.52, 1], "type": "log", "title_text": "tokens back"},
+            yaxis={"tickvals": [0, 1, 2], "ticks": "", "showgrid": False},
             yaxis2={"anchor": "x2", "range": [0, 1.03], "tickformat": ".0%", "title_text": "weight of the match"},
         )
         figure.layout.xaxis2.update(range=[0, math.log10(LONGEST)], tickvals=[1, 4, 16, 64, 256])
@@ -195,15 +195,16 @@ class TugOfWar(App):
         match = np.exp(self.content - slope * back)
         weights = match / (others.sum() - others + match)
         with self.figure.batch_update():
-            values = [self.content - cost, -cost, self.content]
-            self.figure.data[0].update(x=np.clip(values, -15, 15), text=[f"{value:+.1f}" for value in values])
+            pulls = {"sum": self.content - cost, "distance": -cost, "content": self.content}
+            self.figure.data[0].x = np.clip(list(pulls.values()), -16, 16)
+            self.figure.layout.yaxis.ticktext = [f"{name} {pull:+.1f}" for name, pull in pulls.items()]
             self.figure.data[1].update(x=back[1:], y=weights[1:])
             self.figure.data[2].update(x=[self.distance], y=[weights[self.distance]])
             tie = min(max(self.content / slope, 1), LONGEST)
             self.figure.layout.shapes[0].update(x0=tie, x1=tie)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
         return (
-            f"{winner}: {self.distance} tokens cost {cost:.1f}, content gives {self.content}, and the match gets "
+            f"{winner}: a distance of {self.distance} costs {cost:.1f}, content gives {self.content}: the match gets "
             f"{weights[self.distance]:.0%} of the weight. They tie {self.content / slope:,.0f} tokens back."
         )
 
@@ -233,13 +234,7 @@ class PositionZoo(App):
             figure.add_scatter(xaxis="x2", yaxis="y3", mode="lines", line=line, hoverinfo="skip")
         bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
         figure.update_layout(
-            xaxis={
-                "range": [-1, LONGEST],
-                "title_text": "distance, tokens back",
-                "anchor": "free",
-                "position": 0,
-                "showgrid": False,
-            },
+            xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
             xaxis2={"anchor": "y3", "range": [-0.6, 3.6], **bare},
             yaxis={"range": [-17, 1.5], "title_text": "logit at equal content"},
             yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
@@ -248,10 +243,11 @@ class PositionZoo(App):
         for axis in ("y", "y2"):
             rect = {"x0": TRAINED - 0.5, "x1": LONGEST, "y0": 0, "y1": 1, "yref": f"{axis} domain"}
             figure.add_shape(type="rect", line_width=0, fillcolor=UNSEEN, **rect)
+        figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
             figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=14, showarrow=False)
         for clock, turn in enumerate(2 * np.pi / rotary_frequencies(8).numpy()):
-            text = f"a turn in {turn:,.0f} tokens"
+            text = f"turns in {turn:,.0f}"
             figure.add_annotation(text=text, x=clock, y=-0.58, xref="x2", yref="y3", showarrow=False)
         return figure
 
@@ -266,18 +262,18 @@ class PositionZoo(App):
         with self.figure.batch_update():
             self.figure.layout.update(height=500 if waves or clocks else 320)
             self.figure.layout.yaxis.domain = [0.5 if waves else 0.56 if clocks else 0, 1]
-            self.figure.layout.xaxis.position = 0.56 if clocks else 0
+            title = "distance (below: position), tokens" if waves else "distance, tokens back"
+            self.figure.layout.xaxis.update(position=0.56 if clocks else 0, title_text=title)
             self.figure.data[0].update(x=distance, y=logits)
             self.figure.data[1].update(x=[self.distance], y=logits[[self.distance]])
-            for part in (self.figure.data[2], self.figure.layout.yaxis2, self.figure.layout.shapes[1]):
+            self.figure.layout.shapes[2].update(x0=self.distance, x1=self.distance)
+            for part in (self.figure.data[2], self.figure.layout.yaxis2, *self.figure.layout.shapes[1:]):
                 part.visible = waves
             for note in self.figure.layout.annotations[2:]:
                 note.visible = clocks
             for trace, drawn in zip(self.figure.data[3:], _clocks(hands, self.distance, new), strict=True):
                 trace.update(visible=clocks, x=drawn.real, y=drawn.imag)
-        beyond = (
-            f"{self.distance} is {'a distance that training showed' if self.distance < TRAINED else 'a new distance'}"
-        )
+        beyond = f"{self.distance} is {'a distance of training' if self.distance < TRAINED else 'a new distance'}"
         if clocks:
             return f"{beyond}: {new.sum()} of the four hands of a head point where no hand pointed in training (red)."
         if waves:
@@ -290,10 +286,8 @@ def logits_by_distance(method: str) -> NDArray[np.float64]:
     """The logit at each distance from 0 to 255, at equal content, 0 at distance 0. What is learned is chosen here."""
     distance = np.arange(LONGEST)
     if method == "t5":  # learned steps: here each has the height that ALiBi's line has where the step begins
-        _, first, step = np.unique(
-            T5Buckets(1, 16).bucket(torch.arange(LONGEST)), return_index=True, return_inverse=True
-        )
-        return -first[step] / 16
+        buckets = T5Buckets(1, TRAINED // 4).bucket(torch.arange(LONGEST)).numpy()
+        return -np.searchsorted(buckets, buckets) / 16
     if method in ("rotary", "sinusoidal"):  # all channels equal, |q||k|/sqrt(d) = 8
         angles = distance[:, None] * rotary_frequencies(8 if method == "rotary" else 64).numpy()
         return 8 * np.cos(angles).mean(-1) - 8
