@@ -31,7 +31,7 @@ class _Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, text: str, *children: Widget) -> None:
         self.text = text
         super().__init__([HTML(theme.STYLE), *children], layout=Layout(overflow="visible"))
-        self.add_class("alibi-app")
+        self.add_class("alibi-guess")  # not "alibi-app", which has a picture for readers without a kernel
 
     def __repr__(self) -> str:
         return self.text

@@ -253,7 +253,8 @@ class PositionZoo(App):
 
     def controls(self) -> list[Widget]:
         tabs = self.tabs("method", "position method", lambda method: f"What {method} makes of the distance")
-        return [tabs, self.slider("distance", "distance", "s-distance", "In tokens; for the waves, the position")]
+        slider = self.slider("distance", "distance", "s-distance", "In tokens; for the waves, the position")
+        return [tabs, slider, self.reset_button()]
 
     def draw(self) -> str:
         distance, waves, clocks = np.arange(LONGEST), self.method == "sinusoidal", self.method == "rotary"
