@@ -92,7 +92,7 @@ class Grade:
 
     def _repr_html_(self) -> str:
         if self.mistakes or not self.weights:
-            return notebook_html(str(self), self.report and self.report.comparison)
+            return notebook_html(str(self), self.report.comparison if self.report else None)
         from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
 
         return notebook_html(str(self), None) + weights_html(self.weights, self.rows)
