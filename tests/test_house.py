@@ -28,6 +28,7 @@ LIBRARIES = {
     "table": {"pandas", "scipy"},
     "figures": FIGURES,
     "lab": LAB,
+    "lessons": TORCH | {"plotly", "ipywidgets"},
     "study": LAB | {"jinja2"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
     "cli": FIGURES,

@@ -20,8 +20,10 @@ _MODULES = {
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
+    "mark_guesses": "forest",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
+    "weights_html": "comparison",  # attention weights side by side
     "window_figure": "windows",  # the span of each head: how far back it looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list

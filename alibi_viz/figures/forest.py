@@ -1,5 +1,7 @@
 """A forest plot: by how much each claim of the study holds, with its interval, in every setting."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,6 +12,7 @@ from alibi_viz.figures import theme
 COLORS = {"seen here": theme.COLORS[0], "not seen here": theme.COLORS[1], "can't tell": theme.COLORS[6]}
 SYMBOLS = ("circle", "diamond-open")  # of the settings
 _TICKS = np.array([-8, -2, -0.5, -0.1, 0, 0.1, 0.5, 2, 8])
+_END = np.arcsinh(70.0)  # where guesses are marked, near the ends of the axis
 _ROW, _OFFSET = 34, 0.18  # pixels for a claim, and how far apart its settings are, as a share of that
 
 
@@ -51,6 +54,35 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(tickvals=_shrink(_TICKS), ticktext=[f"{abs(tick):g}" for tick in _TICKS])
     figure.update_yaxes(tickvals=np.arange(len(claims)), ticktext=claims, range=[len(claims) - 0.5, -0.5])
     return figure
+
+
+def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, str | None]) -> None:
+    """Mark in the forest plot of a table what a reader guessed of each claim, {claim: verdict, or None}.
+
+    A triangle points to the side where the reader expected the claim, a circle means "can't tell". It is filled if the
+    first setting agrees.
+    """
+    first = table.drop_duplicates("claim").set_index("claim")["verdict"]
+    made = {claim: guess for claim, guess in guesses.items() if guess is not None}
+    sides = {
+        "seen here": (_END, "triangle-right"),
+        "not seen here": (-_END, "triangle-left"),
+        "can't tell": (0, "circle"),
+    }
+    figure.add_scatter(
+        x=[sides[guess][0] for guess in made.values()],
+        y=[list(first.index).index(claim) for claim in made],
+        mode="markers",
+        name="your guess (filled: right)",
+        showlegend=bool(made),
+        marker={
+            "symbol": [sides[guess][1] + "-open" * (guess != first[claim]) for claim, guess in made.items()],
+            "size": 12,
+            "color": theme.COLORS[2],
+        },
+        text=[f"{claim}: you guessed “{guess}”" for claim, guess in made.items()],
+        hoverinfo="text",
+    )
 
 
 def _shrink(margin: ArrayLike) -> NDArray[np.float64]:

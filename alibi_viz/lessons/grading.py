@@ -6,8 +6,8 @@ look, not what to write.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -19,6 +19,7 @@ from alibi_viz.bias import causal_mask
 from alibi_viz.check import Finding, Report
 from alibi_viz.check.call import Unusable, call, try_each
 from alibi_viz.check.report import notebook_html
+from alibi_viz.lessons.bugs import View
 from alibi_viz.slopes import alibi_slopes
 
 SECONDS = 20.0  # time limit of a call
@@ -29,7 +30,7 @@ HINTS: dict[str, dict[str, str]] = _TEXTS  # {exercise: {mistake: hint}}, and "a
 
 @dataclass(frozen=True)
 class Grade:
-    """What a reader is told about a try at an exercise, as text; a notebook also shows the attention weights.
+    """What a reader is told about a try at an exercise, as text; a notebook also shows weights at equal content.
 
     Attributes:
         name: of the reader's function.
@@ -37,6 +38,8 @@ class Grade:
         praise: what was tested, for a right function.
         report: the checker's report, or None if the checker was not run.
         is_written: False while the blank is still in the function.
+        weights: {"correct" or "yours": float64 [rows, keys]}, each relative to the largest of its row.
+        rows: what a row of the weights is.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Grade:
     praise: str = ""
     report: Report | None = None
     is_written: bool = True
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    rows: str = ""
 
     @property
     def ok(self) -> bool:
@@ -52,14 +57,18 @@ class Grade:
 
     def __repr__(self) -> str:
         if not self.is_written:
-            return f"{self.name} isn't written yet. Replace the three dots, run its cell, and then this one again."
+            return f"{self.name} isn't written yet. Replace the three dots, and run its cell again."
         if self.ok:
             return f"{self.name} is right. {self.praise}"
         mistakes = [f"  {problem}\n  Hint: {hint}" for problem, hint in self.mistakes]
         return "\n".join([f"{self.name} isn't right yet.", *mistakes])
 
     def _repr_html_(self) -> str:
-        return notebook_html(str(self), None if self.ok or self.report is None else self.report.comparison)
+        if self.mistakes or not self.weights:
+            return notebook_html(str(self), self.report.comparison if self.report else None)
+        from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
+
+        return notebook_html(str(self), None) + weights_html(self.weights, self.rows)
 
 
 def grade_slopes(function: Callable[[int], Any]) -> Grade:
@@ -216,16 +225,21 @@ def _grade(name: str, function: Callable[..., Any], example: Iterable[Any], chec
     A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
     the function as the check expects it, if that differs.
     """
-    exercise, hints = EXERCISES[name], HINTS["any"] | HINTS[name]
+    exercise, hints, checked = EXERCISES[name], HINTS["any"] | HINTS[name], checked or function
+    view = View(**exercise["view"]) if "view" in exercise else None
+    weights = {"correct": view.correct(causal=True)} if view else {}
+    rows = f"The queries of head {view.head}" if view and view.head else "The last query of each head"
     if not _is_written(function, *example):
-        return Grade(_name(function), is_written=False)
-    run = _check_window if exercise["check"] == "window" else getattr(check, exercise["check"])
-    report = run(checked or function, seconds=SECONDS, **exercise.get("options", {}))
+        return Grade(_name(function), is_written=False, weights=weights, rows=rows)
+    run = getattr(check, exercise["check"]) if view else _check_window
+    report = run(checked, seconds=SECONDS, **exercise.get("options", {}))
     mistakes = []
     for finding in report.findings:
         hint = hints.get(finding.name) or f"{finding.fault.problem}."
         mistakes.append((f"{finding.name}: {finding.evidence}", hint[0].upper() + hint[1:]))
-    return Grade(_name(function), tuple(mistakes), f"Tested with {exercise['tested']}.", report)
+    if view and not mistakes:
+        weights["yours"] = view.weights(exercise["check"], checked, True, SECONDS)
+    return Grade(_name(function), tuple(mistakes), f"Tested with {exercise['tested']}.", report, True, weights, rows)
 
 
 def _check_shape(name: str, tensor: Tensor, expected: list[int]) -> None:

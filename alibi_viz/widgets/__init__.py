@@ -7,15 +7,19 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "AddConstant": "pictures",
     "App": "core.app",
     "AttentionExplorer": "attention.explorer",
     "BiasExplorer": "bias_explorer",
     "ComparisonExplorer": "comparison_explorer",
+    "Forgetting": "pictures",
     "LengthLab": "race.length_lab",
+    "PositionZoo": "pictures",
     "PrecisionMicroscope": "precision",
     "SlopeExplorer": "slope_explorer",
     "SlopeSurgery": "surgery",
     "SpotTheBug": "spot_the_bug",
+    "TugOfWar": "pictures",
     "WindowExplorer": "attention.windows",
 }
 

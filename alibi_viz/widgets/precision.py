@@ -47,8 +47,8 @@ class PrecisionMicroscope(HasHead, App):
     why = Why(
         "The larger a number, the fewer digits after the point a dtype can keep. Keys whose biases are rounded to the "
         "same number count as equally far away.",
-        "02_biases",
-        "Three ways to write the same attention",
+        "12_for_implementers",
+        "Equal weights are not equal numbers",
     )
     num_heads = Count(8, 1, 32)
     head = Head(1)

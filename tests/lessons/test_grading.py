@@ -157,9 +157,11 @@ def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.
     assert "does not finish" in str(lessons.grade_slopes(lambda heads: slow() if heads == 128 else official(heads)))
 
 
-def test_html_shows_pictures_for_a_wrong_bias_and_none_for_a_right_one() -> None:
-    assert "<img" in lessons.grade_bias(WRONG["bias"]["sign reversed"])._repr_html_()
-    assert "<img" not in lessons.grade_bias(RIGHT[1][1])._repr_html_()
+def test_html_shows_the_goal_then_the_mistake_then_the_readers_own_weights() -> None:
+    tries = [lambda *_: ..., WRONG["bias"]["sign reversed"], RIGHT[1][1]]
+    pages = [lessons.grade_bias(each)._repr_html_() for each in tries]
+    assert [page.count("<img") for page in pages] == [1, 3, 2]  # correct; wanted, got and their difference; both
+    assert "yours" in pages[2] and "yours" not in pages[0]
 
 
 def test_if_written_returns_the_readers_function_or_the_other_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:

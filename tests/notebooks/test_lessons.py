@@ -29,7 +29,7 @@ def outputs(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def test_the_lessons_are_numbered() -> None:
-    assert [int(path.stem[:2]) for path in LESSONS] == list(range(11))
+    assert [int(path.stem[:2]) for path in LESSONS] == list(range(13))
 
 
 @each_lesson

@@ -1,0 +1,93 @@
+"""The timeline and the decision tree of lesson 11, as HTML to unfold: no kernel and no JavaScript is needed.
+
+What they say is in history.toml.
+"""
+
+import html
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+from alibi_viz.lessons.pages import Page
+
+HISTORY: dict[str, Any] = tomllib.loads((files("alibi_viz.lessons") / "history.toml").read_text("utf-8"))
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
+
+_STYLE = """<style>
+.alibi-history details { margin: 2px 0; line-height: 1.45; max-width: 46em; }
+.alibi-history summary { cursor: pointer; }
+.alibi-history p { margin: 2px 0 6px 14px; }
+.alibi-history a { text-decoration: underline; }
+.alibi-lanes { display: grid; grid-template-columns: 3em repeat(3, minmax(0, 1fr)); gap: 0 16px; text-align: left; }
+.alibi-lanes > * { border-top: 1px solid rgba(128, 128, 128, 0.3); padding: 4px 0; }
+.alibi-lane { border-left: 4px solid; padding-left: 8px; }
+.alibi-lane span { opacity: 0.7; }
+.alibi-tree details details { margin-left: 22px; }
+.alibi-tree p { border-left: 4px solid #009E73; padding-left: 8px; margin-left: 22px; }
+</style>"""
+
+
+def timeline() -> Page:
+    """Who used ALiBi, what was measured, and what else was tried, by year. Each entry unfolds, with its source.
+
+    >>> print(lessons.timeline())  # doctest: +ELLIPSIS
+    Models with ALiBi: ALiBi (2021), BLOOM (2022), BloombergGPT (2023), ...
+    """
+    lanes = HISTORY["lane"]
+    cells = ["<b></b>", *(f"<b>{html.escape(lane['name'])}</b>" for lane in lanes)]
+    years = sorted({when[:4] for lane in lanes for when, *_ in lane["entries"]})
+    for year in years:
+        cells.append(f"<b>{year}</b>")
+        for color, lane in zip(COLORS, lanes, strict=True):
+            entries = "".join(_entry(*entry) for entry in lane["entries"] if entry[0].startswith(year))
+            cells.append(f'<div class="alibi-lane" style="border-left-color: {color}">{entries}</div>')
+    names = ({"name": lane["name"], "of": [f"{n} ({when[:4]})" for when, n, *_ in lane["entries"]]} for lane in lanes)
+    return Page(
+        _page("alibi-lanes", "".join(cells)), "\n".join(f"{lane['name']}: {', '.join(lane['of'])}" for lane in names)
+    )
+
+
+def _page(name: str, content: str) -> str:
+    return f'{_STYLE}<div class="alibi-history {name}">{content}</div>'
+
+
+def _entry(when: str, name: str, text: str, source: str) -> str:
+    month = MONTHS[int(when[5:]) - 1]
+    link = f'<a href="{html.escape(source)}" target="_blank" rel="noopener">Source</a>'
+    summary = f"<summary>{html.escape(name)} <span>{month}</span></summary>"
+    return f"<details>{summary}<p>{html.escape(text)} {link}</p></details>"
+
+
+def decision_tree() -> Page:
+    """Which position method to use: questions whose answers unfold the next question, or an advice.
+
+    >>> print(lessons.decision_tree())  # doctest: +ELLIPSIS
+    What do you want to do?
+      Use a trained model.
+        Are your inputs longer than those it was trained on?
+          No.
+            Keep the method that it was trained with...
+    """
+    return Page(_page("alibi-tree", _branch("start")), _lines("start"))
+
+
+def _branch(name: str) -> str:
+    """The HTML of a question with its answers, each of which unfolds what follows; or of an advice."""
+    node = HISTORY["tree"][name]
+    if "answers" not in node:
+        return f"<p>{html.escape(node['text'])}</p>"
+    answers = (
+        f"<details><summary>{html.escape(answer)}</summary>{_branch(following)}</details>"
+        for answer, following in node["answers"].items()
+    )
+    return f"<div><b>{html.escape(node['text'])}</b>{''.join(answers)}</div>"
+
+
+def _lines(name: str, indent: str = "") -> str:
+    """The same as indented text."""
+    node = HISTORY["tree"][name]
+    lines = [indent + node["text"]]
+    for answer, following in node.get("answers", {}).items():
+        lines += [f"{indent}  {answer}", _lines(following, f"{indent}    ")]
+    return "\n".join(lines)
