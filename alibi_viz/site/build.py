@@ -21,8 +21,8 @@ from alibi_viz.models import LanguageModel
 
 BEGINNING = "This is the story of Emma, a "
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
-# Of the race in the page: a minute ago nobody had trained it, so it must be small, and its tales easy to learn.
-RACE = {"length": 32, "batch": 16, "steps": 900, "rate": 2e-2}
+# Of the race in the page: half a minute of training is enough, because it is small and its tales are easy to learn.
+RACE: dict[str, Any] = {"length": 32, "batch": 16, "steps": 900, "rate": 2e-2}
 RACE_MODEL = {"layers": 1, "width": 32, "heads": 4}
 VARIETY, TRAINING, VALIDATION = 4, 250_000, 12_000  # of these tales: see `write_tales`, and bytes
 

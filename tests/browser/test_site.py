@@ -45,7 +45,7 @@ def page(browser: Browser, site: Path) -> Iterator[Page]:
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text))
-    page.on("request", lambda request: request.url.startswith(("file:", "blob:")) or problems.append(request.url))
+    page.route(lambda url: not url.startswith(("file:", "blob:")), lambda route: problems.append(route.request.url))
     page.goto(site.as_uri())
     yield page
     page.close()
