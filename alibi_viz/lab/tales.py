@@ -247,8 +247,8 @@ class _Writer:
     def _tell(self, slot: Slot) -> None:
         """Write the value of a fact. Record it if it was told before."""
         if slot.form == "new":
-            others = [place for place in _world()["facts"]["place"][: self._variety] if place not in self._values.values()]
-            self._values[slot.name] = self._pick(others)
+            places = _world()["facts"]["place"][: self._variety]
+            self._values[slot.name] = self._pick([place for place in places if place not in self._values.values()])
         value = self._values[slot.name]
         if slot.form == "a":
             self._add(_article(value))

@@ -25,9 +25,9 @@ def lessons_folder() -> Path:
 
 
 def copy_lessons(target: Path) -> list[str]:
-    """Copy the lessons into a folder; return the names of files that were left alone, because they aren't as we wrote them.
+    """Copy the lessons into a folder, and return the names of those left alone, because somebody has changed them.
 
-    A lesson that nobody has changed is replaced by the installed version. Raises OSError if the folder can't be written.
+    A lesson that nobody has changed is replaced by the installed version. Raises OSError for a read-only folder.
     """
     target.mkdir(parents=True, exist_ok=True)
     manifest = target / MANIFEST
