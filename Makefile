@@ -24,7 +24,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce report models notebooks screenshots clean
+.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce report site models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ reproduce: $(VENV)/.installed ## train the study again and judge its twelve clai
 
 report: $(VENV)/.installed ## write the page about the published results
 	$(PY) -m alibi_viz report --out alibi_viz/study/published
+
+site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
+	$(PY) -m alibi_viz site --out site
 
 models: $(VENV)/.installed ## train the models that ship with the package again (a quarter of an hour)
 	rm -rf models && $(PY) -m alibi_viz models --out models

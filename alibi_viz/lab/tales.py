@@ -66,9 +66,13 @@ class Sentence(NamedTuple):
     subject: str  # the person whom a pronoun refers to before the sentence names one, or ""
 
 
-def write_tales(size: int, seed: int) -> tuple[str, list[Fact]]:
-    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall, in the order of the text."""
-    writer = _Writer(Random(seed))
+def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, list[Fact]]:
+    """Whole tales of at least `size` bytes together, in ASCII, and the facts they recall, in the order of the text.
+
+    With `variety`, at least 4, the tales have only so many values of each fact, words of each list, and sentences of
+    each part, and three times as many in the middle: easier to learn for a model that has little time.
+    """
+    writer = _Writer(Random(seed), variety)
     while writer.length < size:
         writer.write_tale()
     return "".join(writer.pieces), writer.facts
@@ -144,8 +148,8 @@ def _parse(line: str) -> Sentence:
 class _Writer:
     """Writes tales one after the other."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random.random
+    def __init__(self, random: Random, variety: int | None) -> None:
+        self._random, self._variety = random.random, variety
         self.pieces: list[str] = []
         self.length = 0  # of all pieces
         self.facts: list[Fact] = []
@@ -156,10 +160,10 @@ class _Writer:
         end = self.length + self._tale_bytes()
         plots = self._draw(PLOTS, 1 + (end - self.length) // 800)
         for part in ("opening", "friend"):
-            self._write(self._pick(_sentences(part)))
+            self._write(self._pick(self._sentences(part)))
         for plot in plots:
             if plot == "secret":
-                self._write(self._pick(_sentences("elder")))
+                self._write(self._pick(self._sentences("elder")))
             self._write(self._choose(plot))
         while self.length + ENDING_BYTES * (len(plots) + 1) < end:
             self._write(self._choose("middle"))
@@ -177,7 +181,8 @@ class _Writer:
 
     def _cast(self) -> None:
         """Decide what the facts of a new tale are. Those of one kind differ, such as the names of its persons."""
-        facts, roles = _world()["facts"], _world()["roles"]
+        facts = {kind: values[: self._variety] for kind, values in _world()["facts"].items()}
+        roles = _world()["roles"]
         persons = [role for role, kind in roles.items() if kind == "person"]
         names = self._draw(facts["female"] + facts["male"], len(persons))
         self._values = dict(zip(persons, names, strict=True))
@@ -192,12 +197,18 @@ class _Writer:
         self._used: list[Sentence] = []
         self._last_person = ""
 
+    def _sentences(self, part: str) -> list[Sentence]:
+        return _sentences(part)[: self._variety and self._variety * (3 if part == "middle" else 1)]
+
+    def _words(self, kind: str) -> list[str]:
+        return _world()["words"][kind][: self._variety]
+
     def _choose(self, part: str) -> Sentence:
         """A sentence that can be said now. It recalls facts from distances that have been rare so far."""
         begins_plot = part in PLOTS
         possible = [
             sentence
-            for sentence in _sentences(part)
+            for sentence in self._sentences(part)
             if (begins_plot or sentence.needs <= self._told.keys())
             and sentence not in self._used
             and sentence.subject in ("", self._last_person)
@@ -222,7 +233,7 @@ class _Writer:
         for slot in sentence.slots:
             self._add(slot.before)
             if slot.name[:1] == "~":
-                word = self._pick([word for word in _world()["words"][slot.name[1:]] if word not in words])
+                word = self._pick([word for word in self._words(slot.name[1:]) if word not in words])
                 words.add(word)
                 self._add(_article(word) + word if slot.form == "a" else word)
             elif slot.form.lower() in PRONOUNS:
@@ -236,8 +247,8 @@ class _Writer:
     def _tell(self, slot: Slot) -> None:
         """Write the value of a fact. Record it if it was told before."""
         if slot.form == "new":
-            others = [place for place in _world()["facts"]["place"] if place not in self._values.values()]
-            self._values[slot.name] = self._pick(others)
+            places = _world()["facts"]["place"][: self._variety]
+            self._values[slot.name] = self._pick([place for place in places if place not in self._values.values()])
         value = self._values[slot.name]
         if slot.form == "a":
             self._add(_article(value))

@@ -1,0 +1,48 @@
+"""Copy the lessons out of an installed package, never over what a reader has changed."""
+
+import hashlib
+import json
+import shutil
+import sysconfig
+from pathlib import Path
+
+MANIFEST = ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
+
+
+def lessons_folder() -> Path:
+    """Where the lessons are: in the clone, or where pip has put them. Raises FileNotFoundError if they are not there.
+
+    >>> from alibi_viz.lessons.copies import lessons_folder
+    >>> (lessons_folder() / "00_start_here.ipynb").exists()
+    True
+    """
+    clone = Path(__file__).parents[2] / "notebooks"
+    installed = Path(sysconfig.get_path("data")) / "share" / "alibi_viz" / "notebooks"
+    for folder in (clone, installed):
+        if (folder / "00_start_here.ipynb").exists():
+            return folder
+    raise FileNotFoundError(f"the lessons are neither in {clone} nor in {installed}: install alibi-viz again")
+
+
+def copy_lessons(target: Path) -> list[str]:
+    """Copy the lessons into a folder, and return the names of those left alone, because somebody has changed them.
+
+    A lesson that nobody has changed is replaced by the installed version. Raises OSError for a read-only folder.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    manifest = target / MANIFEST
+    written = json.loads(manifest.read_text(encoding="utf-8")) if manifest.exists() else {}
+    kept = []
+    for lesson in sorted(lessons_folder().glob("*.ipynb")):
+        copy = target / lesson.name
+        if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), _fingerprint(lesson)):
+            kept.append(lesson.name)
+            continue
+        shutil.copyfile(lesson, copy)
+        written[lesson.name] = _fingerprint(copy)
+    manifest.write_text(json.dumps(written), encoding="utf-8")
+    return kept
+
+
+def _fingerprint(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

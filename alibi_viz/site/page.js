@@ -1,0 +1,244 @@
+// The page: three trained models write, two new ones train, and heatmaps follow their sliders. Text is only ever set as
+// textContent, so nothing that a reader types or a model writes can become markup.
+import { LAWS, Model } from "./model.js";
+import { LENGTHS, write } from "./worker.js";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+const MODELS = { alibi: "ALiBi", rotary: "rotary", sinusoidal: "sinusoidal" };
+
+/** A new element with attributes and children; strings become text. */
+function el(tag, attributes = {}, ...children) {
+  const svg = ["svg", "path", "line", "text", "circle", "rect", "g"].includes(tag);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** The share of words of three or more letters that are known; NaN without words. */
+function knownWords(texts, known) {
+  const words = texts.flatMap((text) => text.match(/(?<=[^A-Za-z])[A-Za-z]{3,}(?=[^A-Za-z])/g) ?? []);
+  return words.filter((word) => known.has(word)).length / words.length;
+}
+
+/** Show a text: the beginning paler, then up to `length` bytes, then what is beyond, shaded behind a red line. */
+function showText(pre, beginning, written, length, known) {
+  const within = Math.max(0, length - beginning.length);
+  const beyond = el("span", { class: "beyond" });
+  for (const part of written.slice(within).split(/([A-Za-z]{3,})/)) {
+    const isWrong = /^[A-Za-z]{3,}$/.test(part) && !known.has(part);
+    beyond.append(isWrong ? el("s", { title: "not a word of the tales" }, part) : part);
+  }
+  pre.replaceChildren(el("span", { class: "given" }, beginning), written.slice(0, within), beyond);
+}
+
+// 1. Trained models write.
+
+/** A published model from its weights in half precision. */
+function loadModel(name) {
+  const { config, weights } = data.models[name], model = new Model(config);
+  const bytes = Uint8Array.from(atob(weights), (c) => c.charCodeAt(0)), view = new DataView(bytes.buffer);
+  for (let i = 0; i < model.weights.length; i++) model.weights[i] = half(view.getUint16(2 * i, true));
+  return model;
+}
+
+/** The number that 16 bits stand for (IEEE 754). */
+function half(bits) {
+  const exponent = (bits >> 10) & 31, fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : (2 ** -14 * fraction) / 1024);
+}
+
+const known = new Set(data.words);
+const loaded = {};
+let writing = 0;  // the number of the latest request: earlier ones end
+
+/** Let the three models continue what stands in the box. */
+function startWriting() {
+  const request = ++writing, beginning = $("beginning").value || " ";
+  const prompt = new TextEncoder().encode(beginning), count = Number($("count").value);
+  const changes = { scale: 2 ** Number($("scale").value), cut: Number($("cut").value) };
+  $("scale-value").textContent = `× ${changes.scale}`;
+  const lanes = Object.keys(MODELS).map((name) => {
+    loaded[name] ??= loadModel(name);
+    const text = write(loaded[name], prompt, count, name === "alibi" ? changes : { cut: changes.cut });
+    return { pre: $(`written-${name}`), note: $(`note-${name}`), text, bytes: [] };
+  });
+  const step = () => {
+    if (request !== writing) return;
+    const until = performance.now() + (calm ? Infinity : 12);
+    let busy = true;
+    while (busy && performance.now() < until) {
+      busy = false;
+      for (const lane of lanes) {
+        const { value, done } = lane.text.next();
+        if (!done) busy = Boolean(lane.bytes.push(value));
+      }
+    }
+    for (const { pre, note, bytes } of lanes) {
+      const written = new TextDecoder().decode(Uint8Array.from(bytes));
+      showText(pre, beginning, written, data.length, known);
+      const share = knownWords([written.slice(Math.max(0, data.length - beginning.length))], known);
+      note.textContent = Number.isNaN(share) ? "" : `${Math.round(100 * share)}% of the words after the line are words of the tales`;
+    }
+    if (busy) requestAnimationFrame(step);
+    else announce("live-writing", lanes.map(({ note }, n) => `${Object.values(MODELS)[n]}: ${note.textContent}`).join(". "));
+  };
+  step();
+}
+
+/** Change the text of a live region, once a change has settled. */
+function announce(id, text) {
+  clearTimeout(announce[id]);
+  announce[id] = setTimeout(() => ($(id).textContent = text), 400);
+}
+
+// 2. Two models train.
+
+const race = { workers: [], rows: {} };
+
+function startRace() {
+  const guess = document.querySelector('input[name="guess"]:checked')?.value;
+  if (!guess) return void ($("race-caption").textContent = "Guess first: which of the two will fall apart?");
+  stopRace();
+  const { characters, training, validation, settings } = data.race;
+  const ids = new Map([...characters].map((character, n) => [character, n]));
+  const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
+  const beginning = validation.slice(0, settings.length / 2);
+  Object.assign(race, { guess, beginning, rows: { alibi: [], sinusoidal: [] }, started: performance.now() });
+  race.known = new Set(training.match(/[A-Za-z]{3,}/g));
+  $("train").disabled = !($("stop").disabled = false);
+  for (const name of ["alibi", "sinusoidal"]) {
+    const worker = new Worker(URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" })));
+    worker.onmessage = ({ data: row }) => addRow(name, row);
+    worker.onerror = () => ($("race-caption").textContent = "This browser could not start a worker for training.");
+    const config = { ...data.race.config, vocabulary: characters.length, position: name };
+    const parts = { training: encode(training), validation: encode(validation), prompt: encode(beginning) };
+    worker.postMessage({ config, settings: { ...settings, ...parts, seed: 1, count: 8 * settings.length - beginning.length } });
+    race.workers.push(worker);
+  }
+  drawRace();
+}
+
+function stopRace() {
+  race.workers.forEach((worker) => worker.terminate());
+  race.workers = [];
+  $("train").disabled = !($("stop").disabled = true);
+}
+
+function addRow(name, row) {
+  race.rows[name].push(row);
+  if (Object.values(race.rows).every((rows) => rows.at(-1)?.step === data.race.settings.steps)) stopRace();
+  drawRace();
+}
+
+function drawRace() {
+  const { settings, characters } = data.race, { length, steps } = settings, xs = LENGTHS.map((times) => times * length);
+  const series = [];
+  for (const [name, rows] of Object.entries(race.rows)) {
+    const step = rows.at(-1)?.step ?? 0, tested = rows.findLast((row) => row.losses);
+    $(`bar-${name}`).value = step / steps;
+    $(`bar-note-${name}`).textContent = step ? `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s` : "starting";
+    if (!tested) continue;
+    series.push({ name: MODELS[name], ys: tested.losses, className: name });
+    const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));
+    showText($(`race-${name}`), race.beginning, texts[0], length, race.known);
+    race[name] = knownWords(texts.map((text) => text.slice(length - race.beginning.length)), race.known);
+  }
+  $("curve").replaceChildren(curve(xs, series, length));
+  const numbers = series.map(({ name, ys }) => el("tr", {}, el("th", {}, name), ...ys.map((y) => el("td", {}, y.toFixed(2)))));
+  $("race-table").replaceChildren(el("tr", {}, el("th", {}, "bytes"), ...xs.map((x) => el("th", {}, `${x}`))), ...numbers);
+  if (race.workers.length) $("race-caption").textContent = "Training. Both read the same batches, 32 bytes at a time.";
+  else if (series.length === 2) $("race-caption").textContent = outcome(series, xs);
+}
+
+/** What the race showed, in two sentences. */
+function outcome(series, xs) {
+  const rises = series.map(({ ys }) => ys.at(-1) - ys[0]);
+  const words = ["alibi", "sinusoidal"].map((name) => `${Math.round(100 * race[name])}%`);
+  const failed = rises[1] > 0.5 && rises[0] < 0.5;
+  const right = failed === (race.guess === "sinusoidal") ? "You guessed right" : "You guessed otherwise";
+  const change = rises.map((rise) => `${rise > 0 ? "+" : ""}${rise.toFixed(2)}`);
+  return `${right}: from ${xs[0]} to ${xs.at(-1)} bytes, ALiBi's loss changes by ${change[0]} bits per byte and that of sinusoidal `
+    + `positions by ${change[1]}. Past the red line, ${words[0]} of ALiBi's words are words, and ${words[1]} of the other's.`;
+}
+
+/** Curves over a logarithmic axis, with a red line at the training length. */
+function curve(xs, series, length) {
+  const width = 560, height = 260, left = 44, bottom = 40, top = Math.max(4, ...series.flatMap(({ ys }) => ys)) * 1.08;
+  const px = (x) => left + 16 + ((width - left - 32) * Math.log2(x / xs[0])) / Math.log2(xs.at(-1) / xs[0]);
+  const py = (y) => height - bottom - ((height - bottom - 16) * y) / top;
+  const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Loss by text length; the numbers are in the table below" });
+  svg.append(el("rect", { x: px(length), y: 10, width: width - 8 - px(length), height: height - bottom - 10, class: "unseen" }));
+  for (let y = 0; y < top; y += 2) svg.append(
+    el("line", { x1: left, x2: width - 8, y1: py(y), y2: py(y), class: "grid" }), el("text", { x: left - 8, y: py(y) + 4, "text-anchor": "end" }, `${y}`));
+  for (const x of xs) svg.append(el("text", { x: px(x), y: height - bottom + 18, "text-anchor": "middle" }, `${x}`));
+  svg.append(el("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "bytes of text; the loss is in bits per byte"));
+  svg.append(el("line", { x1: px(length), x2: px(length), y1: 10, y2: height - bottom, class: "trained" }));
+  for (const { name, ys, className } of series) {
+    const path = ys.map((y, n) => `${n ? "L" : "M"}${px(xs[n])},${py(y)}`).join("");
+    svg.append(el("path", { d: path, class: `curve ${className}` }));
+    ys.forEach((y, n) => svg.append(el("circle", { cx: px(xs[n]), cy: py(y), r: 4, class: className })));
+    svg.append(el("text", { x: px(xs.at(-1)) - 6, y: py(ys.at(-1)) - 10, "text-anchor": "end", class: `label ${className}` }, name));
+  }
+  return svg;
+}
+
+// 3. Heatmaps.
+
+/** Weights at equal content of one head, [length][length]: the softmax of the bias in every row. */
+function weights(law, head, heads, length) {
+  const bias = Array.from({ length }, (_, d) => LAWS[law](d, head, heads));
+  return Array.from({ length }, (_, i) => {
+    const row = bias.slice(0, i + 1).reverse().map(Math.exp), sum = row.reduce((a, b) => a + b);
+    return row.map((weight) => weight / sum);
+  });
+}
+
+const SCALE = ["#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+
+/** A color from white for 0 to brown for 1. */
+function color(share) {
+  const at = Math.min(share, 1) * (SCALE.length - 1), low = Math.min(Math.floor(at), SCALE.length - 2);
+  return SCALE[low].map((from, n) => from + (at - low) * (SCALE[low + 1][n] - from));
+}
+
+/** Paint a lower triangle of values from 0 to `top`; cells that don't exist stay transparent. */
+function paint(canvas, rows, top) {
+  const width = canvas.width = Math.max(...rows.map((row) => row.length)), height = canvas.height = rows.length;
+  const context = canvas.getContext("2d"), image = context.createImageData(width, height);
+  rows.forEach((row, i) => row.forEach((value, j) => image.data.set([...color(value / top), 255], 4 * (i * width + j))));
+  context.putImageData(image, 0, 0);
+}
+
+function drawHeads() {
+  const heads = Number($("heads").value), length = Number($("length").value), law = $("law").value;
+  $("heads-value").textContent = heads;
+  $("length-value").textContent = length;
+  const grid = $("grid"), nearest = [];
+  while (grid.children.length > heads) grid.lastChild.remove();
+  while (grid.children.length < heads) grid.append(el("figure", {}, el("canvas", { role: "img" }), el("figcaption")));
+  for (let head = 1; head <= heads; head++) {
+    const [canvas, caption] = grid.children[head - 1].children, rows = weights(law, head, heads, length);
+    paint(canvas, rows, 1);
+    nearest.push(rows.at(-1).slice(-8).reduce((a, b) => a + b));
+    caption.textContent = `head ${head}: ${Math.round(100 * nearest[head - 1])}%`;
+    canvas.setAttribute("aria-label", `Head ${head}: the last query gives ${caption.textContent.split(": ")[1]} of its weight to the last 8 tokens`);
+  }
+  announce("heads-caption", `What distance leaves when all tokens match equally well. The last query gives its last 8 tokens between `
+    + `${Math.round(100 * Math.min(...nearest))}% and ${Math.round(100 * Math.max(...nearest))}% of its weight.`);
+}
+
+// Start: pictures first, then text.
+
+for (const id of ["heads", "length", "law"]) $(id).addEventListener("input", drawHeads);
+for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
+$("again").addEventListener("click", startWriting);
+$("train").addEventListener("click", startRace);
+$("stop").addEventListener("click", () => (stopRace(), drawRace()));
+document.querySelectorAll("canvas.bug").forEach((canvas, n) => paint(canvas, data.bugs[n], 1));
+document.body.classList.add("alive");
+startWriting();
+drawHeads();
+$("curve").replaceChildren(curve(LENGTHS.map((times) => times * data.race.settings.length), [], data.race.settings.length));

@@ -1,0 +1,196 @@
+"""The page without a kernel: its arithmetic is that of the library, and it works from a file, on a phone too."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, expect
+from torch.nn.functional import cross_entropy
+
+from alibi_viz import lab, laws, study
+from alibi_viz.lab.training import _training_rows, batches
+from alibi_viz.models import LanguageModel
+from alibi_viz.site.build import MODELS, RACE, RACE_MODEL, build_site, page_data, script
+
+SIZES = {"num_layers": RACE_MODEL["layers"], "d_model": RACE_MODEL["width"], "num_heads": RACE_MODEL["heads"]}
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    return page_data()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture
+def arithmetic(browser: Browser) -> Iterator[Page]:
+    """An empty page with the functions and classes of model.js and worker.js."""
+    page = browser.new_page()
+    page.add_script_tag(content=script("model.js", "worker.js"))
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(browser: Browser, site: Path) -> Iterator[Page]:
+    """The page, opened from its file on a phone; errors and requests fail the test."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    page.route(lambda url: not url.startswith(("file:", "blob:")), lambda route: problems.append(route.request.url))
+    page.goto(site.as_uri())
+    yield page
+    page.close()
+    assert problems == []
+
+
+def tokens_of(data: dict[str, Any]) -> torch.Tensor:
+    """The training text of the race as token ids, int64 [bytes]."""
+    characters = data["race"]["characters"]
+    return torch.tensor([characters.index(character) for character in data["race"]["training"]])
+
+
+def race_model(data: dict[str, Any], position: str, **sizes: int) -> LanguageModel:
+    vocabulary = len(data["race"]["characters"])
+    return lab.make_model(position, max_length=RACE["length"], vocabulary=vocabulary, **{**SIZES, **sizes})
+
+
+def config_of(model: LanguageModel) -> dict[str, Any]:
+    config = model.config
+    names = {"layers": "num_layers", "width": "d_model", "heads": "num_heads"}
+    sizes = {name: getattr(config, field) for name, field in names.items()}
+    return {**sizes, "vocabulary": config.vocabulary, "position": config.position}
+
+
+def flat(tensors: Any) -> list[float]:
+    return torch.cat([tensor.detach().flatten() for tensor in tensors]).tolist()
+
+
+@pytest.mark.parametrize("position", ["alibi", "sinusoidal", "rotary", "none"])
+def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[str, Any], position: str) -> None:
+    model = race_model(data, position, num_layers=2)
+    windows = tokens_of(data)[: 3 * 25].view(3, 25)
+    inputs, targets = windows[:, :-1], windows[:, 1:]
+    loss = cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    loss.backward()
+    bits, gradients = arithmetic.evaluate(
+        """([config, weights, inputs, targets]) => {
+            const model = new Model(config);
+            model.weights.set(weights);
+            const { bits, gradient } = crossEntropy(model.forward(inputs, 3, 24, true), targets, config.vocabulary);
+            model.backward(gradient);
+            return [bits, [...model.gradients]];
+        }""",
+        [
+            config_of(model),
+            flat(model.parameters()),
+            windows[:, :-1].flatten().tolist(),
+            windows[:, 1:].flatten().tolist(),
+        ],
+    )
+    assert bits == pytest.approx(loss.item() / math.log(2), abs=1e-5)
+    expected = torch.tensor(flat(parameter.grad for parameter in model.parameters()))
+    torch.testing.assert_close(torch.tensor(gradients), expected, atol=1e-6, rtol=1e-4)
+
+
+def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, Any]) -> None:
+    model, length, steps = race_model(data, "alibi"), RACE["length"], RACE["steps"]
+    tokens, start = tokens_of(data), flat(model.parameters())
+    stream = batches(tokens, length, RACE["batch"], seed=0)
+    windows = [next(stream) for _ in range(steps)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1)
+    pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
+    rows = list(_training_rows(model, pairs, optimizer, steps=steps, seed=0, unit="bits per byte"))
+    losses = arithmetic.evaluate(
+        """([config, weights, windows, settings]) => {
+            const model = new Model(config), { batch, length } = settings;
+            model.weights.set(weights);
+            const batches = windows.map((window) => ({
+                inputs: window.flatMap((row) => row.slice(0, -1)), targets: window.flatMap((row) => row.slice(1)),
+            }));
+            return [...train(model, batches.values(), settings)];
+        }""",
+        [config_of(model), start, [window.tolist() for window in windows], RACE],
+    )
+    ours, theirs = torch.tensor(losses), torch.tensor([row["value"] for row in rows])
+    assert float((ours - theirs).abs().max()) < 1e-2
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shipped_models_have_the_logits_of_python(arithmetic: Page, data: dict[str, Any], name: str) -> None:
+    model = study.published_model(name).model.eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(parameter.half())
+    tokens = lab.load_text().validation[:64].long()
+    whole, cached = arithmetic.evaluate(
+        """([{ config }, weights, tokens]) => {
+            const model = new Model(config);
+            model.weights.set(weights);
+            const writer = new Writer(model);
+            return [[...model.forward(tokens, 1, tokens.length)], tokens.map((token) => [...writer.read(token)])];
+        }""",
+        [data["models"][name], flat(model.parameters()), tokens.tolist()],
+    )
+    with torch.no_grad():
+        expected = model(tokens[None])[0]
+    torch.testing.assert_close(torch.tensor(whole).view_as(expected), expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(torch.tensor(cached), expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("law", laws.__all__)
+def test_laws_have_the_biases_of_python(arithmetic: Page, law: str) -> None:
+    distances = torch.arange(100)
+    expected = torch.stack([getattr(laws, law)(distances, head, 12) for head in range(1, 13)])
+    values = arithmetic.evaluate(
+        "law => Array.from({ length: 12 }, (_, h) => Array.from({ length: 100 }, (_, d) => LAWS[law](d, h + 1, 12)))",
+        law,
+    )
+    ours = torch.tensor([[float(value) for value in row] for row in values])
+    torch.testing.assert_close(ours, expected.float(), atol=1e-5, rtol=1e-5)
+
+
+def test_the_page_writes_from_a_file_and_no_text_becomes_markup(page: Page) -> None:
+    written = page.locator("#written-alibi")
+    expect(written).to_contain_text("This is the story of Emma")
+    expect(page.locator("#note-alibi")).to_contain_text("% of the words after the line are words of the tales")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.fill("#beginning", "<img src=x onerror=alert(1)> \u202e \U0001f600")
+    expect(written).to_contain_text("<img src=x")
+    assert page.locator("pre img").count() == 0
+    page.select_option("#cut", "8")
+    page.locator("#scale").press("ArrowRight")
+    expect(page.locator("#scale-value")).to_contain_text(" 2")
+    for control, end in (("heads", "End"), ("length", "Home"), ("heads", "Home")):
+        page.locator(f"#{control}").press(end)
+    expect(page.locator("#grid canvas")).to_have_count(1)
+    expect(page.locator("#heads-caption")).to_contain_text("100%")
+
+
+def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
+    page.click("#train")
+    expect(page.locator("#race-caption")).to_contain_text("Guess first")
+    page.check('input[value="sinusoidal"]')
+    page.click("#train")
+    expect(page.locator("#race-sinusoidal .beyond")).not_to_be_empty(timeout=60_000)  # after the first checkpoint
+    page.click("#stop")
+    expect(page.locator("#train")).to_be_enabled()
+    step = page.locator("#bar-note-alibi").text_content()
+    page.wait_for_timeout(500)
+    assert page.locator("#bar-note-alibi").text_content() == step, "nothing trains anymore"
+
+
+def test_the_page_is_small_and_links_every_lesson(site: Path) -> None:
+    assert site.stat().st_size < 2_500_000
+    linked = {path.name for path in (site.parent / "lessons").glob("*.html")}
+    assert linked and all(f'href="lessons/{name}"' in site.read_text(encoding="utf-8") for name in linked)
+    assert sum(path.stat().st_size for path in site.parent.rglob("*") if path.is_file()) < 25_000_000
+    json.loads(site.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0])
