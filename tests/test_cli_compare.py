@@ -1,10 +1,5 @@
 """`alibi-viz compare`: the files it writes, and how it continues."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,24 +66,6 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
     assert main([*command, "--seeds", "1", "--steps", "5"]) == 2
     assert "has runs with steps=3, not 5: use another results folder\n" in capsys.readouterr().err
-
-
-def test_killed_comparison_continues(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real kill -9 of a real command, then the same command once more."""
-    monkeypatch.setattr(theme, "write_images", lambda **_: None)
-    command[command.index("3")] = "80"
-    process = subprocess.Popen([sys.executable, "-m", "alibi_viz", *command], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list((tmp_path / "out").glob("*.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
-    assert 1 <= len(before) < 4
-    assert main(command) == 0
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.json")}
-    assert len(after) == 4 and before.items() <= after.items()
 
 
 @pytest.mark.parametrize("where", ["processes", "Dask"])

@@ -86,12 +86,7 @@ def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: 
 
 
 def loss_by_context(
-    model: LanguageModel,
-    text: Text,
-    contexts: Iterable[int],
-    *,
-    targets: int = 256,
-    stride: int = 1,
+    model: LanguageModel, text: Text, contexts: Iterable[int], *, targets: int = 256, stride: int = 1
 ) -> dict[int, float]:
     """Mean bits per byte in sliding windows: of the same targets, each predicted from the c bytes before it.
 

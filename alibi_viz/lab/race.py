@@ -84,7 +84,7 @@ def race(
     'alibi'
     """
     check_instance("source", source, Text, Task)
-    check_positive_integers(length=length, checkpoints=checkpoints, targets=targets)
+    check_positive_integers(length=length, steps=steps, checkpoints=checkpoints, targets=targets)
     names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")

@@ -4,12 +4,9 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
-
-if TYPE_CHECKING:
-    from alibi_viz.lab.questions import Question
 
 MAX_RISE_HOLDING = 0.1  # bits per byte: a method whose loss rises by no more than this beyond its training length holds
 MIN_RISE_FAILING = 0.5  # bits per byte: one whose loss rises by at least this fails; in between it degrades
@@ -86,21 +83,21 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> l
     return [f"{where} {names} {verb} best{seeds}{f', within {TIE:g} of each other' if len(leaders) > 1 else ''}."]
 
 
-# What a question says about its rows, of which there are some.
+# What a `Question` (whose module imports this one) says about its rows, of which there are some.
 
 
-def losses(question: "Question", rows: pd.DataFrame) -> list[str]:
+def losses(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold with length, and which is best on the longest and the shortest windows."""
     xs = dict.fromkeys((rows["x"].max(), rows["x"].min()))
     return [*_held(rises(rows)), *(sentence for x in xs for sentence in best_at(rows, x, f"With {question.at(x)}"))]
 
 
-def gaps(question: "Question", rows: pd.DataFrame) -> list[str]:
+def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
     """Which methods hold, from values that are rises: those at the last x."""
     return _held(every_seed(rows, lambda line: line.iloc[-1] if len(line) else math.nan))
 
 
-def answers(question: "Question", rows: pd.DataFrame) -> list[str]:
+def answers(question: Any, rows: pd.DataFrame) -> list[str]:
     """Up to which distance a task is solved in every seed, and which method is best at the largest."""
     reached = every_seed(rows, lambda line: max(takewhile(lambda x: line[x] >= SOLVED, line.index), default=0))
     solved = [f"{quoted(label)} {f'up to {min(xs):,}' if min(xs) else 'not at all'}" for label, xs in reached.items()]
@@ -109,7 +106,7 @@ def answers(question: "Question", rows: pd.DataFrame) -> list[str]:
     return [f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(solved)}.", *best]
 
 
-def ends(question: "Question", rows: pd.DataFrame) -> list[str]:
+def ends(question: Any, rows: pd.DataFrame) -> list[str]:
     """The mean values of each label at the first and the last x."""
     (first, last), number = rows["x"].agg(["min", "max"]), question.scale.number
     means = rows.groupby(["label", "x"], sort=False)["value"].mean().unstack("x", sort=False)[[first, last]].dropna()
@@ -119,7 +116,7 @@ def ends(question: "Question", rows: pd.DataFrame) -> list[str]:
     return [f"{where}: {join(values)}{'' if '%' in number else f' {question.unit}'}."] if values else []
 
 
-def undefined(question: "Question", rows: pd.DataFrame) -> list[str]:
+def undefined(question: Any, rows: pd.DataFrame) -> list[str]:
     """Labels without a value at the last x, so that a curve that ends early isn't a surprise."""
     last = rows["x"].max()
     defined = set(rows[rows["x"] == last].dropna(subset="value")["label"])

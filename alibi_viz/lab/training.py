@@ -157,11 +157,7 @@ def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[T
 
 
 def _training_rows(
-    model: LanguageModel,
-    pairs: Iterator[tuple[Tensor, Tensor]],
-    optimizer: torch.optim.Optimizer,
-    steps: int,
-    row: Row,
+    model: LanguageModel, pairs: Iterator[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer, steps: int, row: Row
 ) -> Iterator[Row]:
     """Train on pairs of inputs and targets, each [batch, length]; `row` has what all rows share."""
     device, learning_rate = next(model.parameters()).device, optimizer.defaults["lr"]

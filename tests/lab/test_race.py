@@ -89,11 +89,7 @@ def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
     chosen = {"length": 8, "steps": 4, "seed": 2}
     race = lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, **chosen, **SMALL)
     rows = results_table(race)
-    assert (set(rows["task"]), set(rows["text"]), set(rows["question"])) == (
-        {"needle"},
-        {""},
-        {TRAINING_LOSS, "needle"},
-    )
+    assert set(rows["task"]) == {"needle"} and set(rows["question"]) == {TRAINING_LOSS, "needle"}
     model, training = alone("alibi", NEEDLE, **chosen)
     assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [row["value"] for row in training]
     assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
@@ -144,42 +140,21 @@ class NanBeyond32(Position):
         return tokens if tokens.shape[1] <= 32 else tokens * math.nan
 
 
-class Tired(Position):
-    """Fails in its fourth step of training, in batches of 21."""
-
-    calls = 0
-
-    def embed(self, tokens: torch.Tensor, start: int = 0) -> torch.Tensor:
-        Tired.calls += tokens.shape[0] == 21
-        if Tired.calls > 3:
-            raise KeyError("after three steps")
-        return tokens
-
-
 @pytest.mark.usefixtures("forget_custom_methods")
 @pytest.mark.parametrize(
-    ("method", "settings", "error", "message", "rows"),
+    ("method", "settings", "message", "rows"),
     [
-        ("none", {"learning_rate": 1e30}, lab.TrainingDiverged, r"^alibi: the loss became .* at step \d+ of 9", None),
-        (
-            NanBeyond32,
-            {"lengths": [32, 64]},
-            lab.TrainingDiverged,
-            "^NanBeyond32: after step 9 the loss at length 64",
-            10,
-        ),
-        (Tired, {"batch_size": 21}, KeyError, "after three steps", 3),
+        ("none", {"learning_rate": 1e30}, r"^alibi: the loss became .* at step \d+ of 9", None),
+        (NanBeyond32, {"lengths": [32, 64]}, "^NanBeyond32: after step 9 the loss at length 64", 10),
     ],
 )
 def test_an_error_names_the_method_and_comes_after_its_valid_rows(
-    threads: int, method: Any, settings: dict[str, Any], error: type[Exception], message: str, rows: int | None
+    threads: int, method: Any, settings: dict[str, Any], message: str, rows: int | None
 ) -> None:
-    Tired.calls = 0
     race, seen = lab.race(["alibi", method], TEXT, **{**SHORT, "steps": 9, **settings}), []
-    with pytest.raises(error, match=message):
-        for row in race:
-            seen.append(row["method"])
-    assert rows is None or seen.count(getattr(method, "__name__", method)) == rows
+    with pytest.raises(lab.TrainingDiverged, match=message):
+        seen.extend(row["method"] for row in race)
+    assert rows is None or seen.count("NanBeyond32") == rows
     assert next(race, None) is None
 
 
@@ -188,12 +163,7 @@ def test_an_error_names_the_method_and_comes_after_its_valid_rows(
     [
         ([], TEXT, {}, "one or more different names"),
         (["alibi", "none", "alibi"], TEXT, {}, "one or more different names"),
-        (
-            ["alibi"],
-            lab.load_text("y" * 1000),
-            {},
-            "too short to test at length 1,024: its validation part has 100 bytes",
-        ),
+        (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024"),
         (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
         (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
     ],

@@ -42,21 +42,12 @@ def test_any_table_gives_whole_sentences_that_count_seeds_and_quote_labels(
     assert question.say(table(question.name, {}), 32) == ([question.note] if question.note else [])
 
 
-@pytest.mark.parametrize(
-    ("each", "expected"),
-    [
-        ([MAX_RISE_HOLDING], "holds"),
-        ([-1.0, 0.0], "holds"),
-        ([MAX_RISE_HOLDING + 0.001], "degrades"),
-        ([MIN_RISE_FAILING - 0.001, MAX_RISE_HOLDING + 0.001], "degrades"),
-        ([MIN_RISE_FAILING], "fails"),
-        ([MAX_RISE_HOLDING, MAX_RISE_HOLDING, MAX_RISE_HOLDING + 0.001], "mixed"),  # only the last differs
-        ([0.0, math.nan], "undefined"),
-        ([], "undefined"),
-    ],
-)
-def test_an_outcome_is_that_of_every_seed(each: list[float], expected: str) -> None:
-    assert outcome(each) == expected
+def test_an_outcome_is_that_of_every_seed() -> None:
+    hold, more, fail = MAX_RISE_HOLDING, MAX_RISE_HOLDING + 0.001, MIN_RISE_FAILING
+    assert outcome([hold]) == outcome([-1.0, 0.0]) == "holds" and outcome([fail]) == "fails"
+    assert outcome([more]) == outcome([fail - 0.001, more]) == "degrades"
+    assert outcome([hold, fail]) == outcome([hold, hold, more]) == "mixed", "also if only the last differs"
+    assert outcome([0.0, math.nan]) == outcome([]) == "undefined"
 
 
 def test_rises_compare_the_worst_longer_length_with_the_shortest_and_the_seeds_may_disagree() -> None:

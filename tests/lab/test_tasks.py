@@ -86,9 +86,3 @@ def test_only_examples_that_share_a_bias_are_evaluated_in_large_batches() -> Non
     assert {name for name, size in at_once.items() if size == 2} == {"forget", "stick-breaking", "cope"}
     assert {*at_once.values()} == {2, 32}
     assert examples_at_once(lab.make_model("forget"), 10_000) == 1
-
-
-def test_accuracy_beyond_a_learned_table_is_nan() -> None:
-    model = lab.make_model("learned", vocabulary=33, max_length=16, **SMALL)
-    assert math.isfinite(lab.accuracy(model, TASKS["needle"], 15))
-    assert math.isnan(lab.accuracy(model, TASKS["needle"], 16))
