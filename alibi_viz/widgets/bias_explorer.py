@@ -115,8 +115,9 @@ class BiasExplorer(HasHead, App):
         numbers, is_alibi = range(1, self.num_heads + 1), self.law == LINEAR
         heads = numbers if self.head is None else numbers[self.head - 1 : self.head]
         bias = self._bias()[heads.start - 1 : heads.stop - 1]
-        masked = np.isneginf(bias)
-        masked |= ~np.tri(self.length, dtype=bool) & self.causal
+        # In every form and law, the biases of the first and the last query include those of all queries.
+        masked = np.isneginf(bias) if np.isneginf(bias[:, [0, -1]]).any() else np.zeros(bias.shape[1:], dtype=bool)
+        masked = np.broadcast_to(masked | ~np.tri(self.length, dtype=bool) if self.causal else masked, bias.shape)
         slopes = [format_slope(alibi_slopes(self.num_heads)[head - 1]) for head in heads if is_alibi]
         options = {"show": self.show, "heads": heads, "slopes": slopes, "page_width": self.page_width}
         add_hover = picture.draw(self.figure, bias, masked, **options)
@@ -128,7 +129,6 @@ class BiasExplorer(HasHead, App):
         distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
         rule = f"the bias is {law_name(self.law)}(d), where d = {distance}"
         rule = f"{self.form} form, {_FORMULAS[self.form]}" if is_alibi else rule
-        # In every form, the biases of the first and the last query include the extremes of all queries.
         seen = _seen(self.show, bias[:, [0, -1]], masked[:, [0, -1]], heads)
         note = _NOTES.get((self.form if is_alibi else "symmetric", self.causal), "")
         return f"{subject} {self.length} x {self.length}, {rule}. {seen}", note
