@@ -235,7 +235,7 @@ def _grade(name: str, function: Callable[..., Any], example: Iterable[Any], chec
     report = run(checked, seconds=SECONDS, **exercise.get("options", {}))
     mistakes = []
     for finding in report.findings:
-        hint = hints.get(finding.name) or f"{finding.fault.problem}."
+        hint = hints.get(finding.name) or f"{check.FAULTS[finding.name].problem}."
         mistakes.append((f"{finding.name}: {finding.evidence}", hint[0].upper() + hint[1:]))
     if view and not mistakes:
         weights["yours"] = view.weights(exercise["check"], checked, True, SECONDS)

@@ -108,7 +108,7 @@ def test_a_whole_race_has_the_losses_of_torch(arithmetic: Page, data: dict[str, 
     windows = [next(stream) for _ in range(steps)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=RACE["rate"], betas=(0.9, 0.95), weight_decay=0.1)
     pairs = ((window[:, :-1], window[:, 1:]) for window in windows)
-    rows = list(_training_rows(model, pairs, optimizer, steps=steps, seed=0, unit="bits per byte"))
+    rows = list(_training_rows(model, pairs, optimizer, steps, {"seed": 0}))
     losses = arithmetic.evaluate(
         """([config, weights, windows, settings]) => {
             const model = new Model(config), { batch, length } = settings;
