@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from torch import Tensor
 
-from alibi_viz.gallery import EXHIBITS
+from alibi_viz.gallery import EXHIBITS, Exhibit
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,14 @@ class Finding:
     name: str
     evidence: str
 
+    @property
+    def seen_in(self) -> list[Exhibit]:
+        """Public systems with this fault, from the gallery."""
+        return [exhibit for exhibit in EXHIBITS if exhibit.fault == self.name]
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {FAULTS[self.name].problem}", f"  Found: {self.evidence}"]
-        lines += [f"  Seen in: {each.system} ({each.source})" for each in EXHIBITS if each.fault == self.name]
+        lines += [f"  Seen in: {exhibit.system} ({exhibit.source})" for exhibit in self.seen_in]
         return "\n".join([*lines, f"  Fix: {FAULTS[self.name].fix}"])
 
 
