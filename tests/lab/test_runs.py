@@ -169,8 +169,8 @@ def test_each_run_trains_its_own_law_of_a_name_and_keeps_its_source() -> None:
         ("empty.jsonl", b"[]", "line 1 of .* is not a result"),
         ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
         ("not-utf-8.jsonl", b"\xff\n", "cannot read results from"),
-        ("truncated.jsonl.gz", gzip.compress(b"{}\n")[:-4], "cannot read results from"),
-        ("damaged.jsonl.gz", gzip.compress(b"{}\n")[:10] + b"\xff" * 20, "cannot read results from"),
+        ("truncated.jsonl.gz", gzip.compress(b"{}\n", mtime=0)[:-4], "cannot read results from"),
+        ("damaged.jsonl.gz", gzip.compress(b"{}\n", mtime=0)[:10] + b"\xff" * 20, "cannot read results from"),
         ("not-compressed.jsonl.gz", b"{}\n", "cannot read results from"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_file_that_holds_no_results_is_named(tmp_path: Path, name: str, conten
 
 def test_a_record_per_line_is_read_with_the_number_of_a_bad_line(tmp_path: Path) -> None:
     record = json.dumps(lab.measure(lab.Run("none", **{**TINY, "longest": 0})))
-    (tmp_path / "runs.jsonl.gz").write_bytes(gzip.compress(f"{record}\n{record}\n".encode()))
+    (tmp_path / "runs.jsonl.gz").write_bytes(gzip.compress(f"{record}\n{record}\n".encode(), mtime=0))
     assert len(lab.read_results(tmp_path / "runs.jsonl.gz")) == 2 * 4
     (tmp_path / "runs.jsonl").write_text(f"{record}\nnull\n")
     with pytest.raises(ValueError, match="line 2 of "):
