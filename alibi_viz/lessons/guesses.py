@@ -3,6 +3,7 @@
 A guess is a widget that waits for its button, so "Run all" goes on without an answer. The first guess at a question
 counts, from 0 points to 1. The score is kept in `guesses.json` in the current folder and sent nowhere. A file that
 can't be read or written costs the score, not the lesson: the widget says so.
+The cell of a guess contains the answer, so hide its source in the notebook (`"jupyter": {"source_hidden": true}`).
 """
 
 import html
