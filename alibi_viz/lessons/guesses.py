@@ -3,6 +3,7 @@
 A guess is a widget that waits for its button, so "Run all" goes on without an answer. The first guess at a question
 counts, from 0 points to 1. The score is kept in `guesses.json` in the current folder and sent nowhere. A file that
 can't be read or written costs the score, not the lesson: the widget says so.
+The cell of a guess contains the answer, so hide its source in the notebook (`"jupyter": {"source_hidden": true}`).
 """
 
 import html
@@ -157,9 +158,9 @@ class CurveGuess(_Guess):
         for number, (label, y) in enumerate(curves.items()):
             line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
             self.figure.add_scatter(name=label, x=self.x, y=y, line=line, visible=False)
-        self.figure.update_xaxes(
-            type="log" if log_x else "linear", tickvals=self.x, ticktext=[f"{x:,}" for x in self.x]
-        )
+        self.figure.update_traces(cliponaxis=False)
+        ticks = {"tickvals": self.x, "ticktext": [f"{x:,}" for x in self.x]}
+        self.figure.update_xaxes(type="log" if log_x else "linear", **ticks)
         first, last = (math.log10(end) if log_x else end for end in (self.x[0], self.x[-1]))
         margin = 0.03 * (last - first)
         self.figure.update_layout(xaxis_range=[first - margin, last + margin], yaxis_range=[low, high])
