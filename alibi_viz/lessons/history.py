@@ -14,17 +14,18 @@ HISTORY: dict[str, Any] = tomllib.loads((files("alibi_viz.lessons") / "history.t
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
 
+# Readable without it, too: GitHub and notebooks that are not trusted leave styles out.
 _STYLE = """<style>
 .alibi-history details { margin: 2px 0; line-height: 1.45; max-width: 46em; }
 .alibi-history summary { cursor: pointer; }
-.alibi-history p { margin: 2px 0 6px 14px; }
 .alibi-history a { text-decoration: underline; }
-.alibi-lanes { display: grid; grid-template-columns: 3em repeat(3, minmax(0, 1fr)); gap: 0 16px; text-align: left; }
-.alibi-lanes > * { border-top: 1px solid rgba(128, 128, 128, 0.3); padding: 4px 0; }
-.alibi-lane { border-left: 4px solid; padding-left: 8px; }
-.alibi-lane span { opacity: 0.7; }
-.alibi-tree details details { margin-left: 22px; }
-.alibi-tree p { border-left: 4px solid #009E73; padding-left: 8px; margin-left: 22px; }
+.alibi-history table { table-layout: fixed; width: 100%; border-collapse: collapse; }
+.alibi-history :is(th, td) { text-align: left; vertical-align: top; background: none; border-top: 1px solid #8888; }
+.alibi-history th:first-child { width: 3em; }
+.alibi-history td { border-left: 4px solid; padding-left: 8px; }
+.alibi-history td p { margin: 2px 0 6px 14px; }
+.alibi-history ul { list-style: none; margin: 2px 0; padding-left: 22px; }
+.alibi-history li > details > p { border-left: 4px solid #009E73; padding-left: 8px; margin-left: 22px; }
 </style>"""
 
 
@@ -35,27 +36,29 @@ def timeline() -> Page:
     Models with ALiBi: ALiBi (2021), BLOOM (2022), BloombergGPT (2023), ...
     """
     lanes = HISTORY["lane"]
-    cells = ["<b></b>", *(f"<b>{html.escape(lane['name'])}</b>" for lane in lanes)]
     years = sorted({when[:4] for lane in lanes for when, *_ in lane["entries"]})
+    rows = ["<th></th>" + "".join(f"<th>{html.escape(lane['name'])}</th>" for lane in lanes)]
     for year in years:
-        cells.append(f"<b>{year}</b>")
+        row = f"<th>{year}</th>"
         for color, lane in zip(COLORS, lanes, strict=True):
             entries = "".join(_entry(*entry) for entry in lane["entries"] if entry[0].startswith(year))
-            cells.append(f'<div class="alibi-lane" style="border-left-color: {color}">{entries}</div>')
-    names = ({"name": lane["name"], "of": [f"{n} ({when[:4]})" for when, n, *_ in lane["entries"]]} for lane in lanes)
-    return Page(
-        _page("alibi-lanes", "".join(cells)), "\n".join(f"{lane['name']}: {', '.join(lane['of'])}" for lane in names)
-    )
+            row += f'<td style="border-left-color: {color}">{entries}</td>'
+        rows.append(row)
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    lines = [
+        f"{lane['name']}: {', '.join(f'{name} ({when[:4]})' for when, name, *_ in lane['entries'])}" for lane in lanes
+    ]
+    return Page(_page(f"<table>{table}</table>"), "\n".join(lines))
 
 
-def _page(name: str, content: str) -> str:
-    return f'{_STYLE}<div class="alibi-history {name}">{content}</div>'
+def _page(content: str) -> str:
+    return f'{_STYLE}<div class="alibi-history">{content}</div>'
 
 
 def _entry(when: str, name: str, text: str, source: str) -> str:
     month = MONTHS[int(when[5:]) - 1]
     link = f'<a href="{html.escape(source)}" target="_blank" rel="noopener">Source</a>'
-    summary = f"<summary>{html.escape(name)} <span>{month}</span></summary>"
+    summary = f"<summary>{html.escape(name)} <small>{month}</small></summary>"
     return f"<details>{summary}<p>{html.escape(text)} {link}</p></details>"
 
 
@@ -69,7 +72,7 @@ def decision_tree() -> Page:
           No.
             Keep the method that it was trained with...
     """
-    return Page(_page("alibi-tree", _branch("start")), _lines("start"))
+    return Page(_page(_branch("start")), _lines("start"))
 
 
 def _branch(name: str) -> str:
@@ -78,10 +81,10 @@ def _branch(name: str) -> str:
     if "answers" not in node:
         return f"<p>{html.escape(node['text'])}</p>"
     answers = (
-        f"<details><summary>{html.escape(answer)}</summary>{_branch(following)}</details>"
+        f"<li><details><summary>{html.escape(answer)}</summary>{_branch(following)}</details></li>"
         for answer, following in node["answers"].items()
     )
-    return f"<div><b>{html.escape(node['text'])}</b>{''.join(answers)}</div>"
+    return f"<div><b>{html.escape(node['text'])}</b><ul>{''.join(answers)}</ul></div>"
 
 
 def _lines(name: str, indent: str = "") -> str:
