@@ -6,6 +6,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
+INSTALLED = Path(sysconfig.get_path("data")) / "share" / "alibi_viz" / "notebooks"  # where pip puts them
 MANIFEST = ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
 
 
@@ -17,11 +18,10 @@ def lessons_folder() -> Path:
     True
     """
     clone = Path(__file__).parents[2] / "notebooks"
-    installed = Path(sysconfig.get_path("data")) / "share" / "alibi_viz" / "notebooks"
-    for folder in (clone, installed):
+    for folder in (clone, INSTALLED):
         if (folder / "00_start_here.ipynb").exists():
             return folder
-    raise FileNotFoundError(f"the lessons are neither in {clone} nor in {installed}: install alibi-viz again")
+    raise FileNotFoundError(f"the lessons are neither in {clone} nor in {INSTALLED}: install alibi-viz again")
 
 
 def copy_lessons(target: Path) -> list[str]:
