@@ -185,7 +185,7 @@ class CurveGuess(_Guess):
                 trace.visible = True
             every = [y for trace in self.figure.data[1:] for y in trace.y]
             self.figure.layout.yaxis.range = [min(self.low, *every), max(self.high, 1.03 * max(every))]
-        found = " and ".join(f"{truth:.3g} at {point:,}" for point, truth in zip(self.at, truths, strict=True))
+        found = " and ".join(f"{truth:.2f} at {point:,}" for point, truth in zip(self.at, truths, strict=True))
         return good / len(truths), f"It is {found}: {good} of your {len(truths)} points are close."
 
     def _draw(self, *moved: FloatSlider) -> None:
