@@ -45,6 +45,6 @@ def test_stored_pictures_are_replaced_by_apps(notebook: NotebookPage, name: str)
     expect(apps).to_have_count(0)
     stored = list(app_outputs(read(NOTEBOOKS / f"{name}.ipynb")))  # the page draws those in view only
     notebook.run_all()
-    assert apps.count() == len(stored)
+    expect(apps).to_have_count(len(stored))
     assert notebook.errors() == []
     assert notebook.app().locator(".js-plotly-plot .main-svg").first.is_visible()
