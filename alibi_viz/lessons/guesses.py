@@ -3,6 +3,7 @@
 A guess is a widget that waits for its button, so "Run all" goes on without an answer. The first guess at a question
 counts, from 0 points to 1. The score is kept in `guesses.json` in the current folder and sent nowhere. A file that
 can't be read or written costs the score, not the lesson: the widget says so.
+The cell of a guess contains the answer, so hide its source in the notebook (`"jupyter": {"source_hidden": true}`).
 """
 
 import html
@@ -157,9 +158,9 @@ class CurveGuess(_Guess):
         for number, (label, y) in enumerate(curves.items()):
             line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
             self.figure.add_scatter(name=label, x=self.x, y=y, line=line, visible=False)
-        self.figure.update_xaxes(
-            type="log" if log_x else "linear", tickvals=self.x, ticktext=[f"{x:,}" for x in self.x]
-        )
+        self.figure.update_traces(cliponaxis=False)
+        ticks = {"tickvals": self.x, "ticktext": [f"{x:,}" for x in self.x]}
+        self.figure.update_xaxes(type="log" if log_x else "linear", **ticks)
         first, last = (math.log10(end) if log_x else end for end in (self.x[0], self.x[-1]))
         margin = 0.03 * (last - first)
         self.figure.update_layout(xaxis_range=[first - margin, last + margin], yaxis_range=[low, high])
@@ -184,7 +185,7 @@ class CurveGuess(_Guess):
                 trace.visible = True
             every = [y for trace in self.figure.data[1:] for y in trace.y]
             self.figure.layout.yaxis.range = [min(self.low, *every), max(self.high, 1.03 * max(every))]
-        found = " and ".join(f"{truth:.3g} at {point:,}" for point, truth in zip(self.at, truths, strict=True))
+        found = " and ".join(f"{truth:.2f} at {point:,}" for point, truth in zip(self.at, truths, strict=True))
         return good / len(truths), f"It is {found}: {good} of your {len(truths)} points are close."
 
     def _draw(self, *moved: FloatSlider) -> None:

@@ -65,7 +65,7 @@ class Forgetting(App):
         figure.update_layout(yaxis={"tickformat": ".0%", "range": [0, 1.12], "title_text": "weight"})
         figure.update_layout(xaxis={"tickangle": -60, "showgrid": False, "ticks": ""})
         figure.add_shape(type="line", line=theme.DOTTED)
-        figure.add_annotation(xanchor="right", xshift=-6, showarrow=False)
+        figure.add_annotation(xanchor="right", xshift=-20, showarrow=False)
         return figure
 
     def controls(self) -> list[Widget]:

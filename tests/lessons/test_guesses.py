@@ -71,7 +71,7 @@ def test_curve_draws_the_truth_over_the_guess(guessed, points):
         slider.value = y
     drawn = [1.0, *(min(max(y, 0), 10) for y in guessed)]  # a slider keeps a guess within the axis
     assert list(guess.figure.data[0].y) == drawn
-    assert "2 at 128 and 5 at 1,024" in press(guess) and guess.points == points
+    assert "2.00 at 128 and 5.00 at 1,024" in press(guess) and guess.points == points
     assert list(guess.figure.data[1].y) == [1.0, 2.0, 5.0] and guess.figure.data[1].visible
     assert guess.figure.layout.yaxis.range[1] > 20, "a truth outside the axis widens it"
 
