@@ -23,14 +23,15 @@ function knownWords(texts, known) {
   return words.filter((word) => known.has(word)).length / words.length;
 }
 
-/** Show a text: the beginning paler, then up to `length` bytes, then what is beyond, shaded behind a red line. */
-function showText(pre, beginning, written, length, known) {
-  const within = Math.max(0, length - beginning.length);
+/** Show a text: the beginning paler, then what is within the training length, then what is beyond, behind a red line. */
+function showText(pre, beginning, written, within, known) {
+  const before = beginning + written.slice(0, within), parts = written.slice(within).split(/([A-Za-z]{3,})/);
   const beyond = el("span", { class: "beyond" });
-  for (const part of written.slice(within).split(/([A-Za-z]{3,})/)) {
-    const isWrong = /^[A-Za-z]{3,}$/.test(part) && !known.has(part);
+  parts.forEach((part, n) => {  // words are the odd parts; the line or the end may have cut the first and the last
+    const isCut = (n === 1 && !parts[0] && /[A-Za-z]$/.test(before)) || (n === parts.length - 2 && !parts.at(-1));
+    const isWrong = n % 2 && !isCut && !known.has(part);
     beyond.append(isWrong ? el("s", { title: "not a word of the tales" }, part) : part);
-  }
+  });
   pre.replaceChildren(el("span", { class: "given" }, beginning), written.slice(0, within), beyond);
 }
 
@@ -65,6 +66,7 @@ function startWriting() {
     const text = write(loaded[name], prompt, count, name === "alibi" ? changes : { cut: changes.cut });
     return { pre: $(`written-${name}`), note: $(`note-${name}`), text, bytes: [] };
   });
+  const within = Math.max(0, data.length - prompt.length);
   const step = () => {
     if (request !== writing) return;
     const until = performance.now() + (calm ? Infinity : 12);
@@ -78,8 +80,8 @@ function startWriting() {
     }
     for (const { pre, note, bytes } of lanes) {
       const written = new TextDecoder().decode(Uint8Array.from(bytes));
-      showText(pre, beginning, written, data.length, known);
-      const share = knownWords([written.slice(Math.max(0, data.length - beginning.length))], known);
+      showText(pre, beginning, written, within, known);
+      const share = knownWords([written.slice(within)], known);
       note.textContent = Number.isNaN(share) ? "" : `${Math.round(100 * share)}% of the words after the line are words of the tales`;
     }
     if (busy) requestAnimationFrame(step);
@@ -143,8 +145,9 @@ function drawRace() {
     if (!tested) continue;
     series.push({ name: MODELS[name], ys: tested.losses, className: name });
     const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));
-    showText($(`race-${name}`), race.beginning, texts[0], length, race.known);
-    race[name] = knownWords(texts.map((text) => text.slice(length - race.beginning.length)), race.known);
+    const within = length - race.beginning.length;
+    showText($(`race-${name}`), race.beginning, texts[0], within, race.known);
+    race[name] = knownWords(texts.map((text) => text.slice(within)), race.known);
   }
   $("curve").replaceChildren(curve(xs, series, length));
   const numbers = series.map(({ name, ys }) => el("tr", {}, el("th", {}, name), ...ys.map((y) => el("td", {}, y.toFixed(2)))));
