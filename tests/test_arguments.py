@@ -23,7 +23,7 @@ OTHERS = {  # of one function
     ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
     ("compare", "text"): None,
 }
-FREE = {"progress", "scheduler", "out", "custom", "label"}  # flags, and what libraries or `Path` check
+FREE = {"progress", "out", "custom", "label"}  # flags, and what libraries or `Path` check
 NAMES = (
     *("Run", "accuracy", "compare", "continuations", "evaluation_lengths", "find_question", "loss_by_context"),
     *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),

@@ -23,7 +23,7 @@ FLOORS = (
 APART = {"figures": {"gallery", "models", "__init__"}, "lab": {"figures", "check", "precision", "lessons", "gallery"}}
 TORCH = {"torch", "numpy"}
 FIGURES = TORCH | {"pandas", "scipy", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
-LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle", "distributed"}
+LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle"}
 LIBRARIES = {
     "table": {"pandas", "scipy"},
     "figures": FIGURES,

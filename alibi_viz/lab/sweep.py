@@ -1,4 +1,4 @@
-"""Many runs, on one core or on many machines, with each finished run saved at once in a JSON file of its own.
+"""Many runs, on one core or on many, with each finished run saved at once in a JSON file of its own.
 
 A file is written under another name and then renamed, so it is complete or absent: two sweeps may share a folder, and a
 killed sweep loses only the runs in progress. When it is restarted, it executes only the missing runs.
@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryFile
@@ -31,8 +31,8 @@ def sweep(
 
     Args:
         runs: the settings of the runs. Equal ones are executed once.
-        executor: any `concurrent.futures.Executor`, such as a `process_pool`, or Dask's `Client(...).get_executor()`
-            for a cluster; by default this process, one run after the other. Your own position methods are sent along.
+        executor: any `concurrent.futures.Executor`, such as a `process_pool`; by default this process, one run after
+            the other. Your own position methods are sent along.
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
@@ -102,17 +102,9 @@ def _measure_pickled(run: bytes) -> Record:
     return measure(cloudpickle.loads(run))
 
 
-@contextmanager
-def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executor | None]:
-    """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block."""
-    if scheduler is None:
-        with process_pool(workers) if workers > 1 else nullcontext() as pool:
-            yield pool
-        return
-    from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
-
-    with Client(scheduler) as client:
-        yield client.get_executor()
+def executor(workers: int) -> AbstractContextManager[Executor | None]:
+    """A `process_pool` for a `with` block or, for one worker, None: one run after the other."""
+    return process_pool(workers) if workers > 1 else nullcontext()
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:

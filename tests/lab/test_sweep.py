@@ -190,23 +190,6 @@ def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path: Pat
     assert 1 <= len(read_records(tmp_path)) < 4
 
 
-def test_a_dask_sweep_survives_a_killed_worker(tmp_path: Path) -> None:
-    """A scheduler and two workers, processes of their own, over TCP on loopback."""
-    distributed = pytest.importorskip("distributed")
-    many = runs(6, steps=20)
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    cluster = distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings)
-    with cluster, distributed.Client(cluster.scheduler_address) as client:
-        workers = client.run(os.getpid)
-        assert len({os.getpid(), *workers.values()}) == 3
-        stream = lab.sweep(many, client.get_executor(), path=tmp_path, progress=False)
-        first = next(stream)
-        os.kill(next(iter(workers.values())), signal.SIGKILL)
-        records = [first, *stream]
-    assert len(records) == 6
-    assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
-
-
 def test_divergence_is_a_result_and_other_errors_end_the_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
