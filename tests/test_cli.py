@@ -134,7 +134,9 @@ def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
     assert main(["claims", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "There are no results on any claim.\n"
     (record, *_) = read_records(PUBLISHED / "tales.jsonl.gz")
-    (tmp_path / "run.json").write_text(json.dumps(record | {"rows": [row | {"text": "of mine"} for row in record["rows"]]}))
+    (tmp_path / "run.json").write_text(
+        json.dumps(record | {"rows": [row | {"text": "of mine"} for row in record["rows"]]})
+    )
     assert main(["claims", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert shown.err == "alibi-viz: these results are about another text than the published ones: of mine\n"
