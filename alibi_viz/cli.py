@@ -93,6 +93,16 @@ def _vectors(options: argparse.Namespace) -> None:
     print(f"wrote {options.file} ({Path(options.file).stat().st_size:,} bytes)")
 
 
+def _race(options: argparse.Namespace) -> None:
+    """Train position methods side by side and print bits per byte by window length."""
+    import pandas as pd  # noqa: PLC0415
+
+    methods, settings = _methods(options), _given(options, "length", "steps", "seed")
+    race = av.lab.race(methods, av.lab.load_text(options.text), **settings, checkpoints=1, targets=8192)
+    rows = pd.DataFrame(row for row in race if row["question"] == "longer windows")
+    print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
+
+
 def _compare(options: argparse.Namespace) -> None:
     """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
     from alibi_viz.lab.sweep import executor  # noqa: PLC0415
@@ -144,6 +154,13 @@ def _report(options: argparse.Namespace) -> None:
     av.study.write_report(options.out or ".")
 
 
+def _site(options: argparse.Namespace) -> None:
+    """Build the page that needs no kernel."""
+    from alibi_viz.site.build import build_site  # noqa: PLC0415
+
+    print(f"wrote {build_site(options.out or 'site')}")
+
+
 def _models(options: argparse.Namespace) -> None:
     """Train the models that ship with the package again."""
     av.study.train_published_models(options.out or "models")
@@ -184,6 +201,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--length": {"type": int, "help": "training length L in bytes; of a check, the longest to try (default: 300)"},
     "--steps": {"type": int, "help": "number of training steps"},
     "--longest": {"type": int, "help": "tests go to this many times L (default: 16)"},
+    "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
     "--seeds": {"type": int, "help": "number of seeds, from 0"},
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
     "--out": {"metavar": "FOLDER", "help": "where to write"},
@@ -195,10 +213,12 @@ COMMANDS = {
     _lab: ("lesson",),
     _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
+    _race: ("methods", "--text", "--length", "--steps", "--seed"),
     _compare: ("methods", "--text", "--length", "--steps", "--longest", *SWEEPING),
     _claims: ("results",),
     _reproduce: ("parts", "--publish", *SWEEPING),
     _report: ("--out",),
+    _site: ("--out",),
     _models: ("--out",),
 }
 

@@ -87,7 +87,7 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
         (["compare"], "methods must be one or more different names"),
         (["compare", "no_file.py:law"], "there is no file no_file.py"),
         (["compare", "alibi_viz.laws:cubic"], "cannot load alibi_viz.laws:cubic: AttributeError"),
-        (["compare", "alibi", "--out", __file__], "is a file, and results are saved in a folder"),
+        (["compare", "alibi", "--out", __file__], "File exists"),
         (["claims", "nowhere.jsonl"], "nowhere.jsonl"),
     ],
 )
@@ -106,6 +106,13 @@ def test_bad_input_is_one_line_and_exits_with_2(
     assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["leaves.py"], (
         "nothing is written"
     )
+
+
+def test_race_prints_the_loss_at_each_length(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["race", "learned", "alibi", "--length", "16", "--steps", "3"]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table[0][1:] == ["16", "32", "64", "128", "256"]
+    assert [row[0] for row in table[2:]] == ["learned", "alibi"] and table[2][2:] == ["NaN"] * 4
 
 
 def test_failed_or_interrupted_runs_end_with_their_status(

@@ -1,7 +1,7 @@
 """Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and curves to draw."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import as_list, check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, record_table
 from alibi_viz.lab.say import join, quoted
@@ -171,20 +171,18 @@ def compare(
     return Comparison(record_table(records, origin), tuple(names), common, source.name, failures)
 
 
-def summary(
-    results: pd.DataFrame, question: str, labels: Collection[str] | None = None, xs: Collection[int] | None = None
-) -> pd.DataFrame:
+def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     """The mean over seeds and its 95% interval for each trained model, with and without changes, and each x.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`.
         question: the name of one of `lab.QUESTIONS`.
-        labels: of the rows, in their order; all by default. A change to the model follows after a comma: "rotary,
-            window". Up to the training length, changed models are equal to unchanged ones and left out.
-        xs: of the columns, in their order; all by default.
 
     Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits; the last column is the
-    number of seeds. Raises ValueError for models that learned different texts, KeyError for a label without results.
+    number of seeds. The rows are the labels; a change to the model follows after a comma: "rotary, window". Up to the
+    training length, changed models are equal to unchanged ones and left out.
+
+    Raises ValueError for models that learned different texts.
     """
     limits = find_question(question).scale.limits
     rows = results[results["question"] == question]
@@ -196,10 +194,8 @@ def summary(
     table = over_seeds(rows, limits=limits)
     words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
     cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")
-    cells = cells[sorted(cells.columns) if xs is None else as_list("xs", xs, "integers")]
-    cells["seeds"] = table["seeds"].groupby(level="label", sort=False).max().astype(int)
-    cells = cells if labels is None else cells.loc[as_list("labels", labels, "names")]
-    return cells.rename_axis(None)
+    seeds = table["seeds"].groupby(level="label", sort=False).max().astype(int)
+    return cells[sorted(cells.columns)].assign(seeds=seeds).rename_axis(None)
 
 
 def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:

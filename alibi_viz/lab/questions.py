@@ -155,11 +155,6 @@ class Question:
         """The unit of the values."""
         return self.scale.unit
 
-    @property
-    def lowest_is_best(self) -> bool:
-        """Whether the values are losses."""
-        return self.scale is BITS
-
     def at(self, x: int) -> str:
         """A point in words."""
         return self.point.format(x=f"{x:,}")

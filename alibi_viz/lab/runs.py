@@ -4,7 +4,6 @@ import gzip
 import json
 import platform
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -85,7 +84,7 @@ class Run:
         arguments.check_learning_rate(self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
-        training.choose_device(self.device, is_here=False)  # another machine may execute it
+        training.choose_device(self.device)
         if self.path is not None:
             arguments.check_file_name("path", self.path)
             object.__setattr__(self, "path", str(self.path))
@@ -244,10 +243,7 @@ def read_records(path: str | Path) -> list[Record]:
 
 def _read(file: Path) -> Iterator[Record]:
     data = file.read_bytes()
-    try:
-        lines = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8").splitlines()
-    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read results from {str(file)!r}: {error}") from error
+    lines = (gzip.decompress(data) if file.suffix == ".gz" else data).decode("utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
         try:
             record: Record = json.loads(line)

@@ -168,12 +168,6 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
     assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", "a share has limits"
 
 
-def test_labels_and_xs_choose_rows_and_columns_in_their_order_and_texts_are_not_mixed() -> None:
-    table = lab.summary(RESULTS, "longer windows", ["learned", "alibi"], [128])
-    assert table.index.tolist() == ["learned", "alibi"] and table.columns.tolist() == [128, "seeds"]
-    with pytest.raises(ValueError, match="weather"):
-        lab.summary(RESULTS, "weather")
-    with pytest.raises(KeyError, match="rotary"):
-        lab.summary(RESULTS, "longer windows", ["rotary"])
+def test_texts_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
         lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer windows")

@@ -121,7 +121,6 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
     run = lab.Run("none", device=torch.device("cpu"), path=tmp_path / "mine.txt", label=3)  # type: ignore[arg-type]
     assert (run.device, run.path, run.label) == ("cpu", str(tmp_path / "mine.txt"), "3")
     assert json.loads(json.dumps(run.settings())) == run.settings()
-    assert lab.Run("none", device="cuda").device == "cuda", "another machine may execute it"
 
 
 @pytest.mark.parametrize(
@@ -167,10 +166,6 @@ def test_each_run_trains_its_own_law_of_a_name_and_keeps_its_source() -> None:
         ("old.jsonl", b'{"run": 1}\n', "line 1 of .* is not a result"),
         ("empty.jsonl", b"[]", "line 1 of .* is not a result"),
         ("deep.jsonl", b"[" * 10_000, "line 1 of .* is not a result"),
-        ("not-utf-8.jsonl", b"\xff\n", "cannot read results from"),
-        ("truncated.jsonl.gz", gzip.compress(b"{}\n")[:-4], "cannot read results from"),
-        ("damaged.jsonl.gz", gzip.compress(b"{}\n")[:10] + b"\xff" * 20, "cannot read results from"),
-        ("not-compressed.jsonl.gz", b"{}\n", "cannot read results from"),
     ],
 )
 def test_a_file_that_holds_no_results_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:

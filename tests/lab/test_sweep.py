@@ -24,7 +24,6 @@ from tests.lab.test_runs import steep
 from tests.tables import SMALL
 
 sweep_module = sys.modules["alibi_viz.lab.sweep"]  # lab.sweep is the function
-READ_ONLY = Path("/proc/self")  # nobody can write in it, not even root
 
 
 def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
@@ -227,16 +226,11 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
         lab.sweep([run], path=folder)
 
 
-@pytest.mark.skipif(not READ_ONLY.is_dir(), reason="needs a folder that nobody can write in")
-def test_a_folder_that_can_not_be_written_in_is_refused_before_anything_is_trained(
+def test_a_folder_that_can_not_be_made_is_refused_before_anything_is_trained(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (tmp_path / "results.jsonl").write_text("")
-    for path, error, message in (
-        (READ_ONLY, OSError, "cannot write in the folder '/proc/self'"),
-        (tmp_path / "results.jsonl", ValueError, "is a file, and results are saved in a folder"),
-        (tmp_path / "results.jsonl" / "below", OSError, r"results\.jsonl"),
-    ):
-        with pytest.raises(error, match=message):
+    for path in (tmp_path / "results.jsonl", tmp_path / "results.jsonl" / "below"):
+        with pytest.raises(OSError, match=r"results\.jsonl"):
             lab.sweep(runs(1), path=path)
     assert not measured
