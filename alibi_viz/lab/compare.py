@@ -18,7 +18,7 @@ from alibi_viz.lab.sweep import sweep
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
-LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
+UNDECIDED = "undecided"
 LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
 
 
@@ -83,7 +83,7 @@ class Comparison:
         both = both.assign(value=both["value_x"] - both["value_y"])[first < second].dropna(subset="value")
         table = over_seeds(both, ["first", "second", "x"]).reset_index()
         decided = [(table["seeds"] >= SEEDS) & side for side in (table["high"] < 0, table["low"] > 0)]
-        return table.drop(columns=["low", "high"]).assign(verdict=np.select(decided, [LOWER, HIGHER], UNDECIDED))
+        return table.drop(columns=["low", "high"]).assign(verdict=np.select(decided, ["lower", "higher"], UNDECIDED))
 
     @property
     def verdicts(self) -> list[str]:
