@@ -1,11 +1,11 @@
-"""The command `alibi-viz`: check an implementation of ALiBi, train and compare models, repeat our study.
+"""The command `alibi-viz`: check an implementation of ALiBi, compare methods, repeat our study.
 
     alibi-viz check package.module:function --kind attention
     alibi-viz check my_file.py:my_bias --kind bias
     alibi-viz compare alibi my_file.py:my_bias --seeds 5 --text mine.txt --out results/
 
 The exit status is 0 if all is well, 1 if `check` found a fault or a run failed, 2 for a wrong call or bad input, and
-130 after Ctrl-C. `sweep`, `compare` and `reproduce` save each finished run: call them again to continue.
+130 after Ctrl-C. `compare` and `reproduce` save each finished run: call them again to continue.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from alibi_viz.arguments import check_positive_integers, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
-METHODS = ["alibi", "sinusoidal", "rotary"]  # to race and sweep if none are given
 IMAGES = (".svg", ".pdf", ".png")
 
 
@@ -98,49 +97,29 @@ def _race(options: argparse.Namespace) -> None:
     """Train position methods side by side and print bits per byte by window length."""
     import pandas as pd  # noqa: PLC0415
 
-    methods, settings = _methods(options) or METHODS, _given(options, "length", "steps", "seed")
+    methods, settings = _methods(options), _given(options, "length", "steps", "seed")
     race = av.lab.race(methods, av.lab.load_text(options.text), **settings, checkpoints=1, targets=8192)
     rows = pd.DataFrame(row for row in race if row["question"] == "longer windows")
     print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
 
 
-def _sweep(options: argparse.Namespace) -> int:
-    """Train every method with every seed, save each result, and print the means."""
-    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
-
-    settings = {"path": options.text, **_given(options, "task", "length", "steps", "device")}
-    methods = _methods(options) or [*METHODS, "none"]
-    runs = [av.lab.Run(method, seed=seed, **settings) for seed in range(options.seeds or 3) for method in methods]
-    out = options.out or "results"
-    with executor(options.workers or 1, options.scheduler) as pool:
-        records = [*av.lab.sweep(runs, pool, path=out)]
-    question = next(question.name for question in av.lab.QUESTIONS if question.task == runs[0].task)
-    print(av.lab.summary(av.lab.read_results(out), question).to_string())
-    failed = [record for record in records if record["error"]]
-    for record in failed:
-        _complain(f"{record['run']['label']}, seed {record['run']['seed']}: {record['error']}")
-    return 1 if failed else 0
-
-
 def _compare(options: argparse.Namespace) -> None:
-    """Train position methods with several seeds and compare them: tables, figures and verdicts."""
+    """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
     from alibi_viz.lab.sweep import executor  # noqa: PLC0415
 
     given = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out or "results")
-    with executor(options.workers or 1, options.scheduler) as pool:
+    with executor(options.workers or 1) as pool:
         comparison = av.lab.compare(_methods(options), out=folder, executor=pool, **given)
-    first, axes = comparison.methods[: av.figures.MAX_METHODS], comparison.axes
-    variants = {method: curves for method, curves in comparison.curves.items() if len(curves) > 1}  # not only a window
-    shown = {"figure": first} | {f"figure-{method}": (method, *curves) for method, curves in variants.items()}
-    figures = {name: av.figures.curve_figure(comparison.rows(curves), axes, first) for name, curves in shown.items()}
-    images = {folder / f"{name}{suffix}": figure for name, figure in figures.items() for suffix in IMAGES}
+    first = comparison.methods[: av.figures.MAX_METHODS]
+    rows = comparison.rows[comparison.rows["label"].isin(first)]
+    figure = av.figures.curve_figure(rows, comparison.axes, first)
     print(comparison.caption, *comparison.verdicts, sep="\n")
     if len(comparison.methods) > len(first):
         _complain(f"the figure shows the first {len(first)} methods")
     comparison.save(folder)
     try:
-        av.figures.save_images(images)
+        av.figures.save_images({folder / f"figure{suffix}": figure for suffix in IMAGES})
     except RuntimeError as error:  # no browser
         _complain(error)
     print(f"results are in {folder}")
@@ -157,7 +136,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     from alibi_viz.lab.sweep import executor  # noqa: PLC0415
 
     given = _given(options, "seeds", "publish", "out")
-    with executor(options.workers or 1, options.scheduler) as pool:
+    with executor(options.workers or 1) as pool:
         _print_verdicts(av.study.reproduce(options.parts, pool, **given))
 
 
@@ -173,6 +152,13 @@ def _print_verdicts(results: Any) -> None:
 def _report(options: argparse.Namespace) -> None:
     """Write report.md about the published results."""
     av.study.write_report(options.out or ".")
+
+
+def _site(options: argparse.Namespace) -> None:
+    """Build the page that needs no kernel."""
+    from alibi_viz.site.build import build_site  # noqa: PLC0415
+
+    print(f"wrote {build_site(options.out or 'site')}")
 
 
 def _models(options: argparse.Namespace) -> None:
@@ -217,25 +203,22 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--longest": {"type": int, "help": "tests go to this many times L (default: 16)"},
     "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
     "--seeds": {"type": int, "help": "number of seeds, from 0"},
-    "--task": {"help": "what to train on: text (the default), needle, copy, induction, ..."},
-    "--device": {"help": "cpu, cuda, or the CUDA device if there is one (the default)"},
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
-    "--scheduler": {"metavar": "ADDRESS", "help": "Dask scheduler, such as tcp://127.0.0.1:8786"},
     "--out": {"metavar": "FOLDER", "help": "where to write"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
 SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--key-heads", "--length"
-TRAINING, SWEEPING = ("--text", "--length", "--steps"), ("--workers", "--scheduler", "--seeds", "--out")
+SWEEPING = "--workers", "--seeds", "--out"
 COMMANDS = {
     _lab: ("lesson",),
     _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
-    _race: ("methods", *TRAINING, "--seed"),
-    _compare: ("methods", *TRAINING, "--longest", *SWEEPING),
-    _sweep: ("methods", *TRAINING, "--task", "--device", *SWEEPING),
+    _race: ("methods", "--text", "--length", "--steps", "--seed"),
+    _compare: ("methods", "--text", "--length", "--steps", "--longest", *SWEEPING),
     _claims: ("results",),
     _reproduce: ("parts", "--publish", *SWEEPING),
     _report: ("--out",),
+    _site: ("--out",),
     _models: ("--out",),
 }
 

@@ -58,21 +58,6 @@ def over_seeds(
     return pd.DataFrame(columns)
 
 
-def share_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95% interval of a share of `count` independent answers (Wilson 1927), sensible at 0% and 100% too.
-
-    It says how far the share may be from that of the same model on endlessly many answers, not on other seeds.
-
-    >>> from alibi_viz.table import share_interval
-    >>> [round(end, 3) for end in share_interval(1.0, 32)]
-    [0.893, 1.0]
-    """
-    from scipy.stats import binomtest  # noqa: PLC0415 - takes a second to import
-
-    low, high = binomtest(round(share * count), count).proportion_ci(LEVEL, "wilson")
-    return float(low), float(high)
-
-
 @dataclass(frozen=True)
 class Scale:
     """The values of a question, and the vertical axis of its figure."""

@@ -14,7 +14,7 @@ from tests.tables import SMALL
 TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
 MODEL = lab.make_model("alibi", **SMALL)
 VALUES: dict[str, Any] = {  # valid arguments, by name
-    "model": MODEL, "text": TEXT, "source": TEXT, "task": NEEDLE, "length": 16, "lengths": [16], "contexts": [16],
+    "model": MODEL, "text": TEXT, "source": TEXT, "task": NEEDLE, "length": 16, "lengths": [16],
     "trained": 8, "distance": 3, "distances": [3], "methods": ["none"],
     "run": lab.Run("none", length=8, steps=1, longest=0),
     "runs": [], "passages": ["to be"], "position": "none", "name": "gap", "path": "nowhere", "window": 8,
@@ -23,9 +23,9 @@ OTHERS = {  # of one function
     ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
     ("compare", "text"): None,
 }
-FREE = {"progress", "scheduler", "out", "custom", "label"}  # flags, and what libraries or `Path` check
+FREE = {"progress", "out", "custom", "label"}  # flags, and what libraries or `Path` check
 NAMES = (
-    *("Run", "accuracy", "compare", "continuations", "evaluation_lengths", "find_question", "loss_by_context"),
+    *("Run", "accuracy", "compare", "continuations", "evaluation_lengths", "find_question"),
     *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
 )
 PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}

@@ -18,18 +18,32 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top, in reading order: a module may import those before it, except the `APART` ones.
 FLOORS = (
     *("minimal", "arguments", "slopes", "laws", "bias", "attention", "adapters", "gallery", "models", "__init__"),
-    *("table", "figures", "pretrained", "check", "precision", "lessons", "lab", "study", "widgets", "cli", "__main__"),
+    *(
+        "table",
+        "figures",
+        "pretrained",
+        "check",
+        "precision",
+        "lessons",
+        "lab",
+        "study",
+        "site",
+        "widgets",
+        "cli",
+        "__main__",
+    ),
 )
 APART = {"figures": {"gallery", "models", "__init__"}, "lab": {"figures", "check", "precision", "lessons", "gallery"}}
 TORCH = {"torch", "numpy"}
 FIGURES = TORCH | {"pandas", "scipy", "plotly", "PIL", "regex", "wcwidth", "kaleido"}
-LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle", "distributed"}
+LAB = TORCH | {"pandas", "scipy", "regex", "safetensors", "tqdm", "cloudpickle"}
 LIBRARIES = {
     "table": {"pandas", "scipy"},
     "figures": FIGURES,
     "lab": LAB,
     "lessons": TORCH | {"plotly", "ipywidgets"},
     "study": LAB | {"jinja2"},
+    "site": LAB | {"jinja2", "nbformat", "nbconvert"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
     "cli": FIGURES,
 }

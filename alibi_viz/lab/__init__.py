@@ -7,13 +7,7 @@ from alibi_viz.lab.attention_sources import PretrainedModel
 from alibi_viz.lab.attention_stats import window_table
 from alibi_viz.lab.checkpoints import load_run, save_run
 from alibi_viz.lab.compare import compare, summary
-from alibi_viz.lab.evaluation import (
-    continuations,
-    evaluation_lengths,
-    loss_by_context,
-    loss_by_length,
-    loss_by_position,
-)
+from alibi_viz.lab.evaluation import continuations, evaluation_lengths, loss_by_length, loss_by_position
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.modify import modify
 from alibi_viz.lab.questions import QUESTIONS, find_question
@@ -41,7 +35,6 @@ __all__ = [
     "length_curve",
     "load_run",
     "load_text",
-    "loss_by_context",
     "loss_by_length",
     "loss_by_position",
     "make_model",

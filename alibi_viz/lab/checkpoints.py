@@ -18,7 +18,7 @@ from safetensors.torch import load_model, save_model
 from alibi_viz.arguments import check_instance
 from alibi_viz.lab.runs import versions
 from alibi_viz.lab.sweep import check_new
-from alibi_viz.models import POSITIONS, LanguageModel, TransformerConfig, register_method
+from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, provenance
 from alibi_viz.table import results_table
 
@@ -37,7 +37,6 @@ class SavedRun:
     model: LanguageModel  # on the CPU, with its `config`
     settings: dict[str, Any]  # how the model was trained, as given to `save_run`
     results: pd.DataFrame  # what was measured, with the columns of `lab.COLUMNS`; the origin is the folder's name
-    made_with: dict[str, str]  # the versions it was saved with
 
 
 def save_run(
@@ -56,8 +55,7 @@ def save_run(
         results: what was measured, a table with the columns of `lab.COLUMNS`.
 
     Raises FileExistsError if `path` exists, because nothing is ever overwritten; TypeError or ValueError if JSON cannot
-    represent the settings; and ValueError for a model that was changed, or whose own method has lost its name to a
-    later one.
+    represent the settings; and ValueError for a model that was changed.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -68,13 +66,9 @@ def save_run(
     path = Path(path)
     check_instance("model", model, LanguageModel)
     check_new(path)
-    name, method = model.config.position, type(model.transformer.position)
-    if method is not POSITIONS[name] and method.__dict__.get("name") == name:
-        raise ValueError(
-            f"another position method has taken the name {name!r} since the model was made: give one another name"
-        )
+    name = model.config.position
     if not _is_as_configured(model):
-        raise ValueError("the model was changed by `lab.modify`, which cannot be saved: save the original model")
+        raise ValueError("the model was changed by `lab.modify`, or its own method since: save an unchanged model")
     table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})
     custom = custom_method(name)
     content = {
@@ -102,13 +96,9 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     A run that was trained with your own position method keeps the source text of that method, for reading only: code
     from a file is never executed. Pass the function or class as `method`.
 
-    Raises FileNotFoundError if the folder does not exist, and `BadRun` with the reason if it cannot be loaded.
+    Raises FileNotFoundError if the folder is no saved run, and `BadRun` with the reason if it cannot be loaded.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no run {str(path)!r}")
-    if missing := [name for name in (SETTINGS_FILE, WEIGHTS_FILE) if not (path / name).is_file()]:
-        raise BadRun(f"{str(path)!r} is not a saved run: it has no {missing[0]}")
     try:
         content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -118,7 +108,7 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
         model = LanguageModel(TransformerConfig(**content["config"]))
         load_model(model, str(path / WEIGHTS_FILE))
         rows = pd.DataFrame(**content["results"]).assign(origin=path.name)
-        run = SavedRun(model, content["settings"], results_table(rows.to_dict("records")), content["made_with"])
+        run = SavedRun(model, content["settings"], results_table(rows.to_dict("records")))
     except BadRun:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:  # RecursionError is one of them
@@ -130,12 +120,9 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
 
 def _register(path: Path, name: str, saved: dict[str, str], method: Method | None) -> None:
     """Register the position method of a saved run. Raises BadRun if it is missing or another one."""
-    if method is None:
+    custom = None if method is None else custom_method(register_method(method))
+    if custom is None or custom.__name__ != name:
         raise BadRun(f"{str(path)!r} was trained with a method of its own, {name!r}: call load_run(path, {name})")
-    registered = register_method(method)
-    custom = custom_method(registered)
-    if registered != name or custom is None:
-        raise BadRun(f"{str(path)!r} was trained with position method {name!r}, got {registered!r}")
     if provenance(custom) != saved:
         raise BadRun(f"position method {name!r} has changed since {str(path)!r} was saved with\n{saved['source']}")
 

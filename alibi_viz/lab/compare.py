@@ -1,26 +1,24 @@
 """Compare position methods over several seeds, for a paper: one table, verdicts, a LaTeX table and curves to draw."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import as_list, check_known, check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.runs import Run, read_records, record_table
+from alibi_viz.lab.runs import Run, record_table
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.lab.sweep import sweep
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
-LOWER, HIGHER, UNDECIDED = "lower", "higher", "undecided"
-MAY_DIFFER = {"position", "label", "seed", "custom"}  # settings in which the runs of one comparison differ
+UNDECIDED = "undecided"
 LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\~{}", "^": r"\^{}"})
 
 
@@ -31,10 +29,8 @@ class Comparison:
         comparison = lab.compare(["alibi", "rotary", my_law], seeds=5, text=Path("mine.txt"), out="results")
         comparison.summary                                                  # a table of means and intervals
         comparison.verdicts                                                 # sentences: what is decided over the seeds
-        figures.curve_figure(comparison.rows(), comparison.axes).show()     # with intervals, and every seed
+        figures.curve_figure(comparison.rows, comparison.axes).show()       # with intervals, and every seed
         comparison.save("results")                                          # CSV, LaTeX and the verdicts
-
-    A curve is named after its method, such as "rotary", and the change made to the trained model, as in "rotary, yarn".
 
     Attributes:
         table: all results, with the columns of `lab.COLUMNS`.
@@ -56,48 +52,38 @@ class Comparison:
         return self.table["seed"].nunique()
 
     @property
-    def curves(self) -> dict[str, list[str]]:
-        """The names of the curves of changed models: {method: ["rotary, window", ...]}."""
-        names = _curves(self.table)["label"].unique()
-        return {method: [name for name in names if name.startswith(f"{method}, ")] for method in self.methods}
-
-    def rows(self, curves: Iterable[str] | None = None) -> pd.DataFrame:
-        """The losses by length, labeled by curve: by default of the methods as trained. ValueError for other names."""
-        rows = _curves(self.table)
-        names = list(self.methods) if curves is None else as_list("curves", curves, "names")
-        check_known("curves", names, dict.fromkeys([*self.methods, *rows["label"]]))
-        return rows[rows["label"].isin(names)]
+    def rows(self) -> pd.DataFrame:
+        """The losses by length."""
+        return self.table[self.table["question"] == main_question("text").name]
 
     @property
     def axes(self) -> Axes:
         """The axes of a figure with these `rows`."""
-        axes = main_question("text").axes(self.run.length, self.rows()["x"].tolist())
+        axes = main_question("text").axes(self.run.length, self.rows["x"].tolist())
         bars = f", {LEVEL:.0%} t interval (bars)" if self.seeds >= SEEDS else ""
         what = f"mean of {self.seeds} seeds{bars}, each seed (thin)" if self.seeds > 1 else "one seed"
         return replace(axes, title=f"{axes.title}: {what}", low=math.inf, high=-math.inf)
 
     @property
     def summary(self) -> pd.DataFrame:
-        """Bits per byte by curve and length, as `lab.summary` writes them."""
-        return summary(self.table, main_question("text").name)
+        """Bits per byte by method and length, as `lab.summary` writes them."""
+        return summary(self.rows, main_question("text").name)
 
     @property
     def differences(self) -> pd.DataFrame:
-        """The difference between every two methods, and between every changed model and its method as trained.
+        """The difference between every two methods at each length, paired by seed.
 
-        Differences are paired by seed; of changed models beyond the training length. Columns: "first", "second", "x",
-        "mean" (of first minus second), "half_width", "seeds" and "verdict": "lower" or "higher" if the interval is on
-        one side of zero, and "undecided" if it contains zero or there are fewer than three seeds.
+        Columns: "first", "second", "x", "mean" (of first minus second), "half_width", "seeds" and "verdict": "lower" or
+        "higher" if the interval is on one side of zero, and "undecided" if it contains zero or there are fewer than
+        three seeds.
         """
-        pairs = list(combinations(self.methods, 2))
-        pairs += [(curve, method) for method, curves in self.curves.items() for curve in curves]
-        values = _new(_curves(self.table))[["label", "seed", "x", "value"]]
-        both = pd.DataFrame(pairs, columns=["first", "second"]).merge(values, left_on="first", right_on="label")
-        both = both.merge(values, left_on=["second", "seed", "x"], right_on=["label", "seed", "x"])
-        both["value"] = both["value_x"] - both["value_y"]
-        table = over_seeds(both.dropna(subset="value"), ["first", "second", "x"]).reset_index()
+        values = self.rows[["label", "seed", "x", "value"]]
+        both = values.merge(values, on=["seed", "x"]).rename(columns={"label_x": "first", "label_y": "second"})
+        first, second = (both[side].map(self.methods.index) for side in ("first", "second"))
+        both = both.assign(value=both["value_x"] - both["value_y"])[first < second].dropna(subset="value")
+        table = over_seeds(both, ["first", "second", "x"]).reset_index()
         decided = [(table["seeds"] >= SEEDS) & side for side in (table["high"] < 0, table["low"] > 0)]
-        return table.drop(columns=["low", "high"]).assign(verdict=np.select(decided, [LOWER, HIGHER], UNDECIDED))
+        return table.drop(columns=["low", "high"]).assign(verdict=np.select(decided, ["lower", "higher"], UNDECIDED))
 
     @property
     def verdicts(self) -> list[str]:
@@ -150,9 +136,6 @@ def compare(
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer windows.
 
-    Models are evaluated as trained and with the changes of `lab.modify` that their method allows: attention limited to
-    a window of the training length, without and with sinks, PI, NTK and YaRN for rotary, interpolated slopes for ALiBi.
-
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.
         seeds: how many, from 0. For one seed, all methods start from the same weights and read the same batches.
@@ -160,16 +143,16 @@ def compare(
         out: a results folder, as in `sweep`. A later call only does what is missing, also for more methods or seeds.
         length, steps: of training.
         longest: tests go to this many times the training length.
-        executor, progress: as in `sweep`. The workers of a cluster must be able to read the text.
+        executor, progress: as in `sweep`.
 
     Raises, before any training, TypeError for a text that is not a `Path`; ValueError for missing, repeated or unknown
-    methods, a text that is too short, and a folder whose runs have other settings; OSError for a text that isn't there.
+    methods and a text that is too short; OSError for a text that isn't there.
 
-    >>> comparison = lab.compare(["none"], seeds=1, length=16, steps=3, longest=2, progress=False)
+    >>> comparison = lab.compare(["none", "alibi"], seeds=1, length=16, steps=3, longest=2, progress=False)
     >>> comparison
-    Comparison(methods=('none',), text='tales', failures=())
+    Comparison(methods=('none', 'alibi'), text='tales', failures=())
     >>> print(comparison.verdicts[0])
-    "none, window" against none: undecided at 32 (...).
+    none against alibi: undecided at 16 (...) and 32 (...).
     """
     names = register_methods(methods)
     if not names or len(set(names)) != len(names):
@@ -177,11 +160,9 @@ def compare(
     check_positive_integers(seeds=seeds)
     if not isinstance(text, Path | None):
         raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
-    common = Run(names[0], length=length, steps=steps, longest=longest, path=text)
+    common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
     runs = [replace(common, position=name, label="", seed=seed) for seed in range(seeds) for name in names]
     source = common.source()
-    if out is not None and Path(out).is_dir():
-        _check_folder({str(run.position): run for run in runs}, Path(out))
     records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
     failed = [(record["run"]["label"], record["run"]["seed"], record["error"]) for record in records if record["error"]]
@@ -190,57 +171,31 @@ def compare(
     return Comparison(record_table(records, origin), tuple(names), common, source.name, failures)
 
 
-def _check_folder(runs: dict[str, Run], folder: Path) -> None:
-    """Raise ValueError if the runs in a folder have other settings than these, or another function of the same name."""
-    for record in read_records(folder):
-        saved = record["run"]
-        settings = runs.get(saved["position"], next(iter(runs.values()))).settings()
-        same_method = {"custom"} if saved["position"] in runs else set()
-        for name in sorted(settings.keys() - MAY_DIFFER | same_method):
-            if saved.get(name) != settings.get(name):
-                given = f"{name}={saved.get(name)!r}, not {settings.get(name)!r}"
-                given = f"another function {saved['position']!r}" if name == "custom" else given
-                raise ValueError(f"{str(folder)!r} has runs with {given}: use another results folder")
-
-
-def summary(
-    results: pd.DataFrame, question: str, labels: Collection[str] | None = None, xs: Collection[int] | None = None
-) -> pd.DataFrame:
+def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     """The mean over seeds and its 95% interval for each trained model, with and without changes, and each x.
 
     Args:
         results: a table with the columns of `lab.COLUMNS`.
         question: the name of one of `lab.QUESTIONS`.
-        labels: of the rows, in their order; all by default. A change to the model follows after a comma: "rotary,
-            window". Up to the training length, changed models are equal to unchanged ones and left out.
-        xs: of the columns, in their order; all by default.
 
     Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits; the last column is the
-    number of seeds. Raises ValueError for models that learned different texts, KeyError for a label without results.
+    number of seeds. The rows are the labels; a change to the model follows after a comma: "rotary, window". Up to the
+    training length, changed models are equal to unchanged ones and left out.
+
+    Raises ValueError for models that learned different texts.
     """
     limits = find_question(question).scale.limits
-    rows = _new(_curves(results, question))
+    rows = results[results["question"] == question]
+    changed = rows["variant"] != AS_TRAINED
+    rows = rows.assign(label=rows["label"].mask(changed, rows["label"] + ", " + rows["variant"]))
+    rows = rows[~changed | (rows["x"] > rows["length"])]
     if len(tasks := rows["task"].unique()) > 1:
         raise ValueError(f"results must be on one text, got {', '.join(tasks)}: choose one by the column 'task'")
     table = over_seeds(rows, limits=limits)
     words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
     cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")
-    cells = cells[sorted(cells.columns) if xs is None else as_list("xs", xs, "integers")]
-    cells["seeds"] = table["seeds"].groupby(level="label", sort=False).max().astype(int)
-    cells = cells if labels is None else cells.loc[as_list("labels", labels, "names")]
-    return cells.rename_axis(None)
-
-
-def _curves(results: pd.DataFrame, question: str = main_question("text").name) -> pd.DataFrame:
-    """The rows of a question, labeled by curve: a change to the model follows after a comma."""
-    rows = results[results["question"] == question]
-    changed = rows["variant"] != AS_TRAINED
-    return rows.assign(label=rows["label"].mask(changed, rows["label"] + ", " + rows["variant"]))
-
-
-def _new(rows: pd.DataFrame) -> pd.DataFrame:
-    """Without the rows of changed models up to the training length, where a change makes no difference."""
-    return rows[(rows["variant"] == AS_TRAINED) | (rows["x"] > rows["length"])]
+    seeds = table["seeds"].groupby(level="label", sort=False).max().astype(int)
+    return cells[sorted(cells.columns)].assign(seeds=seeds).rename_axis(None)
 
 
 def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:

@@ -85,45 +85,6 @@ def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: 
     return bits.view(-1, length).mean(0)
 
 
-def loss_by_context(
-    model: LanguageModel, text: Text, contexts: Iterable[int], *, targets: int = 256, stride: int = 1
-) -> dict[int, float]:
-    """Mean bits per byte in sliding windows: of the same targets, each predicted from the c bytes before it.
-
-    Longer windows don't gain from having fewer first positions, unlike in `loss_by_length`.
-
-    Args:
-        model, text: a model with a vocabulary of 256, and a text whose validation part it predicts.
-        contexts: numbers of bytes c, at least `stride` each. The loss is NaN where the model isn't defined.
-        targets: how many bytes to predict, rounded down to a multiple of the stride.
-        stride: how many targets each window predicts, which see c - stride + 1 to c bytes.
-
-    Raises ValueError if there are no contexts, a number is out of range, or the validation part is too short.
-
-    >>> losses = lab.loss_by_context(lab.make_model(), lab.load_text(), [8, 64], targets=64, stride=8)
-    >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
-    [8, 8]
-    """
-    arguments.check_instance("model", model, LanguageModel)
-    arguments.check_instance("text", text, Text)
-    contexts = arguments.positive_integers("contexts", contexts)
-    arguments.check_positive_integers(targets=targets, stride=stride)
-    if min(contexts) < stride or targets < stride:
-        raise ValueError(f"contexts and targets must be at least the stride {stride}, got {contexts} and {targets}")
-    start = max(contexts)
-    end = start + targets // stride * stride + 1  # the targets are start + 1, ..., end - 1
-    if end > len(text.validation):
-        raise ValueError(
-            f"{targets} targets after contexts of {start} bytes need {end:,} bytes; the validation part of {text.name} "
-            f"has {len(text.validation):,}"
-        )
-    losses = {}
-    for context in contexts:
-        windows = text.validation[start + stride - context : end].unfold(0, context + 1, stride)
-        losses[context] = float(window_losses(model, windows, last=stride).double().mean())
-    return losses
-
-
 def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
     """Whether a loss, by length, is not finite although the model is defined there."""
     return any(not math.isfinite(loss) and model.is_defined_at(length) for length, loss in losses.items())
@@ -158,11 +119,9 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
 
 @cache
 def reuse_freed_memory() -> None:
-    """Let the C library reuse freed memory, instead of returning it to the operating system and asking for it again.
+    """Let glibc reuse freed memory; without this, two models evaluated at the same time take about a quarter longer.
 
-    Every step of a small model needs the same memory again; without this, two models evaluated at the same time take
-    about a quarter longer. When glibc frees a block of up to 32 MiB, it keeps all smaller ones from then on (see
-    M_MMAP_THRESHOLD in mallopt(3)). Other C libraries ignore it.
+    When it frees a block of up to 32 MiB, it keeps all smaller ones from then on (M_MMAP_THRESHOLD in mallopt(3)).
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
 

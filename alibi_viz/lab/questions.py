@@ -15,15 +15,14 @@ import torch
 from torch import Tensor
 
 from alibi_viz.lab import evaluation, say
-from alibi_viz.lab.attention_stats import SINKS, attention_stats
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
 from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import TASKS, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.relative import Alibi
-from alibi_viz.table import AS_TRAINED, COLUMNS, Axes, Row, Scale, share_interval
+from alibi_viz.table import AS_TRAINED, COLUMNS, Axes, Row, Scale
 
 # How a question is measured, for a trained model, the text or task, the training length L, and how many times that to
 # test up to: (position on the axis, value, number of samples). The value is NaN where the model is not defined.
@@ -62,10 +61,12 @@ def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Me
     """Of one fixed set of bytes, each predicted from L, 2L, 4L, ... bytes before it."""
     contexts = evaluation_lengths(length, longest)
     available = len(text.validation) - contexts[-1] - 1
-    stride = min(STRIDE, length, max(1, available))
-    targets = max(stride, min(SAME_TARGETS, available))
-    losses = evaluation.loss_by_context(model, text, contexts, targets=targets, stride=stride)
-    yield from ((context, loss, targets // stride * stride) for context, loss in losses.items())
+    stride = min(STRIDE, length, available)
+    targets = min(SAME_TARGETS, available) // stride * stride
+    for context in contexts:
+        data = text.validation[contexts[-1] + stride - context : contexts[-1] + targets + 1]
+        bits = evaluation.window_losses(model, data.unfold(0, context + 1, stride), last=stride)
+        yield context, float(bits.double().mean()), targets
 
 
 EDGES = [2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)]  # of the bins: 16 to 2,048
@@ -116,14 +117,6 @@ def _attention(statistic: str, model: LanguageModel, text: Text, length: int, lo
         yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, windows * queries
 
 
-def _slopes(model: LanguageModel, source: Text | Task, length: int, longest: int) -> Measured:
-    """The learned slope of each head, 1 to H, which all layers share; nothing for models whose slopes are fixed."""
-    position = model.transformer.position
-    if isinstance(position, Alibi) and position.learned is not None:
-        for head, slope in enumerate(position.slopes.tolist(), start=1):
-            yield head, slope, 1
-
-
 SAMPLES = 512  # examples at each distance
 
 
@@ -162,11 +155,6 @@ class Question:
         """The unit of the values."""
         return self.scale.unit
 
-    @property
-    def lowest_is_best(self) -> bool:
-        """Whether the values are losses."""
-        return self.scale is BITS
-
     def at(self, x: int) -> str:
         """A point in words."""
         return self.point.format(x=f"{x:,}")
@@ -199,16 +187,6 @@ class Question:
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
         trained, chance = (task.max_distance(length), task.chance) if task else (length, None)
         return Axes(**shared, ticks=ticks, length=trained, marks=marks or {}, chance=chance)
-
-    def notes(self, rows: pd.DataFrame) -> dict[str, dict[int, str]]:
-        """The interval of each share of answers over the examples of all seeds, for hover texts: {label: {x: note}}."""
-        notes: dict[str, dict[int, str]] = {}
-        defined = rows.dropna(subset="value") if self.scale is ANSWERS else rows.head(0)
-        sums = defined.assign(correct=defined["value"] * defined["count"]).groupby(["label", "x"])
-        for (label, x), (correct, count) in sums[["correct", "count"]].sum().iterrows():
-            low, high = share_interval(correct / count, int(count))
-            notes.setdefault(label, {})[x] = f"95% interval {low:.1%} to {high:.1%}, {count:,.0f} examples"
-        return notes
 
 
 _WINDOWS = ("length of the windows, bytes", "windows of {x} bytes")
@@ -297,28 +275,6 @@ QUESTIONS = [
         Scale("bits", high=4.0, step=1.0),
         note="If all keys had equal weight, it would grow by 1 bit each time the window doubles.",
         variants=(AS_TRAINED, "window"),
-    ),
-    Question(
-        "attention sinks",
-        f"The share of the attention on the first {SINKS} tokens of a window.",
-        f"Attention on the first {SINKS} tokens",
-        *_WINDOWS,
-        partial(_attention, "sinks"),
-        ATTENTION,
-        variants=(AS_TRAINED, "window", "window and sinks"),
-        in_race=False,
-    ),
-    Question(
-        "slopes",
-        "The slopes that were learned, by head.",
-        "Learned slopes, by head",
-        "head",
-        "head {x}",
-        _slopes,
-        Scale("nats per token", ".4f", high=0.3),
-        note="ALiBi's fixed slopes go from 0.500 to 0.004 with eight heads.",
-        log=False,
-        in_race=False,
     ),
     Question(
         "needle",

@@ -85,7 +85,7 @@ class Run:
         arguments.check_learning_rate(self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
-        training.choose_device(self.device, is_here=False)  # another machine may execute it
+        training.choose_device(self.device)
         if self.path is not None:
             arguments.check_file_name("path", self.path)
             object.__setattr__(self, "path", str(self.path))

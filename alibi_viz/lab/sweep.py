@@ -1,4 +1,4 @@
-"""Many runs, on one core or on many machines, with each finished run saved at once in a JSON file of its own.
+"""Many runs, on one core or on many, with each finished run saved at once in a JSON file of its own.
 
 A file is written under another name and then renamed, so it is complete or absent: two sweeps may share a folder, and a
 killed sweep loses only the runs in progress. When it is restarted, it executes only the missing runs.
@@ -11,11 +11,9 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from queue import SimpleQueue
-from tempfile import TemporaryFile
 
 import cloudpickle
 from tqdm import tqdm
@@ -31,8 +29,8 @@ def sweep(
 
     Args:
         runs: the settings of the runs. Equal ones are executed once.
-        executor: any `concurrent.futures.Executor`, such as a `process_pool`, or Dask's `Client(...).get_executor()`
-            for a cluster; by default this process, one run after the other. Your own position methods are sent along.
+        executor: any `concurrent.futures.Executor`, such as a `process_pool`; by default this process, one run after
+            the other. Your own position methods are sent along.
         path: the results folder, created if missing. Without it nothing is saved.
         progress: show a progress bar on standard error.
 
@@ -40,7 +38,7 @@ def sweep(
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
 
     Raises at the call TypeError for other objects than runs and executors; ValueError for a folder with other JSON
-    files, and a saved run whose text has changed since; OSError if the folder can't be written in.
+    files, and a saved run whose text has changed since; OSError if the folder can't be made.
 
     >>> runs = [lab.Run("alibi", length=16, steps=5, longest=2, seed=seed) for seed in range(2)]
     >>> [record["run"]["seed"] for record in lab.sweep(runs, progress=False)]
@@ -73,46 +71,29 @@ def sweep(
 
 def _submit(runs: list[Run], executor: Executor, folder: Path | None) -> Iterator[Record]:
     """The saved records of runs on an executor, as they finish."""
-    results: SimpleQueue[Record | BaseException] = SimpleQueue()
-
-    def save(future: Future[Record]) -> None:
-        """Save at once, on the executor's thread: the caller may be slow to ask for the next record, or never ask."""
-        try:
-            results.put(_save(future.result(), folder))
-        except BaseException as error:
-            results.put(error)
-
     futures: list[Future[Record]] = []
     try:
         for run in runs:  # one by one: an interruption here must not lose the runs already submitted
-            futures.append(executor.submit(_measure_pickled, cloudpickle.dumps(run)))
-            futures[-1].add_done_callback(save)
-        for _ in futures:
-            result = results.get()
-            if isinstance(result, BaseException):
-                raise result
-            yield result
+            futures.append(executor.submit(_measure_pickled, cloudpickle.dumps((run, folder))))
+        for future in as_completed(futures):
+            yield future.result()
     finally:
         for future in futures:
             future.cancel()
 
 
-def _measure_pickled(run: bytes) -> Record:
-    """What a worker process does. cloudpickle sends functions of notebooks too, which pickle can't."""
-    return measure(cloudpickle.loads(run))
+def _measure_pickled(task: bytes) -> Record:
+    """What a worker does. It saves at once: the caller may be slow to ask for the next record, or never ask.
+
+    cloudpickle sends functions of notebooks too, which pickle can't.
+    """
+    run, folder = cloudpickle.loads(task)
+    return _save(measure(run), folder)
 
 
-@contextmanager
-def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Executor | None]:
-    """Dask's executor, a pool of processes, or None for one run after the other, until the end of a `with` block."""
-    if scheduler is None:
-        with process_pool(workers) if workers > 1 else nullcontext() as pool:
-            yield pool
-        return
-    from distributed import Client  # noqa: PLC0415 - an extra that only this option needs
-
-    with Client(scheduler) as client:
-        yield client.get_executor()
+def executor(workers: int) -> AbstractContextManager[Executor | None]:
+    """A `process_pool` for a `with` block or, for one worker, None: one run after the other."""
+    return process_pool(workers) if workers > 1 else nullcontext()
 
 
 def process_pool(workers: int) -> ProcessPoolExecutor:
@@ -131,16 +112,10 @@ def _exit_with_parent() -> None:
 
 
 def create_folder(path: str | Path) -> Path:
-    """The path of a folder, created if missing. Raises ValueError for a file, and OSError if it can't be written in."""
+    """The path of a folder, created if missing. Raises OSError if it can't be made."""
     check_file_name("path", path)
     folder = Path(path)
-    if folder.is_file():
-        raise ValueError(f"{str(folder)!r} is a file, and results are saved in a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise OSError(f"cannot write in the folder {str(folder)!r}: {error.strerror}") from error
     return folder
 
 

@@ -200,9 +200,6 @@ class _Writer:
     def _sentences(self, part: str) -> list[Sentence]:
         return _sentences(part)[: self._variety and self._variety * (3 if part == "middle" else 1)]
 
-    def _words(self, kind: str) -> list[str]:
-        return _world()["words"][kind][: self._variety]
-
     def _choose(self, part: str) -> Sentence:
         """A sentence that can be said now. It recalls facts from distances that have been rare so far."""
         begins_plot = part in PLOTS
@@ -233,7 +230,8 @@ class _Writer:
         for slot in sentence.slots:
             self._add(slot.before)
             if slot.name[:1] == "~":
-                word = self._pick([word for word in self._words(slot.name[1:]) if word not in words])
+                known = _world()["words"][slot.name[1:]][: self._variety]
+                word = self._pick([word for word in known if word not in words])
                 words.add(word)
                 self._add(_article(word) + word if slot.form == "a" else word)
             elif slot.form.lower() in PRONOUNS:

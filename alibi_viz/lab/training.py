@@ -137,13 +137,13 @@ def train(
     return _training_rows(model, pairs, optimizer, steps, row)
 
 
-def choose_device(device: object = "auto", *, is_here: bool = True) -> torch.device:
+def choose_device(device: object = "auto") -> torch.device:
     """The torch device of that name; "auto" is CUDA if available. Raises ValueError if it is unknown or not here."""
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
-    if is_here and chosen.type == "cuda" and not torch.cuda.is_available():
+    if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was requested, but there is no CUDA device here")
     return chosen
 

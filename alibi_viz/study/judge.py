@@ -1,8 +1,7 @@
 """Test claims against results. Verdicts are computed from the results, never typed in.
 
-A claim says that a number, computed from the runs of one seed, is at least or at most a threshold. The runs of one
-seed started from the same weights and, at equal training length and batch size, read the same batches. The verdict
-depends on the 95% interval of that number's mean:
+A claim says that a number, computed from the runs of one seed, is at least or at most a threshold. The verdict depends
+on the 95% interval of that number's mean:
 
     seen here      the claim holds in the whole interval
     not seen here  it holds nowhere in the interval
@@ -11,8 +10,6 @@ depends on the 95% interval of that number's mean:
 The interval covers other seeds and other passages of the same kind of text: the runs and the blocks of the held-out
 text are resampled together (scipy's bootstrap), and the standard error found is widened to the Student t interval of so
 few seeds. It doesn't cover other models, sizes or texts of another kind.
-
-The claims are in claims.toml, the papers that they come from in papers.toml.
 """
 
 import math
@@ -91,9 +88,6 @@ class Verdict:
     low: float = math.nan
     high: float = math.nan
     p: float = 1.0  # two-sided, of a true number at the threshold
-
-    def __str__(self) -> str:
-        return f"{self.verdict}: {self.claim.name}. {self.claim.text} [{self.numbers}]"
 
 
 def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setting: str = "tales") -> list[Verdict]:

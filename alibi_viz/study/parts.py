@@ -1,12 +1,9 @@
 """The runs of the study, and the search that chose their learning rates, so that the comparison is fair.
 
 Runs are paired: for one seed all methods start from the same weights, and runs with the same training length and batch
-size read the same batches. The number of steps is fixed, not the time; where training lengths differ, the number of
-tokens in a step is equal.
-
-In the search, each run of the tales and of the tasks is trained with three learning rates and a seed that the study
-doesn't use otherwise. The one with the lowest mean training loss over the last tenth of the steps is chosen; on a tie,
-the lowest. No test takes part. Runs on Python's reference take the rates of the tales.
+size read the same batches. In the search, each run of the tales and of the tasks is trained with three learning rates
+and a seed that the study doesn't use otherwise. The one with the lowest mean training loss over the last tenth of the
+steps is chosen. No test takes part. Runs on Python's reference take the rates of the tales.
 """
 
 import math
@@ -32,10 +29,7 @@ Rates = Mapping[tuple[str, str], float]  # {(task, label): learning rate}
 
 
 def part_runs(name: str, rates: Rates, seeds: int = SEEDS) -> list[Run]:
-    """The runs of a part, ordered by seed, so that the first seed can be compared early.
-
-    The runs of the search are trained only, not tested.
-    """
+    """The runs of a part, ordered by seed, so that the first seed can be compared early."""
     if name != SEARCH:
         return [
             replace(run, seed=seed, learning_rate=rates[run.task if run.task in TASKS else "text", run.label])
@@ -52,16 +46,12 @@ def part_runs(name: str, rates: Rates, seeds: int = SEEDS) -> list[Run]:
 
 
 def rate_table(records: Iterable[Record]) -> pd.DataFrame:
-    """The mean training loss of the last steps, in bits: a row per task and label, a column per learning rate.
-
-    It is infinite where training diverged, and NaN for a learning rate that was not tried.
-    """
+    """The mean training loss of the last steps, infinite where training diverged, with a column per learning rate."""
     rows = []
     for record in records:
-        run = record["run"]
-        losses = [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
+        run, losses = record["run"], [row for row in record["rows"] if row["question"] == TRAINING_LOSS]
         last = [row["value"] for row in losses if row["step"] > 0.9 * run["steps"]]
-        loss = math.inf if record["error"] or not last else sum(last) / len(last)
+        loss = math.inf if record["error"] else sum(last) / len(last)
         rows.append((run["task"], run["label"], run["learning_rate"], loss))
     table = pd.DataFrame(rows, columns=["task", "label", "rate", "loss"])
     return table.pivot_table(index=["task", "label"], columns="rate", values="loss", sort=False).sort_index(axis=1)

@@ -16,7 +16,6 @@ from alibi_viz.figures.curves import curve_figure
 from alibi_viz.lab.compare import Comparison
 from alibi_viz.table import over_seeds
 from tests.lab.comparison_settings import TINY
-from tests.lab.test_runs import steep
 from tests.tables import table
 
 compare_module = sys.modules["alibi_viz.lab.compare"]  # lab.compare is the function
@@ -31,21 +30,16 @@ def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
     return Comparison(table("longer windows", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
 
 
-def test_table_and_curves_have_every_method_seed_and_variant(comparison: Comparison, folder: Path) -> None:
-    assert comparison.curves == {
-        "alibi": ["alibi, window", "alibi, window and sinks", "alibi, slopes interpolated"],
-        "rotary": ["rotary, window", "rotary, pi", "rotary, ntk", "rotary, yarn"],
-        "square_root": ["square_root, window", "square_root, window and sinks"],
-    }
+def test_the_table_has_every_method_and_seed(comparison: Comparison, folder: Path) -> None:
     pd.testing.assert_frame_equal(
         lab.read_results(folder).drop(columns="origin").sort_values(list(lab.COLUMNS)[1:], ignore_index=True),
         comparison.table.drop(columns="origin").sort_values(list(lab.COLUMNS)[1:], ignore_index=True),
     )
-    rows = comparison.rows(["rotary, yarn"])
-    assert (set(rows["variant"]), set(rows["seed"]), set(rows["x"])) == ({"yarn"}, {0, 1, 2}, {16, 32})
-    assert comparison.summary.loc["rotary, yarn", 32].startswith(f"{rows[rows['x'] == 32]['value'].mean():.3f} ± ")
-    with pytest.raises(ValueError, match=r"curves must be some of alibi, .*, got 'rotary, yarrn'"):
-        comparison.rows(["rotary", "rotary, yarrn"])
+    rows = comparison.rows
+    assert (set(rows["label"]), set(rows["seed"]), set(rows["x"])) == (set(comparison.methods), {0, 1, 2}, {16, 32})
+    mean = rows[(rows["label"] == "rotary") & (rows["x"] == 32)]["value"].mean()
+    assert comparison.summary.loc["rotary", 32].startswith(f"{mean:.3f} ± ")
+    assert len(comparison.verdicts) == 3 + 1
 
 
 def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
@@ -81,14 +75,6 @@ def test_a_difference_is_decided_with_three_seeds_and_an_interval_without_zero(
     assert last.startswith(f"Decided, which takes 3 seeds: {int(verdict != 'undecided')} of 1;")
 
 
-def test_changed_models_are_compared_with_their_method_beyond_the_training_length(comparison: Comparison) -> None:
-    rows = comparison.differences.set_index(["first", "second"])
-    pairs = list(rows.index.unique())
-    assert pairs[:3] == [("alibi", "rotary"), ("alibi", "square_root"), ("rotary", "square_root")] and len(pairs) == 12
-    assert rows.loc[[("rotary, yarn", "rotary")]]["x"].tolist() == [32]
-    assert len(comparison.verdicts) == 12 + 1 and '"rotary, yarn" against rotary: ' in "".join(comparison.verdicts)
-
-
 def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Comparison) -> None:
     lines = comparison.latex().splitlines()
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
@@ -101,10 +87,10 @@ def test_the_latex_table_has_a_line_per_curve_and_is_escaped(comparison: Compari
 
 
 def test_the_figure_has_the_means_and_intervals_of_the_summary(comparison: Comparison) -> None:
-    figure = curve_figure(comparison.rows(["rotary", "rotary, yarn"]), comparison.axes)
+    figure = curve_figure(comparison.rows, comparison.axes)
     means = [trace for trace in figure.data if trace.visible and trace.showlegend]
-    assert [trace.name for trace in means] == ["rotary", "rotary, yarn"]
-    values = over_seeds(comparison.rows(["rotary, yarn"]))
+    assert [trace.name for trace in means] == list(comparison.methods)
+    values = over_seeds(comparison.rows).loc["rotary"]
     np.testing.assert_allclose(means[1].y, values["mean"])
     np.testing.assert_allclose(means[1].error_y.array, values["half_width"])
     assert "95% t interval" in comparison.axes.title and "3 seeds" in comparison.axes.title
@@ -136,30 +122,7 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     monkeypatch.setattr(compare_module, "sweep", diverging)
     failed = lab.compare(["alibi", "none"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
-    assert set(failed.rows()["label"]) == {"none"} and "alibi" not in failed.summary.index
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 4}, "has runs with steps=3, not 4: use another results folder"),
-        ({"length": 17}, "has runs with length=16, not 17"),
-        ({"longest": 4}, "has runs with longest=2, not 4"),
-        ({"text": None}, r"has runs with path='.*my text\.txt', not None"),
-        ({"methods": [steep(1.0)], "folder": steep(2.0)}, "has runs with another function 'law': use another"),
-    ],
-)
-@pytest.mark.usefixtures("comparison")
-def test_a_folder_whose_runs_differ_in_one_setting_is_refused(
-    settings: dict[str, Any], message: str, folder: Path, text: Path, tmp_path: Path
-) -> None:
-    if law := settings.pop("folder", None):
-        folder = tmp_path
-        lab.compare([law], seeds=1, text=text, out=folder, **TINY)
-    before = sorted(folder.iterdir())
-    with pytest.raises(ValueError, match=message):
-        lab.compare(**{"methods": ["alibi"], "text": text, "out": folder, **TINY, **settings})
-    assert sorted(folder.iterdir()) == before
+    assert set(failed.rows["label"]) == {"none"} and "alibi" not in failed.summary.index
 
 
 @pytest.mark.parametrize(
@@ -205,12 +168,6 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
     assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", "a share has limits"
 
 
-def test_labels_and_xs_choose_rows_and_columns_in_their_order_and_texts_are_not_mixed() -> None:
-    table = lab.summary(RESULTS, "longer windows", ["learned", "alibi"], [128])
-    assert table.index.tolist() == ["learned", "alibi"] and table.columns.tolist() == [128, "seeds"]
-    with pytest.raises(ValueError, match="weather"):
-        lab.summary(RESULTS, "weather")
-    with pytest.raises(KeyError, match="rotary"):
-        lab.summary(RESULTS, "longer windows", ["rotary"])
+def test_texts_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
         lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer windows")

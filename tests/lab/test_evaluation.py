@@ -53,31 +53,16 @@ def test_the_loss_by_position_is_the_mean_over_windows(model: LanguageModel) -> 
     assert lab.loss_by_position(model, TEXT, 8, targets=85).tolist() == pytest.approx(expected, abs=1e-4)
 
 
-def test_each_target_of_the_loss_by_context_sees_exactly_that_context(model: LanguageModel) -> None:
-    for context, bits in lab.loss_by_context(model, TEXT, [3, 10, 40], targets=12).items():
-        expected = [bits_of_byte(model, at - context, at) for at in range(41, 41 + 12)]
-        assert bits == pytest.approx(sum(expected) / 12, abs=1e-4)
-
-
-def test_a_stride_gives_each_window_as_many_targets(model: LanguageModel) -> None:
-    strided = lab.loss_by_context(model, TEXT, [10, 20], targets=13, stride=4)[10]
-    starts = [20 + 4 * window + 4 - 10 for window in range(3)]  # 12 targets; each window ends before its last one
-    expected = [bits_of_byte(model, start, at) for start in starts for at in range(start + 7, start + 11)]
-    assert strided == pytest.approx(sum(expected) / 12, abs=1e-4)
-
-
 def test_the_loss_is_nan_beyond_a_learned_table_and_that_is_not_divergence(model: LanguageModel) -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
     by_length = lab.loss_by_length(learned, TEXT, [16, 17], targets=64)
-    for losses in (by_length, lab.loss_by_context(learned, TEXT, [16, 17], targets=4)):
-        assert math.isfinite(losses[16]) and math.isnan(losses[17])
+    assert math.isfinite(by_length[16]) and math.isnan(by_length[17])
     assert not diverged(learned, by_length)
     assert diverged(learned, {16: math.nan}) and diverged(model, {17: math.inf})
 
 
 EVALUATIONS: dict[str, Callable[[LanguageModel], Any]] = {
     "loss_by_length": lambda model: lab.loss_by_length(model, TEXT, [16], targets=64),
-    "loss_by_context": lambda model: lab.loss_by_context(model, TEXT, [16], targets=4),
     "loss_by_position": lambda model: lab.loss_by_position(model, TEXT, 16, targets=64),
     "accuracy": lambda model: lab.accuracy(model, lab.TASKS["needle"], 5, samples=4),
     "continuations": lambda model: lab.continuations(model, TEXT, 4),
@@ -106,17 +91,9 @@ def test_a_failing_evaluation_leaves_the_model_in_its_mode() -> None:
     assert model.training
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda model: lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128]), "windows of at most 99 fit"),
-        (lambda model: lab.loss_by_context(model, TEXT, [16, 8], stride=9), "must be at least the stride 9"),
-        (lambda model: lab.loss_by_context(model, TEXT, [8], targets=10**6), "need 1,000,009 bytes"),
-    ],
-)
-def test_numbers_out_of_range_are_named(model: LanguageModel, call: Callable[[Any], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call(model)
+def test_a_length_that_does_not_fit_is_named(model: LanguageModel) -> None:
+    with pytest.raises(ValueError, match="windows of at most 99 fit"):
+        lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128])
 
 
 @pytest.mark.parametrize(("longest", "factors"), [(0, []), (1, [1]), (16, [1, 2, 4, 8, 16]), (31, [1, 2, 4, 8, 16])])

@@ -67,8 +67,6 @@ def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bi
     rows = results_table(race)
     assert torch.equal(torch.get_rng_state(), state), "torch's generator is as it was"
     assert len(rows) == 3 * (6 + 3 * (len(lengths) + 1))
-    for name, value in {"origin": "live", "task": "text", "seed": 5, "length": 16, "text": TEXT.fingerprint}.items():
-        assert set(rows[name]) == {value}
     for method in methods:
         model, training = alone(method, dropout=dropout, **chosen)
         for loss in training:

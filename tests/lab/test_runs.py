@@ -52,8 +52,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
 @pytest.mark.parametrize(
     ("task", "questions"),
     [
-        ("text", {"longer windows", "by position", "same targets", "attention beyond L",
-                  "softmax denominator", "attention sinks"}),
+        ("text", {"longer windows", "by position", "same targets", "attention beyond L", "softmax denominator"}),
         ("python reference", {"longer windows", "same targets"}),
         ("needle", {"needle"}),
         ("induction", {"induction"}),
@@ -122,7 +121,6 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
     run = lab.Run("none", device=torch.device("cpu"), path=tmp_path / "mine.txt", label=3)  # type: ignore[arg-type]
     assert (run.device, run.path, run.label) == ("cpu", str(tmp_path / "mine.txt"), "3")
     assert json.loads(json.dumps(run.settings())) == run.settings()
-    assert lab.Run("none", device="cuda").device == "cuda", "another machine may execute it"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
-from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, TIE, best_at, join, outcome, rises
-from alibi_viz.table import share_interval
+from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, TIE, best_at, outcome, rises
 from tests.tables import table
 
 each_question = pytest.mark.parametrize("question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name)
@@ -78,7 +77,7 @@ def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(
         assert best_at(table("longer windows", rows), 64, "Here", lowest=sign == 1) == sentences
 
 
-def test_longer_windows_are_won_at_both_ends_and_the_gap_is_that_of_the_last_checkpoint() -> None:
+def test_longer_windows_are_won_at_both_ends() -> None:
     text = said("longer windows", {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]})
     for part in ("alibi holds (+0.01); rotary fails (+1.60).", "With windows of 128 bytes alibi is best.",
                  "With windows of 32 bytes rotary is best."):  # fmt: skip
@@ -96,16 +95,7 @@ def test_other_answers_are_told_as_means_at_both_ends() -> None:
     )
 
 
-def test_a_task_is_solved_up_to_a_distance_in_every_seed_with_an_interval_over_all_examples() -> None:
+def test_a_task_is_solved_up_to_a_distance_in_every_seed() -> None:
     values = {"a": [{31: 1.0, 63: 1.0}, {31: 1.0, 63: 0.5}], "b": [{31: 0.5, 63: 1.0}, {31: 1.0, 63: 1.0}]}
-    text, needle = said("needle", values), lab.find_question("needle")
+    text = said("needle", values)
     assert "in every seed: a up to 31 and b not at all." in text and "right 6.2% of the time" in text
-    low, high = share_interval(0.75, 200)
-    notes = needle.notes(table("needle", {**values, "c": [{31: math.nan}]}))
-    assert notes["a"][63] == f"95% interval {low:.1%} to {high:.1%}, 200 examples"
-    assert list(notes["a"]) == [31, 63] and "c" not in notes
-    assert lab.find_question("gap").notes(table("gap", {"a": [{1: 1.0}]})) == {}
-
-
-def test_words_are_joined_with_commas_and_one_and() -> None:
-    assert [join(list("abc"[:count])) for count in (1, 2, 3)] == ["a", "a and b", "a, b and c"]

@@ -24,7 +24,6 @@ from tests.lab.test_runs import steep
 from tests.tables import SMALL
 
 sweep_module = sys.modules["alibi_viz.lab.sweep"]  # lab.sweep is the function
-READ_ONLY = Path("/proc/self")  # nobody can write in it, not even root
 
 
 def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
@@ -190,23 +189,6 @@ def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path: Pat
     assert 1 <= len(read_records(tmp_path)) < 4
 
 
-def test_a_dask_sweep_survives_a_killed_worker(tmp_path: Path) -> None:
-    """A scheduler and two workers, processes of their own, over TCP on loopback."""
-    distributed = pytest.importorskip("distributed")
-    many = runs(6, steps=20)
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    cluster = distributed.LocalCluster(host="127.0.0.1", protocol="tcp://", **settings)
-    with cluster, distributed.Client(cluster.scheduler_address) as client:
-        workers = client.run(os.getpid)
-        assert len({os.getpid(), *workers.values()}) == 3
-        stream = lab.sweep(many, client.get_executor(), path=tmp_path, progress=False)
-        first = next(stream)
-        os.kill(next(iter(workers.values())), signal.SIGKILL)
-        records = [first, *stream]
-    assert len(records) == 6
-    assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
-
-
 def test_divergence_is_a_result_and_other_errors_end_the_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,16 +226,11 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
         lab.sweep([run], path=folder)
 
 
-@pytest.mark.skipif(not READ_ONLY.is_dir(), reason="needs a folder that nobody can write in")
-def test_a_folder_that_can_not_be_written_in_is_refused_before_anything_is_trained(
+def test_a_folder_that_can_not_be_made_is_refused_before_anything_is_trained(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:
     (tmp_path / "results.jsonl").write_text("")
-    for path, error, message in (
-        (READ_ONLY, OSError, "cannot write in the folder '/proc/self'"),
-        (tmp_path / "results.jsonl", ValueError, "is a file, and results are saved in a folder"),
-        (tmp_path / "results.jsonl" / "below", OSError, r"results\.jsonl"),
-    ):
-        with pytest.raises(error, match=message):
+    for path in (tmp_path / "results.jsonl", tmp_path / "results.jsonl" / "below"):
+        with pytest.raises(OSError, match=r"results\.jsonl"):
             lab.sweep(runs(1), path=path)
     assert not measured

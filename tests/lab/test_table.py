@@ -1,4 +1,4 @@
-"""Means with intervals over seeds, and intervals of shares, compared with their definitions."""
+"""Means with intervals over seeds, compared with their definition."""
 
 import math
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from alibi_viz import lab
-from alibi_viz.table import over_seeds, results_table, share_interval
+from alibi_viz.table import over_seeds, results_table
 from tests.tables import table
 
 VALUES = st.lists(st.one_of(st.floats(-10, 10), st.just(math.nan)), min_size=1, max_size=6)
@@ -40,20 +40,3 @@ def test_each_group_has_the_mean_and_the_t_interval_of_its_defined_values(
             )
             assert row["half_width"] == pytest.approx((high - low) / 2)
             assert (row["low"], row["high"]) == pytest.approx((max(low, -9), min(high, 9)))
-
-
-def test_95_of_100_intervals_contain_the_true_mean() -> None:
-    draws = np.random.default_rng(0).normal(5.0, 2.0, (2000, 5))
-    rows = pd.DataFrame({"label": np.arange(2000).repeat(5), "x": 0, "value": draws.ravel()})
-    summary = over_seeds(rows)
-    assert ((summary["mean"] - 5.0).abs() <= summary["half_width"]).mean() == pytest.approx(0.95, abs=0.015)
-
-
-@given(st.integers(1, 3000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count))))
-def test_the_ends_of_the_interval_of_a_share_are_1_96_standard_deviations_away(answers: tuple[int, int]) -> None:
-    """Wilson's interval holds the shares p with |share - p| <= 1.96 sqrt(p (1 - p) / count)."""
-    right, count = answers
-    for end in share_interval(right / count, count):
-        assert 0 <= end <= 1
-        deviation = 1.9599639845 * math.sqrt(end * (1 - end) / count)
-        assert abs(right / count - end) == pytest.approx(deviation, abs=1e-9)

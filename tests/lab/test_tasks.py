@@ -50,14 +50,6 @@ def test_the_largest_distance_that_fits_is_found_and_too_short_lengths_are_refus
 
 
 @each_task
-def test_chance_is_the_accuracy_of_the_best_constant_guess(name: str) -> None:
-    task = TASKS[name]
-    _, targets = task.make(4000, 5, task.min_length(5), torch.Generator().manual_seed(0))
-    counts = torch.bincount(targets[targets != NOT_ASKED], minlength=SYMBOLS)
-    assert task.chance == pytest.approx(float(counts.max() / counts.sum()), abs=0.015)
-
-
-@each_task
 @pytest.mark.parametrize("position", ["alibi", "t5", "forget"])
 def test_accuracy_is_the_share_of_right_answers_in_batches_of_any_size(
     name: str, position: str, monkeypatch: pytest.MonkeyPatch

@@ -77,14 +77,6 @@ def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes
     assert losses(model_of(seed=4, **sizes), seed=3) != expected != losses(model_of(seed=3, **sizes), seed=4)
 
 
-def test_dropout_depends_on_the_seed() -> None:
-    """The training part is a single window, so the batches of all seeds are equal, and only dropout differs."""
-    text = lab.load_text("a text that is used as a single window")
-    first = [losses(model_of(dropout=dropout), text, length=len(text.train) - 1, steps=1, seed=seed)
-             for dropout in (0.0, 0.2) for seed in (0, 1)]  # fmt: skip
-    assert first[0] == first[1] and first[2] != first[3]
-
-
 def test_batches_are_windows_of_the_data() -> None:
     data = bytes(TEXT.train.tolist())
     windows = next(batches(TEXT.train, 32, 16, seed=0))
@@ -93,16 +85,6 @@ def test_batches_are_windows_of_the_data() -> None:
     short = torch.arange(9, dtype=torch.uint8)
     starts = {int(window[0]) for window in next(batches(short, 4, 200, seed=0))}
     assert starts == {0, 1, 2, 3, 4}, "the last window ends with the last byte"
-
-
-def test_a_closed_stream_trains_no_further() -> None:
-    model = model_of()
-    stream = lab.train(model, TEXT, length=16, steps=10)
-    assert [next(stream)["step"] for _ in range(3)] == [1, 2, 3]
-    weights = {name: value.clone() for name, value in model.state_dict().items()}
-    stream.close()
-    assert list(stream) == []
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
 def test_a_loss_that_is_not_finite_raises_after_the_valid_rows() -> None:

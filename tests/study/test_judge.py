@@ -113,7 +113,6 @@ def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> 
 def test_a_claim_without_its_results_says_why_one_cannot_tell(table: pd.DataFrame, reason: str) -> None:
     (verdict,) = study.judge(table, [AT_LEAST])
     assert (verdict.verdict, verdict.numbers) == ("can't tell", reason)
-    assert str(verdict) == f"can't tell: It holds. It does. [{reason}]"
 
 
 def test_claims_are_judged_in_each_setting_that_has_results_and_tasks_in_the_main_one() -> None:

@@ -42,14 +42,3 @@ def test_every_claim_stands_beside_its_verdict_in_each_setting(page: str) -> Non
     for row in table.itertuples():
         line = f"| **{row.claim}.** {row.text} ({row.source}) | {row.verdict} | {row.numbers} | {row.known} |"
         assert line in page.split(f"### {row.setting[0].upper()}{row.setting[1:]}\n")[1].split("\n##", maxsplit=1)[0]
-
-
-def test_lowest_training_loss_of_the_search_is_bold(page: str) -> None:
-    for run, cells in section(page, "Learning rates").items():
-        losses = {cell: float(cell.strip("*")) for cell in cells.values() if cell}
-        (bold,) = (cell for cell in losses if cell.startswith("**"))
-        assert losses[bold] == min(losses.values()), run
-
-
-def test_papers_are_named(page: str) -> None:
-    assert all(paper["title"] in page for paper in study.PAPERS.values())
