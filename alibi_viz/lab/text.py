@@ -16,6 +16,7 @@ from alibi_viz.lab.tales import Fact, write_tales
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
 STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
+REPEAT, MAX_PIECES = 64, 512  # bytes of a piece that counts as repeated, and how many pieces are looked up
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: tensors have no single truth value
@@ -60,6 +61,17 @@ class Text:
     def fingerprint(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of both parts. Results are comparable if these are equal."""
         return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()[:16]
+
+    @cached_property
+    def repeats(self) -> float:
+        """The share of the validation part, in pieces of 64 bytes, that also stands in the training part.
+
+        A model can know such pieces by heart. At most 512 evenly spaced pieces are looked up; 0 if there are none.
+        """
+        train, validation = self.train.numpy().tobytes(), self.validation.numpy().tobytes()
+        step = max(REPEAT, len(validation) // MAX_PIECES)
+        pieces = [validation[at : at + REPEAT] in train for at in range(0, len(validation) - REPEAT + 1, step)]
+        return sum(pieces) / max(1, len(pieces))
 
     def __repr__(self) -> str:
         return f"Text({self.name!r}, {len(self.train) + len(self.validation):,} bytes)"
@@ -163,6 +175,11 @@ def check_testable(text: Text, longest: int) -> None:
             f"{text.name} is too short to test at length {longest:,}: its validation part has "
             f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed (is it the name of a file? give a "
             "pathlib.Path)"
+        )
+    if text.repeats == 1:
+        raise ValueError(
+            f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also stand in its "
+            "training part, so a test would only show what a model knows by heart"
         )
 
 

@@ -45,6 +45,16 @@ def test_a_short_text_is_split_once_at_about_nine_tenths_and_never_inside_a_char
     assert train.decode() + validation.decode() == data.decode()
 
 
+@pytest.mark.parametrize("letter", ["a", "ä", "世", "🙂"])
+def test_a_long_text_without_lines_is_cut_between_characters(letter: str) -> None:
+    """Two stretches, with cuts at four places; each is tried at every byte of a character."""
+    for shift in range(len(letter.encode())):
+        content = "x" * shift + letter * (2 * STRETCH // len(letter.encode()) + 7)
+        train, validation = (part.decode() for part in parts(lab.load_text(content)))
+        assert len(train) + len(validation) == len(content)
+        assert len(validation.encode()) == pytest.approx(0.1 * len(content.encode()), rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("text", "share"), [(lab.load_text(LINES), 0.1), (lab.python_text(), 0.15)], ids=["lines", "python"]
 )
@@ -70,12 +80,22 @@ def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
     assert parts(lab.load_text("a\ud83d"))[1] == b"?", "an unpaired surrogate"
 
 
+def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_training_part() -> None:
+    assert lab.load_text("to be or not to be, " * 500).repeats == 1
+    assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
+    unique = "".join(f"{number:06}" for number in range(10_000))
+    half = lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:])
+    assert half.repeats == pytest.approx(0.5, abs=0.03)
+
+
 def test_the_shortest_text_that_can_be_tested_and_one_byte_less() -> None:
     text = lab.load_text(LINES[:3_000])
     size = len(text.validation)
     check_testable(text, size - 2)
     with pytest.raises(ValueError, match=f"at length {size - 1:,}: its validation part has {size:,} bytes"):
         check_testable(text, size - 1)
+    with pytest.raises(ValueError, match="has nothing but repeats"):
+        check_testable(lab.load_text("to be or not to be, " * 500), 8)
 
 
 @pytest.mark.parametrize(

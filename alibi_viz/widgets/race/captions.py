@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 
+from alibi_viz import lab
 from alibi_viz.lab import say
 from alibi_viz.lab.evaluation import Continuation
 from alibi_viz.lab.questions import Question
@@ -13,6 +14,7 @@ from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.table import LEVEL, SEEDS
 from alibi_viz.widgets.race.state import RaceState
 
+REPEATED = 0.1  # share of the validation part: from here on, repeats are told
 LEGEND = "Names, animals, places and things are <b>&nbsp;from the opening&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `lab.say.outcome` classifies
 
@@ -99,6 +101,8 @@ def _evidence(race: RaceState, question: Question, results: pd.DataFrame) -> lis
         return []
     names = f"seed{'s' * (seeds > 1)} {join(list(map(str, race.complete)))}"
     sentences = [f"Trained {race.steps:,} steps on {race.source_name}, {names}."]
+    if isinstance(race.source, lab.Text) and race.source.repeats >= REPEATED:
+        sentences.append(f"{race.source.repeats:.0%} of its validation part also stands in its training part.")
     if question is race.main and race.marks:
         near, far = race.marks.values()
         sentences.append(

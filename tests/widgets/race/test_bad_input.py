@@ -49,6 +49,7 @@ def test_training_without_a_method_is_refused() -> None:
         ("~nosuchuser/x", "home directory"),
         ("x" * 399, "File name too long"),
         ("x" * 1000, "its validation part has 100 bytes, at least 130 are needed"),
+        ("to be or not to be, " * 100, "your text has nothing but repeats"),
     ],
 )
 def test_an_unusable_text_is_named_and_another_can_be_entered(text: str, why: str) -> None:
