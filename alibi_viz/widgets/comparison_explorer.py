@@ -10,19 +10,17 @@ from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
-from alibi_viz.lab.modify import VARIANTS
-from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
+from alibi_viz.table import AS_TRAINED, LEVEL
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row, show
 from alibi_viz.widgets.core.figure import LiveFigure
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
+from alibi_viz.widgets.race.state import COMMON_METHODS
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-PUBLISHED, PUBLISHED_HEADS = "published", 8
 CLAIMS, OPEN = "twelve claims", "can't tell"
 
 
@@ -95,8 +93,9 @@ class ComparisonExplorer(App):
     @property
     def results(self) -> pd.DataFrame:
         """The rows that are shown."""
-        table = self._table
-        shown = (table["question"] == self.question) & (table["variant"] == self._change())
+        table, question = self._table, self.questions.get(self.question)
+        variant = self.variant if question and self.variant in question.variants else AS_TRAINED
+        shown = (table["question"] == self.question) & (table["variant"] == variant)
         return table[shown & table["label"].isin(self.methods)]
 
     # Methods that `App` requires.
@@ -120,17 +119,14 @@ class ComparisonExplorer(App):
             return self._claims_in_words()
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
-        published = set(self._table["origin"]) == {PUBLISHED}  # other tables don't give the number of heads
-        marks = alibi_marks(PUBLISHED_HEADS) if published and "alibi" in shown else {}
-        axes = question.axes(length, sorted(results["x"].unique()), marks)
-        slots = picture.assign_slots(shown, COMMON_METHODS)
-        picture.draw(self.figure, slots, axes, results)
+        axes = question.axes(length, sorted(results["x"].unique()))
+        picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), axes, results)
         missing = [quoted(name) for name in self.methods if name not in shown]
         left_out = [f"Left out, because there are no such results: {join(missing)}."] if missing else []
         if not self.methods:
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.say(results, length)])
-        return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
+        return " ".join(sentences[:2]), " ".join(sentences[2:])
 
     def _show_figure(self) -> None:
         """Bring the forest plot or the curves into view, as wide as the other one."""
@@ -151,30 +147,10 @@ class ComparisonExplorer(App):
             f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
             f"reference, {agree.sum()} of {len(agree)} get the same verdict."
         )
-        covers = (
+        return caption, (
             f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
             "other passages of the same kind of text, not other sizes of models."
         )
-        claims = [
-            f"{each.claim} ({each.setting}, {each.source}): {each.verdict}; {each.numbers}."
-            for each in table.itertuples()
-        ]
-        return caption, " ".join([covers, *claims])
-
-    def _change(self) -> str:
-        """How the models shown were changed, where that applies to the question."""
-        is_asked = self.question in self.questions and self.variant in self.questions[self.question].variants
-        return self.variant if is_asked else AS_TRAINED
-
-    def _shown(self, question: Question, results: pd.DataFrame) -> str:
-        """What is shown; empty for nothing."""
-        if results.empty:
-            return ""
-        seeds, change = results["seed"].nunique(), self._change()
-        bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
-        lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
-        origins = join(list(results["origin"].unique()))
-        return f"{question.summary} Results: {origins}, {VARIANTS.get(change, change)}; {lines}."
 
 
 def _published() -> pd.DataFrame:

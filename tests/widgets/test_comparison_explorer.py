@@ -73,8 +73,6 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
-    assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in words(app)
-    assert ("limited to a window" in app.details) == (asked == "window")
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer windows")
@@ -91,7 +89,6 @@ def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of
     }
     assert on_the_right == set(table.query("margin > 0")["text"])
     assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
-    assert all(row.numbers in app.details for row in table.itertuples())
     app.question = "longer windows"
     assert (app.figure, curves.layout.display, forest.layout.display) == (curves.children[0], None, "none")
     assert "1,024" in app.caption and app.figure in controls(app)
@@ -107,17 +104,6 @@ def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonE
     assert list(app.questions) == list(dict(menu.options)) == ["longer windows", "gap", "needle"]
     menu.value = "gap"
     assert app.question == "gap"
-
-
-def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(app: ComparisonExplorer) -> None:
-    def marks(app: ComparisonExplorer) -> list[str]:
-        return [line.name for line in app.figure.layout.shapes if line.visible and line.showlegend]
-
-    published = ComparisonExplorer(TABLE.assign(origin="published"))
-    assert (marks(app), marks(published)) == ([], ["alibi 1/m", "alibi 4/m"])
-    published.methods = ("rotary",)
-    assert marks(published) == []
-    assert app.figure.layout.shapes[1].x0 == 64
 
 
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
