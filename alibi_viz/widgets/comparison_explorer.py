@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import VBox, Widget
+from ipywidgets import Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
@@ -14,8 +14,7 @@ from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import column, fold, row, show
-from alibi_viz.widgets.core.figure import LiveFigure
+from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import Choice, Names
 from alibi_viz.widgets.race.state import COMMON_METHODS
 
@@ -36,8 +35,8 @@ class ComparisonExplorer(App):
             training length of 64 unless the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer. The published
-            results also have "twelve claims": `app.figure` then is the forest plot of `study.verdict_table`.
+        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer. An app of the
+            published results that is opened with "twelve claims" shows the forest plot of `study.verdict_table`.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
@@ -64,31 +63,26 @@ class ComparisonExplorer(App):
     variant = Choice(AS_TRAINED, "variants")
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        self._verdicts = None if results is not None else study.verdict_table(study.published_results(by_block=True))
+        claims = results is None and state.get("question") == CLAIMS
+        self._verdicts = study.verdict_table(study.published_results(by_block=True)) if claims else None
         table = _published() if results is None else results
-        if not isinstance(table, pd.DataFrame):
-            raise TypeError(f"results must be a table with the columns of lab.COLUMNS, got {type(table).__name__}")
-        if missing := [name for name in lab.COLUMNS if name not in table.columns]:
-            raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+        if missing := [name for name in lab.COLUMNS if name not in getattr(table, "columns", ())]:
+            raise ValueError(
+                f"results must be a table with the columns of lab.COLUMNS, and {', '.join(missing)} are missing"
+            )
         questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
         self.questions = {name: questions[name] for name in questions if name in set(table["question"])}
         if not self.questions:
             given = ", ".join(map(str, table["question"].unique())) or "none"
             raise ValueError(f"results must answer a question out of {', '.join(questions)}, got {given}")
-        self.views = [*self.questions, *[CLAIMS] * (results is None)]
-        self._table = table[table["question"].isin(self.views)]
+        self.views = [CLAIMS] if claims else [*self.questions]
+        self._table = table[table["question"].isin(self.questions)]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
         state.setdefault("question", self.views[0])
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
-        self._holders: list[VBox] = []  # of the figure of curves and of the forest plot: the page has both, one hidden
         super().__init__(**({"methods": tuple(chosen)} | state))
-        at = self.children.index(self.figure)
-        forests = [] if self._verdicts is None else [LiveFigure(forest_figure(self._verdicts))]
-        self._holders = [VBox([figure]) for figure in (self.figure, *forests)]
-        self.children = [*self.children[:at], *self._holders, *self.children[at + 1 :]]
-        self._show_figure()
 
     @property
     def results(self) -> pd.DataFrame:
@@ -101,7 +95,7 @@ class ComparisonExplorer(App):
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
-        return picture.blank(430)
+        return picture.blank(430) if self._verdicts is None else forest_figure(self._verdicts)
 
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were measured"
@@ -112,11 +106,10 @@ class ComparisonExplorer(App):
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
-        self._show_figure()
         question, results = self.questions.get(self.question), self.results
         self._variant.disabled = question is None or len(question.variants) == 1
         if question is None:
-            return self._claims_in_words()
+            return _claims_in_words(self._verdicts)
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
         axes = question.axes(length, sorted(results["x"].unique()))
@@ -128,29 +121,20 @@ class ComparisonExplorer(App):
         sentences = say.sentences([*left_out, *question.say(results, length)])
         return " ".join(sentences[:2]), " ".join(sentences[2:])
 
-    def _show_figure(self) -> None:
-        """Bring the forest plot or the curves into view, as wide as the other one."""
-        width, show_claims = self.figure.layout.width, self.question == CLAIMS
-        for holder, visible in zip(self._holders, (not show_claims, show_claims), strict=False):
-            show(visible, holder)
-            if visible:
-                self.figure = holder.children[0]
-                self.figure.layout.width = width
 
-    def _claims_in_words(self) -> tuple[str, str]:
-        table = self._verdicts
-        assert table is not None  # otherwise there is no such view
-        counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
-        agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
-        caption = (
-            f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
-            f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
-            f"reference, {agree.sum()} of {len(agree)} get the same verdict."
-        )
-        return caption, (
-            f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
-            "other passages of the same kind of text, not other sizes of models."
-        )
+def _claims_in_words(table: Any) -> tuple[str, str]:
+    """How many of the claims are seen in the verdicts, and what their intervals cover."""
+    counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
+    agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
+    caption = (
+        f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
+        f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
+        f"reference, {agree.sum()} of {len(agree)} get the same verdict."
+    )
+    return caption, (
+        f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
+        "other passages of the same kind of text, not other sizes of models."
+    )
 
 
 def _published() -> pd.DataFrame:

@@ -140,7 +140,7 @@ class SlopeSurgery(App):
         "Steeper or flatter slopes",
     )
     subject = Choice("alibi", "subjects")
-    factor = Number(1.0, 1 / 16, 16.0)
+    factor = Number(1.0, 1 / 16, 16)
     dropped = Choice("none", "droppable")
     window = Count(None, 1, 4096, WINDOWS, allow_none=True)
     sinks = Count(0, 0, 64)

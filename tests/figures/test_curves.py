@@ -109,17 +109,8 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
     assert not any(shape.visible for shape in gap.layout.shapes)
 
 
-@pytest.mark.parametrize("steps", [1, 10, 11, 300, 1999])
-def test_ticks_of_steps_end_at_the_last(steps: int) -> None:
-    ticks = list(lab.find_question("gap").axes(32, [steps]).ticks)
-    assert ticks[-1] == steps and ticks == sorted(set(ticks)) and len(ticks) <= 8
-
-
 def test_ticks_say_how_many_training_lengths_they_are() -> None:
-    assert (
-        lab.find_question("by position").axes(24, [1, 300]).ticks.items()
-        >= {12: "12", 24: "24<br>L", 384: "384<br>16 L"}.items()
-    )
+    assert lab.find_question("by position").axes(24, [24, 384]).ticks[384] == "384<br>16 L"
     assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
 
 

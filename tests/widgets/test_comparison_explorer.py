@@ -78,23 +78,13 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     assert control(app, "s-variant").disabled == (question != "longer windows")
 
 
-def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of_its_own() -> None:
+def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
     app = ComparisonExplorer(question="twelve claims")
-    table, (curves, forest) = study.verdict_table(study.published_results(by_block=True)), app._holders
-    assert (app.figure, curves.layout.display, forest.layout.display) == (forest.children[0], "none", None)
-    drawn = {text for trace in app.figure.data for text, _ in trace.customdata}
-    assert drawn == set(table["text"]) and sum(len(trace.x) for trace in app.figure.data) == len(table)
-    on_the_right = {
-        text for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=False) if x > 0
-    }
-    assert on_the_right == set(table.query("margin > 0")["text"])
+    table = study.verdict_table(study.published_results(by_block=True))
+    drawn = [(text, x) for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=True)]
+    assert len(drawn) == len(table) and {text for text, _ in drawn} == set(table["text"])
+    assert {text for text, x in drawn if x > 0} == set(table.query("margin > 0")["text"])
     assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
-    app.question = "longer windows"
-    assert (app.figure, curves.layout.display, forest.layout.display) == (curves.children[0], None, "none")
-    assert "1,024" in app.caption and app.figure in controls(app)
-    app.fit(640)
-    app.question = "twelve claims"
-    assert app.figure.layout.width == 640
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(TABLE, question="twelve claims")
 
@@ -123,13 +113,12 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
 
 
 @pytest.mark.parametrize(
-    ("results", "error", "message"),
+    ("results", "message"),
     [
-        ("results", TypeError, r"results must be a table with the columns of lab\.COLUMNS, got str"),
-        (TABLE.drop(columns=["label", "value"]), ValueError, "and label, value are missing"),
-        (TABLE.head(0), ValueError, "results must answer a question out of longer windows, .*, got none"),
+        ("results", r"results must be a table with the columns of lab\.COLUMNS, and .*, value, .* are missing"),
+        (TABLE.head(0), "results must answer a question out of longer windows, .*, got none"),
     ],
 )
-def test_what_is_no_table_of_results_is_refused(results: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         ComparisonExplorer(results)

@@ -172,7 +172,6 @@ def test_other_families_and_an_undefined_length(family: str) -> None:
         ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
         ("bloom", {"length": 256}, "the text is too short: windows of 4,096 tokens are needed"),
         ("mpt", {"lengths": [128]}, r"the model has 64 positions; lengths must be no longer, got \[128\]"),
-        ("bloom", {"lengths": [0]}, "lengths must be an integer of at least 1, got 0"),
         (None, {}, "tokenizer, length and lengths belong to a model of yours: pass the model"),
     ],
 )

@@ -17,11 +17,10 @@ T = TypeVar("T")
 
 
 class Background(Future[None], Generic[T]):
-    """Consumes a stream on a thread and shows the progress from time to time.
+    """Consumes a stream on a thread: a future, to `await` in a notebook, with `result()` in a script.
 
-    A future: `await background` in a notebook, `background.result()` in a script. Both return when the stream has ended
-    or was stopped, raise the stream's exception, and stop the stream when interrupted. On the thread, `take` is called
-    with each item, `show` at most every `every` seconds, and `end` with the stream's exception, or None.
+    Both return when the stream has ended or was stopped, raise its exception, and stop it when interrupted. On the
+    thread, `take` gets each item, `show` is called at most every `every` seconds, and `end` with the exception or None.
 
     >>> Background(range(2), print, show=lambda: None, end=lambda error: print("ended:", error)).start().result()
     0

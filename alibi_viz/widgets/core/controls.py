@@ -25,7 +25,7 @@ FIT = {"width": "max-content"}  # the layout of a control that is as wide as its
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
-    """A button that calls `action`. Its layout is as wide as its text unless `layout` says otherwise."""
+    """A button that calls `action`, as wide as its text unless `layout` says otherwise."""
     made = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
     made.on_click(lambda _: action())
     return made
@@ -154,9 +154,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
 
     def law_menu(self) -> Dropdown:
-        """A menu for the trait `law`, with the CSS class "s-law". It also offers functions that are added later."""
-        tip = "How the bias depends on the distance: linear is ALiBi; your own functions are offered once they are used"
-        return self.menu("law", "law", "s-law", tip)
+        """A menu for the trait `law`, with the CSS class "s-law"."""
+        return self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi")
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons:
         """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the tooltip of a button."""
@@ -191,13 +190,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
 
-        def set_all() -> None:
+        with self.hold_trait_notifications():
             for name, value in state.items():
                 setattr(self, name, value)
-
-        with self.hold_trait_notifications():
-            set_all()
-        set_all()  # again: a change of one trait may have changed another, as a new text deselects the query
+        for name, value in state.items():  # again: a change may have changed another, as a new text deselects the query
+            setattr(self, name, value)
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""

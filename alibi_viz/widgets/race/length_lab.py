@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
-from ipywidgets import HTML, HBox, Layout, Text, Textarea, ToggleButtons, Widget
+from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
 from alibi_viz import lab
@@ -197,7 +197,7 @@ class LengthLab(App):
     def save_models(self, folder: str | Path) -> list[Path]:
         """Save `models` in `folder`, one folder per method, for `lab.load_run`.
 
-        Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
+        Raises BadValue if nothing has been trained, a race is running, or a method's folder exists.
         """
         if self.running or self._race is None or not self.models:
             raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
@@ -219,8 +219,8 @@ class LengthLab(App):
         guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
         self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
         numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
-        tip = "The methods, seeds, the text, and saving models"
-        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text(), self._saving())
+        tip = "The methods, seeds and the text"
+        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
         full = row(guess, self._more, self.reset_button())
         question = self.menu("question", "question", "s-question", "What is measured")
         self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
@@ -356,18 +356,6 @@ class LengthLab(App):
 
         own.add_class("s-own-text").observe(read, names="value")
         return row(menu, own)
-
-    def _saving(self) -> Widget:
-        """A field for a new folder: entering it saves the models."""
-        hint, layout = "a new folder", Layout(width="280px")
-        folder = Text(placeholder=hint, tooltip="Save the models here", continuous_update=False, layout=layout)
-
-        def save(change: Any) -> None:
-            if (name := change.new.strip()) and self.attempt(lambda: self.save_models(name)):
-                folder.value, folder.placeholder = "", f"saved in {name}"
-
-        folder.add_class("s-folder").observe(save, names="value")
-        return labeled("save the models in", folder)
 
 
 @cache

@@ -13,7 +13,6 @@ from alibi_viz.figures.curves import STYLES, assign_slots
 from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.race import Race
-from alibi_viz.lab.sweep import check_new
 from alibi_viz.lab.tasks import evaluation_distances
 from alibi_viz.lab.training import LEARNING_RATE
 from alibi_viz.models import POSITIONS, LanguageModel
@@ -173,16 +172,14 @@ class RaceState:
         return rows
 
     def save_models(self, folder: Path) -> list[Path]:
-        """Save the models of the last counted seed in `folder`, each in a new folder of its own: all or none."""
+        """Save the models of the last counted seed in `folder`, each in a new folder of its own."""
         if self.failed:
             raise ValueError("the training of these models has diverged, so they are not saved")
-        paths = {method: folder / method for method in self.last_models}
-        for path in paths.values():
-            check_new(path)
+        paths, seed = {method: folder / method for method in self.last_models}, self.counted[-1]
         settings = {"task": self.task, "length": self.length, "learning_rate": LEARNING_RATE}
-        settings |= {"text": self.source.name, "seed": self.counted[-1]}
+        settings |= {"text": self.source.name, "seed": seed}
         for method, path in paths.items():
-            results = self.table[(self.table["method"] == method) & (self.table["seed"] == settings["seed"])]
+            results = self.table[(self.table["method"] == method) & (self.table["seed"] == seed)]
             steps = int((results["question"] == TRAINING_LOSS).sum())
             lab.save_run(path, self.last_models[method], settings=settings | {"steps": steps}, results=results)
         return list(paths.values())

@@ -292,6 +292,6 @@ def test_the_first_screen_has_six_controls_and_simple_mode_guesses_train_and_sto
     first = {"s-train", "s-stop", "s-guess", "s-more", "s-reset", "s-question"}
     assert visible_controls(app) == visible_controls(small()) == first
     control(app, "s-more").value = True
-    assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text", "s-folder"}
+    assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
     app.simple = True
     assert visible_controls(app) == {"s-train", "s-stop"}
