@@ -127,7 +127,7 @@ class LengthLab(App):
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
-        self._work: Background[None] | None = None  # a race, or the measurements after it
+        self._work: Background | None = None  # a race, or the measurements after it
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
@@ -166,7 +166,7 @@ class LengthLab(App):
 
     # Actions.
 
-    def train(self) -> Background[None]:
+    def train(self) -> Background:
         """Start a new race, on the task that the open question is about, and return its future.
 
         Raises:
@@ -275,8 +275,8 @@ class LengthLab(App):
 
     # What runs on the thread: a race, if there is one, and then the measurements for the question that is open.
 
-    def _run(self, steps: Iterable[None]) -> Background[None]:
-        self._work = Background(self._steps(steps), lambda _: None, self.refresh, self._on_end)
+    def _run(self, steps: Iterable[None]) -> Background:
+        self._work = Background(self._steps(steps), self.refresh, self._on_end)
         self.works = [self._work]
         self.refresh()
         return self._work.start()

@@ -28,9 +28,9 @@ def failing():
     raise ArithmeticError("no more")
 
 
-def start(stream, *, take=nothing, show=nothing, end=nothing, every=0.2, share=0.04):
-    background = Background(stream, take, show, end)
-    background.every, background.share = every, share
+def start(stream, *, show=nothing, end=nothing, every=0.2):
+    background = Background(stream, show, end)
+    background.every = every
     return background.start()
 
 
@@ -91,7 +91,7 @@ import itertools, os, signal, threading, time
 from alibi_viz.widgets.core.background import Background
 def start():
     ticks = (time.sleep(.001) for _ in itertools.count())
-    return Background(ticks, lambda _: None, lambda: None, lambda _: print("ended")).start()
+    return Background(ticks, end=lambda _: print("ended")).start()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 background = start()
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
