@@ -184,11 +184,6 @@ class SlopeSurgery(App):
         """{length: bits per byte} of the changed model; equal to `before` without a change."""
         return self._after.losses
 
-    def refresh(self) -> None:
-        """Evaluate the model again, because its weights may have changed, and draw."""
-        self._trained.clear()
-        super().refresh()
-
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:

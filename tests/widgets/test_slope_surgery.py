@@ -103,17 +103,6 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert "its positions are not defined on windows of 512" in app.caption and "nan" not in app.caption
 
 
-def test_refresh_evaluates_a_model_whose_weights_have_changed() -> None:
-    model = lab.make_model("alibi")
-    app = SlopeSurgery(model, length=8, lengths=[8])
-    before = app.before[8]
-    model.head.weight.data.mul_(3)
-    app.fit(700)
-    assert app.before[8] == before
-    app.refresh()
-    assert app.before[8] != before
-
-
 def test_controls_and_traits_agree_and_a_bad_value_changes_nothing(app: SlopeSurgery) -> None:
     control(app, "s-factor").value = 4
     assert app.factor == 4

@@ -113,17 +113,16 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
 
     def field(self, name: str, css: str, width: str, tip: str) -> Text:
-        """A text field for a `Number` or `Count`. A number out of range shows an error message."""
-        trait = self.traits()[name]
+        """A text field for a `Count`. A number out of range shows an error message."""
 
         def read(text: str) -> Any:
             try:
-                return trait.convert(text)
+                return int(text)
             except ValueError:
                 return text  # for the trait to reject, with its own message
 
         field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
-        return self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        return self.link(field, name, read, str)
 
     def menu(
         self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
