@@ -145,8 +145,7 @@ class LengthLab(App):
     @property
     def means(self) -> dict[str, dict[int, float]]:
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        means = over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False)
-        return means.to_dict()
+        return over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False).to_dict()
 
     @property
     def models(self) -> dict[str, LanguageModel]:
