@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -84,6 +84,5 @@ class Axes(Scale):
     point: str  # a point in words, such as "windows of {x} bytes"
     ticks: Mapping[int, str]  # {position: label}; the outermost are the ends of a logarithmic axis
     length: int | None = None  # the training length, drawn as a dotted line with everything beyond it shaded
-    marks: Mapping[str, float] = field(default_factory=dict)  # {label: position} of up to two more vertical lines
     chance: float | None = None  # the value of guessing at random, drawn as a horizontal line
     log: bool = True  # logarithmic horizontal axis; a linear one starts at 0

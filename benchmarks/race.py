@@ -67,7 +67,7 @@ def seconds(race):
     time.sleep(0.5)  # let the page catch up
     return taken
 
-TRAITS = ("methods", "length", "steps", "seed", "seeds", "learning_rate")
+TRAITS = ("methods", "length", "steps", "seed", "seeds")
 rounds = []
 for seeds, app.steps in {CASES}:
     app.seeds = seeds

@@ -21,7 +21,6 @@ STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
 # Shares of the width. They are disjoint, because plotly draws no shapes where plots overlap.
 FULL_WIDTH, RIGHT, LEFT, HIDDEN = (0.005, 1.0), (0.56, 1.0), (0.0, 0.44), (0.0, 0.001)
-_MARKS = ("4px, 3px", "10px, 3px, 2px, 3px")  # the dashes of the marks
 MAX_POINTS = 80  # of a curve of training: averages out the noise of single batches, and keeps updates small
 _PADDING = 1.12  # factor between the outermost ticks of a logarithmic axis and its ends
 _LOSSES = (2.1, 8.5)  # bits per byte that the axis of the loss while training includes at least
@@ -87,9 +86,6 @@ def blank(height: int) -> go.Figure:
     span = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **span)
     figure.add_shape(type="line", line=theme.DOTTED, **span)
-    for dash in _MARKS:
-        line = {"color": theme.COLORS[0], "width": 1, "dash": dash}
-        figure.add_shape(type="line", line=line, showlegend=True, legendrank=2000, **span)
     label = {"textposition": "start", "yanchor": "bottom", "font_size": 11}
     figure.add_shape(type="line", line=theme.DOTTED, xref="x2", yref="y2", layer="below", label=label)
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
@@ -183,15 +179,11 @@ def _draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame
 
 
 def _draw_lines(figure: go.Figure, axes: Axes, ends: tuple[float, float]) -> None:
-    """The training length, the level of chance with its label, and the marks, which are named in the legend."""
-    shade, length, *marks, chance = figure.layout.shapes
-    start = ends[0] if axes.length is None else axes.length
+    """The training length, with everything beyond it shaded, and the level of chance with its label."""
+    shade, length, chance = figure.layout.shapes
+    start, level = axes.length or ends[0], axes.chance or 0
     shade.update(x0=start, x1=ends[1], visible=axes.length is not None)
     length.update(x0=start, x1=start, visible=axes.length is not None)
-    inside = [(name, x) for name, x in axes.marks.items() if ends[0] < x < ends[1]]
-    for line, (name, x) in zip(marks, [*inside, ("", start), ("", start)], strict=False):
-        line.update(x0=x, x1=x, name=name, visible=bool(name))
-    level = axes.chance or 0
     chance.update(x0=start, x1=ends[1], y0=level, y1=level, visible=axes.chance is not None)
     chance.label.text = f" chance, {level:.1%}"
 

@@ -4,7 +4,7 @@ A question that is added to `QUESTIONS` is measured by `lab.measure` and sweeps,
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
@@ -169,8 +169,8 @@ class Question:
         told = [] if rows.empty else [*self.tell(self, rows), *say.undefined(self, rows)]
         return [*told, *([self.note] if self.note else [])]
 
-    def axes(self, length: int, xs: Sequence[int] = (), marks: Mapping[str, float] | None = None) -> Axes:
-        """The axes of its figure, for values at `xs`; `marks` are {label: x} of vertical lines."""
+    def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
+        """The axes of its figure, for values at `xs`."""
         task = TASKS.get(self.task)
         shared = {"title": self.title, "x_title": self.x_title, "point": self.point, **asdict(self.scale)}
         if not self.log:
@@ -186,7 +186,7 @@ class Question:
             x = task.max_distance(size) if task else size
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
         trained, chance = (task.max_distance(length), task.chance) if task else (length, None)
-        return Axes(**shared, ticks=ticks, length=trained, marks=marks or {}, chance=chance)
+        return Axes(**shared, ticks=ticks, length=trained, chance=chance)
 
 
 _WINDOWS = ("length of the windows, bytes", "windows of {x} bytes")

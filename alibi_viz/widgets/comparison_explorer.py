@@ -4,25 +4,22 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-from ipywidgets import VBox, Widget
+from ipywidgets import Widget
 
 from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
-from alibi_viz.lab.modify import VARIANTS
-from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
+from alibi_viz.table import AS_TRAINED, LEVEL
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import column, fold, row, show
-from alibi_viz.widgets.core.figure import LiveFigure
+from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.race.state import COMMON_METHODS, alibi_marks
+from alibi_viz.widgets.race.state import COMMON_METHODS
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
-PUBLISHED, PUBLISHED_HEADS = "published", 8
 CLAIMS, OPEN = "twelve claims", "can't tell"
 
 
@@ -38,8 +35,8 @@ class ComparisonExplorer(App):
             training length of 64 unless the label says otherwise, where "rotary, window" is a method of its own.
 
     Traits:
-        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer. The published
-            results also have "twelve claims": `app.figure` then is the forest plot of `study.verdict_table`.
+        question: the name of one of `lab.QUESTIONS`, or "sliding windows", that the results answer. An app of the
+            published results that is opened with "twelve claims" shows the forest plot of `study.verdict_table`.
         methods: at most seven labels of the table. Those without an answer are left out.
         variant: "as trained", or a change to the models that the results include: "window" (a query sees as many keys
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
@@ -66,43 +63,39 @@ class ComparisonExplorer(App):
     variant = Choice(AS_TRAINED, "variants")
 
     def __init__(self, results: pd.DataFrame | None = None, **state: Any) -> None:
-        self._verdicts = None if results is not None else study.verdict_table(study.published_results(by_block=True))
+        claims = results is None and state.get("question") == CLAIMS
+        self._verdicts = study.verdict_table(study.published_results(by_block=True)) if claims else None
         table = _published() if results is None else results
-        if not isinstance(table, pd.DataFrame):
-            raise TypeError(f"results must be a table with the columns of lab.COLUMNS, got {type(table).__name__}")
-        if missing := [name for name in lab.COLUMNS if name not in table.columns]:
-            raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
+        if missing := [name for name in lab.COLUMNS if name not in getattr(table, "columns", ())]:
+            raise ValueError(
+                f"results must be a table with the columns of lab.COLUMNS, and {', '.join(missing)} are missing"
+            )
         questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
         self.questions = {name: questions[name] for name in questions if name in set(table["question"])}
         if not self.questions:
             given = ", ".join(map(str, table["question"].unique())) or "none"
             raise ValueError(f"results must answer a question out of {', '.join(questions)}, got {given}")
-        self.views = [*self.questions, *[CLAIMS] * (results is None)]
-        self._table = table[table["question"].isin(self.views)]
+        self.views = [CLAIMS] if claims else [*self.questions]
+        self._table = table[table["question"].isin(self.questions)]
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
         state.setdefault("question", self.views[0])
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
-        self._holders: list[VBox] = []  # of the figure of curves and of the forest plot: the page has both, one hidden
         super().__init__(**({"methods": tuple(chosen)} | state))
-        at = self.children.index(self.figure)
-        forests = [] if self._verdicts is None else [LiveFigure(forest_figure(self._verdicts))]
-        self._holders = [VBox([figure]) for figure in (self.figure, *forests)]
-        self.children = [*self.children[:at], *self._holders, *self.children[at + 1 :]]
-        self._show_figure()
 
     @property
     def results(self) -> pd.DataFrame:
         """The rows that are shown."""
-        table = self._table
-        shown = (table["question"] == self.question) & (table["variant"] == self._change())
+        table, question = self._table, self.questions.get(self.question)
+        variant = self.variant if question and self.variant in question.variants else AS_TRAINED
+        shown = (table["question"] == self.question) & (table["variant"] == variant)
         return table[shown & table["label"].isin(self.methods)]
 
     # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
-        return picture.blank(430)
+        return picture.blank(430) if self._verdicts is None else forest_figure(self._verdicts)
 
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were measured"
@@ -113,68 +106,35 @@ class ComparisonExplorer(App):
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
-        self._show_figure()
         question, results = self.questions.get(self.question), self.results
         self._variant.disabled = question is None or len(question.variants) == 1
         if question is None:
-            return self._claims_in_words()
+            return _claims_in_words(self._verdicts)
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
-        published = set(self._table["origin"]) == {PUBLISHED}  # other tables don't give the number of heads
-        marks = alibi_marks(PUBLISHED_HEADS) if published and "alibi" in shown else {}
-        axes = question.axes(length, sorted(results["x"].unique()), marks)
-        slots = picture.assign_slots(shown, COMMON_METHODS)
-        picture.draw(self.figure, slots, axes, results)
+        axes = question.axes(length, sorted(results["x"].unique()))
+        picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), axes, results)
         missing = [quoted(name) for name in self.methods if name not in shown]
         left_out = [f"Left out, because there are no such results: {join(missing)}."] if missing else []
         if not self.methods:
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.say(results, length)])
-        return " ".join(sentences[:2]), " ".join([*sentences[2:], self._shown(question, results)])
+        return " ".join(sentences[:2]), " ".join(sentences[2:])
 
-    def _show_figure(self) -> None:
-        """Bring the forest plot or the curves into view, as wide as the other one."""
-        width, show_claims = self.figure.layout.width, self.question == CLAIMS
-        for holder, visible in zip(self._holders, (not show_claims, show_claims), strict=False):
-            show(visible, holder)
-            if visible:
-                self.figure = holder.children[0]
-                self.figure.layout.width = width
 
-    def _claims_in_words(self) -> tuple[str, str]:
-        table = self._verdicts
-        assert table is not None  # otherwise there is no such view
-        counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
-        agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
-        caption = (
-            f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
-            f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
-            f"reference, {agree.sum()} of {len(agree)} get the same verdict."
-        )
-        covers = (
-            f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
-            "other passages of the same kind of text, not other sizes of models."
-        )
-        claims = [
-            f"{each.claim} ({each.setting}, {each.source}): {each.verdict}; {each.numbers}."
-            for each in table.itertuples()
-        ]
-        return caption, " ".join([covers, *claims])
-
-    def _change(self) -> str:
-        """How the models shown were changed, where that applies to the question."""
-        is_asked = self.question in self.questions and self.variant in self.questions[self.question].variants
-        return self.variant if is_asked else AS_TRAINED
-
-    def _shown(self, question: Question, results: pd.DataFrame) -> str:
-        """What is shown; empty for nothing."""
-        if results.empty:
-            return ""
-        seeds, change = results["seed"].nunique(), self._change()
-        bars = f", with its {LEVEL:.0%} interval (bars)" if seeds >= SEEDS else ""
-        lines = f"{seeds} seeds (thin) and their mean (thick){bars}" if seeds > 1 else "a single seed"
-        origins = join(list(results["origin"].unique()))
-        return f"{question.summary} Results: {origins}, {VARIANTS.get(change, change)}; {lines}."
+def _claims_in_words(table: Any) -> tuple[str, str]:
+    """How many of the claims are seen in the verdicts, and what their intervals cover."""
+    counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
+    agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
+    caption = (
+        f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
+        f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
+        f"reference, {agree.sum()} of {len(agree)} get the same verdict."
+    )
+    return caption, (
+        f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
+        "other passages of the same kind of text, not other sizes of models."
+    )
 
 
 def _published() -> pd.DataFrame:

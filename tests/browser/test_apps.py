@@ -152,13 +152,3 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
     app.locator(".s-reset").click()
     expect(app.locator(".s-code")).to_be_hidden()
-
-
-def test_marks_survive_an_axis_that_switches_to_linear_and_back(page: NotebookPage) -> None:
-    number = at("ComparisonExplorer")
-    mark = page.settle(number).locator(".js-plotly-plot:visible .legendtext", has_text="alibi 1/m")
-    expect(mark).to_have_count(1)
-    page.choose("s-question", "gap", number)
-    expect(mark).to_have_count(0)
-    page.choose("s-question", "longer windows", number)
-    expect(mark).to_have_count(1)

@@ -37,8 +37,3 @@ def test_long_sequences_are_cropped_around_the_place() -> None:
     assert "head 3, queries 171 to 202 down, keys 71 to 102 across" in html
     assert all(picture.size == (32, 32) for picture in pictures(html))
     assert "head 1, queries 268 to 299 down" in comparison_html(weights(1, 300), weights(-1, 300), (0, 299, 0))
-
-
-def test_a_single_query_and_equal_weights() -> None:
-    row = weights(1, 16)[:, -1:]
-    assert [picture.size for picture in pictures(comparison_html(row, row, (0, 0, 15)))] == [(16, 1)] * 3

@@ -16,12 +16,7 @@ def test_guesses_point_to_the_expected_side_and_are_filled_if_right() -> None:
     figure = forest_figure(TABLE)
     mark_guesses(figure, TABLE, {"A": "seen here", "B": "seen here"})
     marks = figure.data[-1]
-    assert [x > 0 for x in marks.x] == [True, True]
-    assert list(marks.y) == [0, 1]
+    assert [x > 0 for x in marks.x] == [True, True] and list(marks.y) == [0, 1]
     assert list(marks.marker.symbol) == ["triangle-right", "triangle-right-open"]
-
-
-def test_claims_without_a_guess_get_no_mark() -> None:
-    figure = forest_figure(TABLE)
     mark_guesses(figure, TABLE, {"A": None, "B": "not seen here"})
     assert list(figure.data[-1].y) == [1] and figure.data[-1].x[0] < 0

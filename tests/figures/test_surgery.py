@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from alibi_viz.figures.surgery import AFTER, BEFORE, blank, draw
 
 LOSSES = {32: 2.5, 64: 2.6, 128: 3.5}
@@ -31,11 +29,3 @@ def test_a_redraw_replaces_what_was_shown_and_the_axes_include_it():
     assert [heads[name].y.tolist() for name in (BEFORE, AFTER)] == [[1.0], []]
     assert list(figure.layout.xaxis.ticktext) == ["1<br>layer 1"]
     assert not lines[AFTER].showlegend and "tokens" in figure.layout.xaxis2.title.text
-
-
-def test_with_many_heads_only_the_layers_are_numbered():
-    figure = blank()
-    draw(figure, 32, "bytes", (LOSSES, np.ones((2, 4))))
-    assert figure.layout.xaxis.ticktext[:5] == ("1<br>layer 1", "2", "3", "4", "1<br>layer 2")
-    draw(figure, 32, "bytes", (LOSSES, np.ones((4, 16))))
-    assert [text for text in figure.layout.xaxis.ticktext if text] == ["<br>1", "<br>2", "<br>3", "<br>4"]

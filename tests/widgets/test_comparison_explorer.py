@@ -73,31 +73,18 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
-    assert "3 seeds (thin) and their mean (thick), with its 95% interval (bars)" in words(app)
-    assert ("limited to a window" in app.details) == (asked == "window")
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer windows")
 
 
-def test_the_published_results_have_a_view_of_the_twelve_claims_with_a_figure_of_its_own() -> None:
+def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
     app = ComparisonExplorer(question="twelve claims")
-    table, (curves, forest) = study.verdict_table(study.published_results(by_block=True)), app._holders
-    assert (app.figure, curves.layout.display, forest.layout.display) == (forest.children[0], "none", None)
-    drawn = {text for trace in app.figure.data for text, _ in trace.customdata}
-    assert drawn == set(table["text"]) and sum(len(trace.x) for trace in app.figure.data) == len(table)
-    on_the_right = {
-        text for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=False) if x > 0
-    }
-    assert on_the_right == set(table.query("margin > 0")["text"])
+    table = study.verdict_table(study.published_results(by_block=True))
+    drawn = [(text, x) for trace in app.figure.data for x, (text, _) in zip(trace.x, trace.customdata, strict=True)]
+    assert len(drawn) == len(table) and {text for text, _ in drawn} == set(table["text"])
+    assert {text for text, x in drawn if x > 0} == set(table.query("margin > 0")["text"])
     assert app.caption.startswith("Of twelve claims") and app.caption.count(". ") == 1
-    assert all(row.numbers in app.details for row in table.itertuples())
-    app.question = "longer windows"
-    assert (app.figure, curves.layout.display, forest.layout.display) == (curves.children[0], None, "none")
-    assert "1,024" in app.caption and app.figure in controls(app)
-    app.fit(640)
-    app.question = "twelve claims"
-    assert app.figure.layout.width == 640
     with pytest.raises(BadValue, match="question must be one of"):
         ComparisonExplorer(TABLE, question="twelve claims")
 
@@ -107,17 +94,6 @@ def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonE
     assert list(app.questions) == list(dict(menu.options)) == ["longer windows", "gap", "needle"]
     menu.value = "gap"
     assert app.question == "gap"
-
-
-def test_the_reach_of_alibi_is_only_marked_where_the_number_of_heads_is_known(app: ComparisonExplorer) -> None:
-    def marks(app: ComparisonExplorer) -> list[str]:
-        return [line.name for line in app.figure.layout.shapes if line.visible and line.showlegend]
-
-    published = ComparisonExplorer(TABLE.assign(origin="published"))
-    assert (marks(app), marks(published)) == ([], ["alibi 1/m", "alibi 4/m"])
-    published.methods = ("rotary",)
-    assert marks(published) == []
-    assert app.figure.layout.shapes[1].x0 == 64
 
 
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:
@@ -137,13 +113,12 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
 
 
 @pytest.mark.parametrize(
-    ("results", "error", "message"),
+    ("results", "message"),
     [
-        ("results", TypeError, r"results must be a table with the columns of lab\.COLUMNS, got str"),
-        (TABLE.drop(columns=["label", "value"]), ValueError, "and label, value are missing"),
-        (TABLE.head(0), ValueError, "results must answer a question out of longer windows, .*, got none"),
+        ("results", r"results must be a table with the columns of lab\.COLUMNS, and .*, value, .* are missing"),
+        (TABLE.head(0), "results must answer a question out of longer windows, .*, got none"),
     ],
 )
-def test_what_is_no_table_of_results_is_refused(results: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         ComparisonExplorer(results)

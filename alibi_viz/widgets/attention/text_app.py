@@ -59,7 +59,7 @@ class TextApp(App):
         self._shown: list[Reading] = []
         self._shown_state: dict[str, Any] = {}
         self._in_control = False
-        self._job: Background[int] | None = None
+        self._job: Background | None = None
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
@@ -146,14 +146,14 @@ class TextApp(App):
             raise BadValue(f"the model failed on this text: {type(error).__name__}: {error}") from error
         return True
 
-    def _work(self, runs: list[ModelRun], layer: int) -> Background[int]:
+    def _work(self, runs: list[ModelRun], layer: int) -> Background:
         """Run a model up to a layer on a thread."""
         steps = (done for run in runs for done in run.steps(layer))
-        self._job = Background(steps, lambda _: None, lambda: None, lambda _: None).start()
+        self._job = Background(steps).start()
         self.works = [self._debounce, self._job]
         return self._job
 
-    def _finish(self, job: Background[int]) -> None:
+    def _finish(self, job: Background) -> None:
         """Draw what a control has asked for, unless there was another request; if the model failed, what was shown."""
         if job is self._job and not job.stopped and not self.attempt(self._redraw):
             self.set_together(self._shown_state)

@@ -11,19 +11,16 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import closing, nullcontext
-from typing import Any, Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-class Background(Future[None], Generic[T]):
-    """Consumes a stream on a thread and shows the progress from time to time.
+class Background(Future[None]):
+    """Consumes a stream on a thread: a future, to `await` in a notebook, with `result()` in a script.
 
-    A future: `await background` in a notebook, `background.result()` in a script. Both return when the stream has ended
-    or was stopped, raise the stream's exception, and stop the stream when interrupted. On the thread, `take` is called
-    with each item, `show` at most every `every` seconds, and `end` with the stream's exception, or None.
+    Both return when the stream has ended or was stopped, raise its exception, and stop it when interrupted. On the
+    thread, `show` is called at most every `every` seconds, and `end` with the exception or None.
 
-    >>> Background(range(2), print, show=lambda: None, end=lambda error: print("ended:", error)).start().result()
+    >>> Background(map(print, range(2)), end=lambda error: print("ended:", error)).start().result()
     0
     1
     ended: None
@@ -34,17 +31,16 @@ class Background(Future[None], Generic[T]):
 
     def __init__(
         self,
-        stream: Iterable[T],
-        take: Callable[[T], None],
-        show: Callable[[], None],
-        end: Callable[[BaseException | None], None],
+        stream: Iterable[object],
+        show: Callable[[], None] = lambda: None,
+        end: Callable[[BaseException | None], None] = lambda _: None,
     ) -> None:
         super().__init__()
-        self._stream, self._take, self._show, self._end = stream, take, show, end
+        self._stream, self._show, self._end = stream, show, end
         self.stopped = False  # whether `stop` was called
         self._thread = threading.Thread(target=self._run, name="alibi_viz", daemon=True)
 
-    def start(self) -> "Background[T]":
+    def start(self) -> "Background":
         """Start the thread."""
         self.set_running_or_notify_cancel()
         atexit.register(self._exit)
@@ -102,8 +98,7 @@ class Background(Future[None], Generic[T]):
 
     def _consume(self) -> None:
         due = time.monotonic() + self.every
-        for item in self._stream:
-            self._take(item)
+        for _ in self._stream:
             if self.stopped:
                 return
             if (before := time.monotonic()) >= due:

@@ -25,7 +25,7 @@ FIT = {"width": "max-content"}  # the layout of a control that is as wide as its
 
 
 def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
-    """A button that calls `action`. Its layout is as wide as its text unless `layout` says otherwise."""
+    """A button that calls `action`, as wide as its text unless `layout` says otherwise."""
     made = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
     made.on_click(lambda _: action())
     return made
@@ -113,17 +113,16 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
 
     def field(self, name: str, css: str, width: str, tip: str) -> Text:
-        """A text field for a `Number` or `Count`. A number out of range shows an error message."""
-        trait = self.traits()[name]
+        """A text field for a `Count`. A number out of range shows an error message."""
 
         def read(text: str) -> Any:
             try:
-                return trait.convert(text)
+                return int(text)
             except ValueError:
                 return text  # for the trait to reject, with its own message
 
         field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
-        return self.link(field, name, read, lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        return self.link(field, name, read, str)
 
     def menu(
         self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
@@ -154,9 +153,8 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         return self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
 
     def law_menu(self) -> Dropdown:
-        """A menu for the trait `law`, with the CSS class "s-law". It also offers functions that are added later."""
-        tip = "How the bias depends on the distance: linear is ALiBi; your own functions are offered once they are used"
-        return self.menu("law", "law", "s-law", tip)
+        """A menu for the trait `law`, with the CSS class "s-law"."""
+        return self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi")
 
     def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons:
         """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the tooltip of a button."""
@@ -191,13 +189,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
 
-        def set_all() -> None:
+        with self.hold_trait_notifications():
             for name, value in state.items():
                 setattr(self, name, value)
-
-        with self.hold_trait_notifications():
-            set_all()
-        set_all()  # again: a change of one trait may have changed another, as a new text deselects the query
+        for name, value in state.items():  # again: a change may have changed another, as a new text deselects the query
+            setattr(self, name, value)
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""

@@ -65,10 +65,7 @@ class Flag(State):
 
 
 class Number(State):
-    """A real number from `low` to `high`, stored as a float. A menu offers the `suggested` values and the current one.
-
-    traitlets' Float(min=, max=) accepts NaN, and its Int accepts True; their messages name one bound only.
-    """
+    """A real number from `low` to `high`, stored as a float. traitlets' Float accepts NaN, and its Int accepts True."""
 
     noun: ClassVar[str] = "a number"
     kind: ClassVar[type[Any]] = numbers.Real
@@ -76,7 +73,7 @@ class Number(State):
 
     def __init__(self, default: Any, low: float, high: float, suggested: Sequence[float] = (), **options: Any) -> None:
         super().__init__(default, **options)
-        self.low, self.high, self.suggested = low, high, suggested
+        self.low, self.high, self.suggested = low, high, suggested  # which are in its menu
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if not isinstance(value, self.kind) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -84,8 +81,7 @@ class Number(State):
         return self.convert(value)
 
     def info(self) -> str:
-        low, high = (bound if isinstance(bound, int) else f"{bound:g}" for bound in (self.low, self.high))
-        return f"{self.noun} from {low} to {high}" + (" or None" if self.allow_none else "")
+        return f"{self.noun} from {self.low} to {self.high}" + (" or None" if self.allow_none else "")
 
     def offered(self, obj: Any) -> tuple[Any, ...]:
         """What can be chosen in a menu."""

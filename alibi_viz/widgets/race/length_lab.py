@@ -11,20 +11,20 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
-from ipywidgets import HTML, HBox, Layout, Text, Textarea, ToggleButtons, Widget
+from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
 from alibi_viz import lab
 from alibi_viz.figures import curves as picture
 from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.say import join
-from alibi_viz.lab.training import LEARNING_RATE, LENGTH, STEPS, limited_threads
+from alibi_viz.lab.training import LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Background
 from alibi_viz.widgets.core.controls import below, button, column, fold, labeled, row, show
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, Number, State, raising_bad_value
+from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag, Names, State, raising_bad_value
 from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import RaceState, Written
 
@@ -35,7 +35,6 @@ NUMBERS = (
     ("steps", "steps", "Training steps, each on a batch of 32 windows"),
     ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
     ("seed", "first seed", "Sets the starting weights and the batches"),
-    ("learning_rate", "learning rate", "Step size of the optimizer; at 100, training diverges"),
 )
 MAX_PATH = 400  # characters of a line: more are a text
 GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens on windows of up to 16 times the training length?
@@ -85,9 +84,8 @@ class Guesses(State):
 class LengthLab(App):
     """A race: one small model per position method, trained on windows of `length` bytes and tested on longer ones.
 
-    `train` starts the race on a thread of its own, so the kernel stays free, and returns a future: `await app.train()`
-    in a notebook, `app.train().result()` in a script. `stop` ends the race and keeps its results so far. Changes of
-    the state during a race apply to the next one.
+    `train` starts the race on a thread, so the kernel stays free, and returns a future: `await app.train()` in a
+    notebook, `app.train().result()` in a script. Changes of the state during a race apply to the next one.
 
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head, num_heads) and
@@ -96,9 +94,7 @@ class LengthLab(App):
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
-        learning_rate: 1e-6 to 1,000. Try 100 to see training diverge.
-        text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as `lab.python_text()`; it is
-            stored as a `lab.Text`.
+        text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as `lab.python_text()`.
         guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
             text. With None instead, the Train button asks for a guess first.
         question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
@@ -123,7 +119,6 @@ class LengthLab(App):
     steps = Count(STEPS, 10, 2000)
     seed = Count(0, 0, 2**31 - 1)
     seeds = Count(1, 1, 5)
-    learning_rate = Number(LEARNING_RATE, 1e-6, 1000)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
     question = Choice("longer windows", "questions")
@@ -132,7 +127,7 @@ class LengthLab(App):
     def __init__(self, **state: Any) -> None:
         self.questions = {question.name: question for question in QUESTIONS if question.in_race}
         self._races: dict[str, RaceState] = {}  # {task: the latest race on it}
-        self._work: Background[None] | None = None  # a race, or the measurements after it
+        self._work: Background | None = None  # a race, or the measurements after it
         self.texts: dict[str, lab.Text] = {}  # in the menu
         with suppress(ImportError):  # some distributions of Python leave its reference out
             self.texts = {_python().name: _python()}
@@ -150,8 +145,7 @@ class LengthLab(App):
     @property
     def means(self) -> dict[str, dict[int, float]]:
         """{method: {x: value}} for the open question, the mean over the seeds; empty before the first race."""
-        means = over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False)
-        return means.to_dict()
+        return over_seeds(self._shown.results(self._question))["mean"].unstack("label", sort=False).to_dict()
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -171,7 +165,7 @@ class LengthLab(App):
 
     # Actions.
 
-    def train(self) -> Background[None]:
+    def train(self) -> Background:
         """Start a new race, on the task that the open question is about, and return its future.
 
         Raises:
@@ -202,7 +196,7 @@ class LengthLab(App):
     def save_models(self, folder: str | Path) -> list[Path]:
         """Save `models` in `folder`, one folder per method, for `lab.load_run`.
 
-        Raises BadValue if nothing has been trained, a race is running, or a folder of that name exists.
+        Raises BadValue if nothing has been trained, a race is running, or a method's folder exists.
         """
         if self.running or self._race is None or not self.models:
             raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
@@ -224,8 +218,8 @@ class LengthLab(App):
         guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
         self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
         numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
-        tip = "The methods, seeds, the text, and saving models"
-        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text(), self._saving())
+        tip = "The methods, seeds and the text"
+        self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
         full = row(guess, self._more, self.reset_button())
         question = self.menu("question", "question", "s-question", "What is measured")
         self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
@@ -235,9 +229,9 @@ class LengthLab(App):
 
     def draw(self) -> tuple[str, str]:
         question, race = self._question, self._shown
-        results, is_main = race.results(question), question is race.main
-        axes = question.axes(race.length, sorted(results["x"].unique()), {} if self.simple else race.marks)
-        losses = race.losses if is_main else None
+        results = race.results(question)
+        axes = question.axes(race.length, sorted(results["x"].unique()))
+        losses = race.losses if question is race.main else None
         picture.draw(self.figure, race.slots, axes, results, training=losses, steps=race.steps)
         self._written.value = captions.written_html(race)
         self._lanes.value = captions.lanes(self._active or race)
@@ -267,7 +261,7 @@ class LengthLab(App):
     def _planned(self) -> RaceState:
         """The race that Train would start now."""
         task = self._question.task
-        training = (self.methods, self.length, self.steps, self.seed, self.seeds, self.learning_rate)
+        training = (self.methods, self.length, self.steps, self.seed, self.seeds)
         return RaceState(task, *training, self.text if task == "text" else None, self.guesses)
 
     def _note(self, race: RaceState) -> str:
@@ -280,8 +274,8 @@ class LengthLab(App):
 
     # What runs on the thread: a race, if there is one, and then the measurements for the question that is open.
 
-    def _run(self, steps: Iterable[None]) -> Background[None]:
-        self._work = Background(self._steps(steps), lambda _: None, self.refresh, self._on_end)
+    def _run(self, steps: Iterable[None]) -> Background:
+        self._work = Background(self._steps(steps), self.refresh, self._on_end)
         self.works = [self._work]
         self.refresh()
         return self._work.start()
@@ -361,18 +355,6 @@ class LengthLab(App):
 
         own.add_class("s-own-text").observe(read, names="value")
         return row(menu, own)
-
-    def _saving(self) -> Widget:
-        """A field for a new folder: entering it saves the models."""
-        hint, layout = "a new folder", Layout(width="280px")
-        folder = Text(placeholder=hint, tooltip="Save the models here", continuous_update=False, layout=layout)
-
-        def save(change: Any) -> None:
-            if (name := change.new.strip()) and self.attempt(lambda: self.save_models(name)):
-                folder.value, folder.placeholder = "", f"saved in {name}"
-
-        folder.add_class("s-folder").observe(save, names="value")
-        return labeled("save the models in", folder)
 
 
 @cache

@@ -13,11 +13,9 @@ from alibi_viz.figures.curves import STYLES, assign_slots
 from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.race import Race
-from alibi_viz.lab.sweep import check_new
 from alibi_viz.lab.tasks import evaluation_distances
-from alibi_viz.lab.training import DEFAULT_MODEL
+from alibi_viz.lab.training import LEARNING_RATE
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.slopes import alibi_slopes
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
@@ -42,7 +40,6 @@ class RaceState:
     steps: int
     seed: int
     seeds: int
-    learning_rate: float
     text: lab.Text | None = None
     guesses: dict[str, str | None] = field(default_factory=dict, compare=False)
 
@@ -85,11 +82,6 @@ class RaceState:
         """The color of a method in the figure."""
         return STYLES[self.slots.index(method)][0]
 
-    @property
-    def marks(self) -> dict[str, float]:
-        """How far back ALiBi's flattest head attends in a model of the default size: {label: tokens}."""
-        return alibi_marks(int(DEFAULT_MODEL["num_heads"])) if "alibi" in self.methods else {}
-
     # What takes time: both yield after each short step, so that they can be stopped there.
 
     def start(self) -> Iterator[None]:
@@ -98,7 +90,7 @@ class RaceState:
             raise ValueError(f"methods must be at least one of {', '.join(POSITIONS)}, got none")
         self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
         checkpoints = max(10, self.steps // TEXT_STEPS) if self.task == "text" else max(5, self.steps // TASK_STEPS)
-        settings: dict[str, Any] = {"length": self.length, "steps": self.steps, "learning_rate": self.learning_rate}
+        settings: dict[str, Any] = {"length": self.length, "steps": self.steps}
         settings |= {"lengths": self.lengths, "checkpoints": checkpoints, "targets": CHECKPOINT_TARGETS}
         seeds = range(self.seed, self.seed + self.seeds)
         races = {seed: lab.race(self.methods, self.source, seed=seed, **settings) for seed in seeds}
@@ -180,27 +172,14 @@ class RaceState:
         return rows
 
     def save_models(self, folder: Path) -> list[Path]:
-        """Save the models of the last counted seed in `folder`, each in a new folder of its own: all or none."""
+        """Save the models of the last counted seed in `folder`, each in a new folder of its own."""
         if self.failed:
-            raise ValueError("the training of these models has diverged: train again with a lower learning rate")
-        paths = {method: folder / method for method in self.last_models}
-        for path in paths.values():
-            check_new(path)
-        settings = {name: getattr(self, name) for name in ("task", "length", "learning_rate")}
-        settings |= {"text": self.source.name, "seed": self.counted[-1]}
+            raise ValueError("the training of these models has diverged, so they are not saved")
+        paths, seed = {method: folder / method for method in self.last_models}, self.counted[-1]
+        settings = {"task": self.task, "length": self.length, "learning_rate": LEARNING_RATE}
+        settings |= {"text": self.source.name, "seed": seed}
         for method, path in paths.items():
-            results = self.table[(self.table["method"] == method) & (self.table["seed"] == settings["seed"])]
+            results = self.table[(self.table["method"] == method) & (self.table["seed"] == seed)]
             steps = int((results["question"] == TRAINING_LOSS).sum())
             lab.save_run(path, self.last_models[method], settings=settings | {"steps": steps}, results=results)
         return list(paths.values())
-
-
-def alibi_marks(num_heads: int) -> dict[str, float]:
-    """How far back ALiBi's flattest head attends: {label: tokens}, for the marks of a figure.
-
-    >>> from alibi_viz.widgets.race.state import alibi_marks
-    >>> alibi_marks(4)
-    {'alibi 1/m': 256.0, 'alibi 4/m': 1024.0}
-    """
-    flattest = float(alibi_slopes(num_heads).min())
-    return {"alibi 1/m": 1 / flattest, "alibi 4/m": 4 / flattest}

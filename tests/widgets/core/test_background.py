@@ -28,22 +28,10 @@ def failing():
     raise ArithmeticError("no more")
 
 
-def start(stream, *, take=nothing, show=nothing, end=nothing, every=0.2, share=0.04):
-    background = Background(stream, take, show, end)
-    background.every, background.share = every, share
+def start(stream, *, show=nothing, end=nothing, every=0.2):
+    background = Background(stream, show, end)
+    background.every = every
     return background.start()
-
-
-def test_all_items_are_taken_on_one_other_thread():
-    seen, threads = [], set()
-
-    def take(item):
-        seen.append(item)
-        threads.add(threading.current_thread())
-
-    start(range(100), take=take, end=take).result(timeout=10)
-    assert seen == [*range(100), None]
-    assert len(threads) == 1 and threading.main_thread() not in threads
 
 
 def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
@@ -72,21 +60,6 @@ def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised():
     with pytest.raises(ZeroDivisionError):
         start(endless(), show=lambda: 1 / 0, end=errors.append, every=0).result(timeout=10)
     assert [type(error) for error in errors] == [ArithmeticError, ZeroDivisionError]
-
-
-def test_show_takes_at_most_its_share_of_the_time():
-    shown = []
-
-    def show():
-        shown.append(time.monotonic())
-        time.sleep(0.02)
-
-    background = start(endless(), show=show, every=0.01, share=0.1)
-    time.sleep(0.65)
-    background.stop()
-    background.result(timeout=1)
-    assert 2 <= len(shown) <= 4  # 20 ms in show, then 200 ms of work
-    assert all(later - earlier >= 0.2 for earlier, later in itertools.pairwise(shown))
 
 
 def test_awaiting_keeps_the_event_loop_free_raises_the_exception_and_stops_when_cancelled():
@@ -118,7 +91,7 @@ import itertools, os, signal, threading, time
 from alibi_viz.widgets.core.background import Background
 def start():
     ticks = (time.sleep(.001) for _ in itertools.count())
-    return Background(ticks, lambda _: None, lambda: None, lambda _: print("ended")).start()
+    return Background(ticks, end=lambda _: print("ended")).start()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 background = start()
 threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -58,7 +59,7 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
         assert trace(raced, "seeds", method).y[: len(defined)].tolist() == [first[x] for x in defined]
         bits = curve(expected, TRAINING_LOSS, label=method, seed=4)
         assert losses(raced)[method] == list(bits.values()) == list(trace(raced, "losses", method).y)
-    assert "the 2 seeds" in raced.details and "seeds 3 and 4" in raced.details
+    assert "seeds: 3 and 4" in raced.details
 
 
 def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() -> None:
@@ -81,11 +82,11 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
         x = trace(long_race, "losses", "alibi").x
         return 0 if x is None else len(x)
 
-    details, caption, before = long_race.details, long_race.caption, drawn()
+    caption, before = long_race.caption, drawn()
     until(lambda: drawn() > before, "a longer curve")
     until(lambda: long_race.caption != caption, "a checkpoint")
     assert long_race.caption.startswith("Training on windows of 8 bytes") and long_race.means["none"]
-    assert long_race.details == details, "an open <details> closes when its text changes"
+    assert long_race.details == "", "open details would close when their text changes"
     assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
     done = len(losses(long_race)["alibi"])
@@ -110,8 +111,8 @@ def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> Non
             assert [next(steps)["value"] for _ in bits] == bits
         assert all(map(torch.equal, app.models[method].state_dict().values(), model.state_dict().values()))
     done = max(map(len, losses(app).values()))
-    assert f"Stopped after step {done:,} of 2,000, last tested after step " in app.caption
-    assert lanes(app).count("stopped") == 3 and (app.written, control(app, "s-written").value) == ({}, "")
+    assert f"Stopped after step {done:,} of 2,000." in app.caption
+    assert (app.written, control(app, "s-written").value) == ({}, "")
     assert not control(app, "s-train").disabled and not control(app, "s-alibi").disabled
 
 
@@ -149,8 +150,11 @@ def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     assert set(app.results.query("question == 'same targets'")["seed"]) == set(done)
 
 
-def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(tmp_path: Path) -> None:
-    app = small(learning_rate=1000, steps=300)
+def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = small(steps=300)
+    monkeypatch.setattr("alibi_viz.lab.race", partial(lab.race, learning_rate=1000))
     with pytest.raises(lab.TrainingDiverged, match=r"the loss became nan at step .* try a learning rate below 1000"):
         app.train().result(DEADLINE)
     assert "the loss became nan" in message(app)
@@ -162,7 +166,8 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(tm
     assert not app._race.measured
     with pytest.raises(BadValue, match="the training of these models has diverged"):
         app.save_models(tmp_path / "mine")
-    app.learning_rate, app.steps, app.question = 0.008, 10, "longer windows"
+    monkeypatch.undo()
+    app.steps, app.question = 10, "longer windows"
     app.train().result(DEADLINE)
     assert message(app) == ""
 
@@ -209,8 +214,8 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
     app.train().result(DEADLINE)
     rows = results_table(lab.race(["alibi", "none"], task, length=8, steps=10, seed=5, checkpoints=5))
     assert app.means["none"] == points(app, "mean", "none") == curve(rows, name, label="none", step=10)
-    assert f"Trained 10 steps on {name} examples of up to 8 tokens, seed 5." in app.details
-    assert app.figure.layout.yaxis.title.text == "bits per answer" and app.figure.layout.shapes[4].y0 == task.chance
+    assert f"Trained 10 steps on {name} examples of up to 8 tokens, seeds: 5." in app.details
+    assert app.figure.layout.yaxis.title.text == "bits per answer" and app.figure.layout.shapes[-1].y0 == task.chance
     app.question, app.length = "longer windows", 16
     assert app.means == {} and "windows of 16 bytes" in app.caption
     app.question = name
@@ -223,7 +228,6 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
 def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, long_race: LengthLab) -> None:
     def check(app: LengthLab) -> None:
         assert 1 <= len(say.sentences([app.caption])) <= 2, app.caption
-        assert app.details
 
     check(small())
     assert "Press Train: alibi and none train" in small().caption
@@ -235,7 +239,6 @@ def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, 
     stop(long_race)
     check(long_race)
     assert "Stopped after step" in long_race.caption
-    assert "a key 256 tokens back (1/m)" in raced.details and f"{CHECKPOINT_TARGETS:,} predicted bytes" in raced.details
     for question in ("longer windows", "gap", "by position", "same targets", "facts", "needle"):
         open_tab(raced, question)
         for seed in (8, 3):  # with other settings, and with those of the race
@@ -253,8 +256,8 @@ def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
     assert app.methods == ("alibi", "rotary")
     app.methods = ["learned"]
     assert [control(app, f"s-{method}").value for method in ("alibi", "rotary", "learned")] == [False, False, True]
-    control(app, "s-learning_rate").value, control(app, "s-seed").value = "0.01", "7"
-    assert (app.learning_rate, app.seed) == (0.01, 7)
+    control(app, "s-seed").value = "7"
+    assert app.seed == 7
     train.click()
     assert (train.disabled, end.disabled) == (True, False)
     end.click()
@@ -270,7 +273,7 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     field.value = str(path)
     assert (app.text.name, menu.value) == ("<b>fox.txt", "<b>fox.txt")
     app.train().result(DEADLINE)
-    assert "of <b>fox.txt, seed 0" in app.details and "<b>" not in app._details.value
+    assert "of <b>fox.txt, seeds: 0" in app.details and "<b>" not in app._details.value
     app.text = ENGLISH
     assert menu.value == "your text"
     python = lab.python_text().name
@@ -289,6 +292,6 @@ def test_the_first_screen_has_six_controls_and_simple_mode_guesses_train_and_sto
     first = {"s-train", "s-stop", "s-guess", "s-more", "s-reset", "s-question"}
     assert visible_controls(app) == visible_controls(small()) == first
     control(app, "s-more").value = True
-    assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text", "s-folder"}
+    assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
     app.simple = True
     assert visible_controls(app) == {"s-train", "s-stop"}
