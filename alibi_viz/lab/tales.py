@@ -40,6 +40,15 @@ class Fact(NamedTuple):
     kind: str  # what is recalled: "hero", "hero animal", "color", ...
 
 
+class Mention(NamedTuple):
+    """A name, animal, place or thing of the tales in a text, as character positions."""
+
+    start: int
+    stop: int
+    kind: str  # "name", "animal", "place" or "thing"
+    value: str
+
+
 class Slot(NamedTuple):
     """A gap in a sentence."""
 
@@ -69,6 +78,17 @@ def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, 
     return "".join(writer.pieces), writer.facts
 
 
+def mentions(text: str) -> list[Mention]:
+    """The names, animals, places and things of the tales in a text, in its order; few or none in another text.
+
+    >>> from alibi_viz.lab.tales import mentions
+    >>> [mention.value for mention in mentions("Leo hid the red bell under the bridge.")]
+    ['Leo', 'bell', 'bridge']
+    """
+    pattern, kinds = _known_values()
+    return [Mention(*match.span(), kinds[match[0]], match[0]) for match in pattern.finditer(text)]
+
+
 def retell(context: str, value: str) -> str:
     """The context as if the fact had another value: "Leo" becomes another boy's name everywhere.
 
@@ -87,6 +107,15 @@ def retell(context: str, value: str) -> str:
             context = context.replace(place, other)  # with its preposition
             return re.sub(rf"\b{place.split()[-1]}\b", other.split()[-1], context)
     raise ValueError(f"value must be one that the tales tell, got {value!r}")
+
+
+@cache
+def _known_values() -> tuple[re.Pattern[str], dict[str, str]]:
+    facts = _world()["facts"]
+    values = {"name": facts["female"] + facts["male"], "animal": facts["animal"], "thing": facts["thing"]}
+    values["place"] = [place.split()[-1] for place in facts["place"]]
+    kinds = {value: kind for kind, names in values.items() for value in names}
+    return re.compile(rf"\b(?:{'|'.join(kinds)})\b"), kinds
 
 
 @cache

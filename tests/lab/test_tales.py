@@ -7,7 +7,7 @@ import pytest
 
 from alibi_viz import lab
 from alibi_viz.lab import tales
-from alibi_viz.lab.tales import LONGEST, PRONOUNS, SHORTEST, retell, write_tales
+from alibi_viz.lab.tales import LONGEST, PRONOUNS, SHORTEST, mentions, retell, write_tales
 
 TEXT, FACTS = write_tales(200_000, seed=5)
 FINGERPRINTS = ("5703b75f5f663a6b", "3a640711ba2fda2f")
@@ -83,6 +83,13 @@ def test_the_table_of_facts_has_those_that_fit_into_the_validation_part() -> Non
     whole, facts = write_tales(5_000, seed=3)
     assert text.facts.values.tolist() == [list(fact) for fact in facts if fact.stop <= 5_000]
     assert bytes(text.validation).decode() == whole[:5_000]
+
+
+def test_mentions_are_whole_words_in_order() -> None:
+    found = mentions("Leo the bear hid a key under the bridge. Leonie bears keys.")
+    kinds = [("name", "Leo"), ("animal", "bear"), ("thing", "key"), ("place", "bridge")]
+    assert [(each.kind, each.value) for each in found] == kinds
+    assert mentions("Press any other button.") == []
 
 
 def test_a_retold_context_has_another_value_everywhere_and_nothing_else_changes() -> None:
