@@ -7,11 +7,14 @@ import pandas as pd
 
 from alibi_viz import lab
 from alibi_viz.lab import say
+from alibi_viz.lab.evaluation import Continuation
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.say import join, outcome, outcomes, rises
+from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.widgets.race.state import RaceState
 
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
+LEGEND = "Names, animals, places and things are <b>&nbsp;from the opening&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `lab.say.outcome` classifies
 
 
@@ -59,18 +62,22 @@ def lanes(race: RaceState) -> str:
 
 
 def written_html(race: RaceState) -> str:
-    """The first text of each method, with everything beyond the training length shaded; empty if there is none."""
+    """The first text of each method, with everything beyond the training length shaded; empty if there is none.
+
+    Names, animals, places and things of the tales are marked: in bold if they occur up to the training length,
+    underlined if the text names another one later.
+    """
     blocks = []
     for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it
         note = "" if math.isnan(known) else f": {known:.0%} of its words occur in the training text"
         note = note if texts[0].beyond else f" (not defined beyond {race.length})"
-        parts = (f'<span class="{css}">{_printable(part)}</span>' for css, part in texts[0]._asdict().items())
-        text = f'<pre tabindex="0" style="border-left: 4px solid {race.color(method)}">{"".join(parts)}</pre>'
+        text = f'<pre tabindex="0" style="border-left: 4px solid {race.color(method)}">{_marked(texts[0])}</pre>'
         blocks.append(f"<div>{html.escape(method)}{note}</div>{text}")
+    body = "".join(blocks)
     return bool(blocks) * (
         '<details open class="alibi-written"><summary>What they write</summary>'
         f"<p>All continue the same {race.length // 2} bytes (paler); text beyond the training length of {race.length} "
-        f'is <span class="beyond">shaded</span>.</p>{"".join(blocks)}</details>'
+        f'is <span class="beyond">shaded</span>. {LEGEND if "</b>" in body else ""}</p>{body}</details>'
     )
 
 
@@ -101,6 +108,25 @@ def _judge_guesses(race: RaceState, results: pd.DataFrame) -> str:
             judged["right" if guess == actual else "wrong"].append(f"{method} ({guess})")
     clauses = [f"{verdict} about {join(methods)}" for verdict, methods in judged.items() if methods]
     return f"You guessed {join(clauses)}." if clauses else ""
+
+
+def _marked(text: Continuation) -> str:
+    """The three parts of a text, with the mentions in each of them marked."""
+    end = len(text.prompt) + len(text.within)
+    opening = [mention for mention in mentions("".join(text)) if mention.start < end]
+    return "".join(f'<span class="{css}">{_mark(part, opening)}</span>' for css, part in text._asdict().items())
+
+
+def _mark(part: str, opening: list[Mention]) -> str:
+    """A part of a text, with its mentions marked that are of a kind that occurs in the opening."""
+    values, kinds = {mention.value for mention in opening}, {mention.kind for mention in opening}
+    shown, end = "", 0
+    for mention in mentions(part):
+        if mention.kind in kinds:
+            tag = "b" if mention.value in values else "u"
+            shown += f"{_printable(part[end : mention.start])}<{tag}>{_printable(mention.value)}</{tag}>"
+            end = mention.stop
+    return shown + _printable(part[end:])
 
 
 def _printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the models of a race write, below the figure: escaped, and shaded beyond the training length."""
+"""What the models of a race write, below the figure: escaped, with the training length and the mentions marked."""
 
 import html
 import math
@@ -43,3 +43,12 @@ def test_text_is_escaped_and_shaded_beyond_the_training_length() -> None:
     assert '<span class="prompt">&lt;b&gt;one</span><span class="within">two &amp;</span>' in shown
     assert '<span class="beyond">three\n\ufffd\ufffd\ufffd&lt;' in shown
     assert "alibi: 55% of its words occur in the training text</div>" in shown
+    assert "Names" not in shown, "a text without mentions needs no legend"
+
+
+def test_mentions_from_the_opening_are_bold_and_new_ones_underlined() -> None:
+    shown = page("Leo was a fox", " in the mi", "ll. Mia, a fox, hid a bell in the mill. ")
+    assert '"prompt"><b>Leo</b> was a <b>fox</b></span>' in shown
+    assert "<u>Mia</u>, a <b>fox</b>, hid a bell in the <b>mill</b>." in shown, (
+        "the opening has no thing, so the bell is not another one"
+    )
