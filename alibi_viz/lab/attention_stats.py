@@ -1,8 +1,6 @@
 """Where a trained model attends: how sharply, how far back, how much beyond its training length and to its start."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +13,11 @@ from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
-from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source
+from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source, readings
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
-from alibi_viz.pretrained import base_model, evaluation_mode, family_of
+from alibi_viz.pretrained import base_model, evaluation_mode, family_of, hooked
 
 _TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
@@ -114,17 +112,6 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
     return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
 
-@contextmanager
-def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
-    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
-    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
     """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
@@ -164,8 +151,8 @@ def window_table(
     """
     check_positive_integers(num_heads=num_heads, longest=longest)
     source = as_source(source)
-    heads = source.num_heads or num_heads
-    tables = {content: head_spans(source.read(text, content, heads, longest)) for content in source.contents}
+    every = readings(source, text, source.num_heads or num_heads, longest)
+    tables = {content: head_spans(reading) for content, reading in zip(source.contents, every, strict=True)}
     return pd.concat(tables, names=["content"]).reset_index("content").reset_index(drop=True)
 
 

@@ -1,6 +1,5 @@
 """WindowExplorer: the span of each head in your own text, and what share of the work can be left out."""
 
-from functools import lru_cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,7 +10,7 @@ from alibi_viz.lab.attention_sources import AttentionSource
 from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
+from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
 
@@ -43,9 +42,8 @@ class WindowExplorer(TextApp):
     is_slow = True  # all weights of 4,096 tokens take a second
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self._spans = lru_cache(1)(head_spans)  # drawing again, to another width, doesn't change them
         if "text" not in state:
-            state["text"] = bytes(load_text().validation[:MAX_TOKENS].tolist()).decode("utf-8", "replace")
+            state["text"] = bytes(load_text().validation[: self.longest].tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
 
     def blank(self) -> go.Figure:
@@ -55,8 +53,8 @@ class WindowExplorer(TextApp):
         return [*super().controls(), self.reset_button()]
 
     def draw(self) -> tuple[str, str]:
-        (reading,) = self.read(self.text)
-        spans, length = self._spans(reading), len(reading.tokens)
+        reading = self.read(self.text)
+        spans, length = head_spans(reading), len(reading.tokens)
         window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
         left_out, flat = spans["left_out"], int((spans["slope"] <= 0).sum())
