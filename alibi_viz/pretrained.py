@@ -12,11 +12,11 @@ and with eager attention adds the bias twice.
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from reprlib import repr as short
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.slopes import alibi_slopes
 
 _LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
-_BLOCK = 256  # queries at a time, so that the bias of all heads stays small
 Inputs = dict[str, Any]  # the keyword arguments of an attention module
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -218,13 +217,9 @@ def _fused_attention(
     """What the attention module of a family computes, without storing all weights."""
     query, key, value = family.project(attention, hidden)
     bias, visible = family.read(attention, inputs)
-    outputs = []
-    for rows in torch.arange(query.shape[2]).split(_BLOCK):
-        seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
-        logits = (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]
-        logits = torch.where(visible[:, :, rows, seen], logits, -math.inf).to(query.dtype)
-        outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
-    mixed = getattr(attention, family.output)(torch.cat(outputs, dim=2).transpose(1, 2).flatten(2))
+    mask = torch.where(visible, bias, -math.inf).to(query.dtype)
+    mixed = scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    mixed = getattr(attention, family.output)(mixed)
     return mixed if residual is None else mixed + residual, None
 
 
@@ -234,15 +229,10 @@ def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[in
         raise TypeError(
             f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
         )
-    ids = tokenizer(text, **options)["input_ids"]
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
-        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
-    if not ids:
-        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
+    ids = torch.as_tensor(tokenizer(text, **options)["input_ids"], dtype=torch.long).tolist()
     known = model.get_input_embeddings().num_embeddings
-    if max(ids) >= known:
+    if not ids or not 0 <= min(ids) <= max(ids) < known:
         raise ValueError(
-            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
+            f"the tokenizer must return tokens of the model, from 0 to {known - 1}, for {text[:20]!r}, got {short(ids)}"
         )
-    return list(map(int, ids))
+    return ids

@@ -99,10 +99,7 @@ def test_generating_with_a_cache_gives_the_same_logits(name: str, change: dict[s
 
 @pytest.mark.parametrize("change", [{}, EVERYTHING], ids=["as loaded", "changed"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_fused_attention_gives_every_layer_the_same_input(
-    name: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("alibi_viz.pretrained._BLOCK", 7)
+def test_fused_attention_gives_every_layer_the_same_input(name: str, change: dict[str, Any]) -> None:
     model = lab.modify(small_model(name), **change)
     inputs = attention_inputs(model, IDS)
     expected = [received for _, received, _ in received_and_mixed(model, MASKS["full"])]

@@ -66,7 +66,6 @@ _WORD_NOTES = {  # how each content of `Words` is computed
     "same word": f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
     "fixed random number around 0 between different words.",
     "equal": "Content is 0 for every pair, so the weights show the bias alone.",
-    "random": "Content is random: queries and keys are standard normal numbers, whatever the words.",
 }
 
 
@@ -75,7 +74,7 @@ class Words:
 
     With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
     between equal words and random with standard deviation 0.5 for other pairs. Case is ignored. With "equal", it is 0
-    for every pair. With "random", queries and keys are standard normal numbers, different in each head.
+    for every pair.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -92,12 +91,8 @@ class Words:
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         total, tokens = len(tokens), tokens[:longest]
-        if content == "random":
-            shape = len(tokens), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
-            query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
-        else:
-            vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
-            query = key = vectors.expand(1, num_heads, *vectors.shape)
+        vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
+        query = key = vectors.expand(1, num_heads, *vectors.shape)
         return Reading(tokens, query, key, alibi_slopes(num_heads), total, _WORD_NOTES[content])
 
 
@@ -223,19 +218,16 @@ class PretrainedModel(ModelSource):
     def from_pretrained(cls, name: str) -> "PretrainedModel":
         """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
 
-        Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
-        machine, cannot be loaded, or its configuration, which is checked first, has another family or no ALiBi.
+        Nothing is downloaded. Raises ValueError if transformers or the model is not on this machine or fails to load, or
+        the model's configuration, which is checked first, has another family or no ALiBi.
         """
         try:
             transformers: Any = importlib.import_module("transformers")
-        except ImportError as error:
-            raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        try:
             family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
             return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
         except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-            hint = f"if it is not on this machine, download it once: hf download {name}"
+            hint = f"to have it on this machine: pip install transformers; hf download {name}"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:

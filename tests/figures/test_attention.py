@@ -110,27 +110,6 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
     assert list(found[1, 0, 2][4:]) == hidden
 
 
-def test_many_heads_of_a_long_text_have_few_hover_cells() -> None:
-    tokens = [f"t{place}" for place in range(100)]
-    vectors = torch.zeros(1, 32, 100, 2)
-    slopes = alibi_slopes(32)
-    trace = attention_trace(vectors, vectors, slopes)
-    figure = attention_figure(tokens, trace, trace, query=60)
-    layer = named_trace(figure, "tiles")
-    cells = [
-        (z, cell)
-        for line, row in zip(layer.z, layer.customdata, strict=True)
-        for z, cell in zip(line, row, strict=True)
-    ]
-    cells = [(head, cell) for head, cell in cells if head is not None]
-    assert 32 * 25 <= len(cells) <= 4096
-    for head, (number, query, key, content, bias, _, _) in cells:
-        assert head == number
-        distance = int(query.split()[0]) - int(key.split()[0])
-        assert content == 0 and isinstance(bias, str) == (distance < 0)
-        assert distance < 0 or bias == pytest.approx(-slopes[head - 1].item() * distance, abs=6e-4)
-
-
 def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
     _, _, on, off = traces()
     figure, shown = attention_figure(TOKENS, on, off, query=2), "&lt;b&gt;x&lt;/b&gt;"

@@ -13,7 +13,7 @@ from alibi_viz.lab.attention_sources import Words
 
 def table(length: int, heads: int) -> pd.DataFrame:
     spans = lab.window_table(Words(), "word " * length, num_heads=heads)
-    return spans[spans["content"] == "random"]
+    return spans[spans["content"] == "same word"]
 
 
 @pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])

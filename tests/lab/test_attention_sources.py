@@ -85,16 +85,6 @@ def test_weights_from_a_reading_reproduce_the_output_of_the_layer() -> None:
     torch.testing.assert_close(attention.output((weights @ value).transpose(1, 2).flatten(2)), output)
 
 
-def test_random_content_is_standard_normal_and_stays_when_the_text_grows() -> None:
-    short, long = (Words().read("word " * length, "random", num_heads=3, longest=4096) for length in (50, 1000))
-    assert torch.equal(short.query, long.query[:, :, :50]) and torch.equal(short.key, long.key[:, :, :50])
-    assert long.query.shape == (1, 3, 1000, 16)
-    for vectors in (long.query, long.key):
-        assert abs(float(vectors.mean())) < 0.02 and float(vectors.std()) == pytest.approx(1, abs=0.02)
-    assert not torch.equal(long.query[:, 0], long.query[:, 1])
-    assert not torch.equal(long.query, long.key)
-
-
 @pytest.mark.parametrize("family", ["bloom", "mpt", "falcon sdpa"])
 def test_weights_equal_those_of_the_model(family: str) -> None:
     model = small_model(family)
@@ -162,7 +152,7 @@ def test_app_opens_a_saved_model_by_its_folder(family: str, tmp_path: Path) -> N
 
 
 def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = "cannot load the model 'someone/no-model': .*; if .*, download it once: hf download someone/no-model"
+    expected = "cannot load the model 'someone/no-model': .*; hf download someone/no-model"
     with pytest.raises(ValueError, match=f"(?s){expected}"):
         AttentionExplorer(source="someone/no-model")
     with pytest.raises(ValueError, match=f"cannot load the model '{re.escape(str(tmp_path))}': "):
@@ -175,7 +165,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ValueError, match="cannot load the model 'someone/a-model': BloomTokenizer requires"):
         AttentionExplorer(source="someone/a-model")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match="to load the model 'a/b', install transformers: pip"):
+    with pytest.raises(ValueError, match=r"cannot load the model 'a/b': .*: pip install transformers"):
         AttentionExplorer(source="a/b")
 
 
@@ -199,9 +189,9 @@ def test_unusable_tokens_and_numbers_are_named() -> None:
     source = PretrainedModel(model, ByteTokenizer())
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         source.read("a", "layer 1", num_heads=8, longest=48)
-    with pytest.raises(ValueError, match="the tokenizer returned no tokens for the text 'to be'"):
+    with pytest.raises(ValueError, match=r"the tokenizer must return tokens .* for 'to be', got \[]"):
         AttentionExplorer(source=PretrainedModel(model, lambda text: {"input_ids": []}), text="to be")
-    with pytest.raises(ValueError, match="the tokenizer returned token 122, but the model has 100 tokens"):
+    with pytest.raises(ValueError, match=r"must return tokens of the model, from 0 to 99, for 'z', got \[122]"):
         PretrainedModel(small_model("bloom", vocabulary=100), ByteTokenizer()).run("z", 48)
     with pytest.raises(TypeError, match=r"for a model of transformers, give lab.PretrainedModel\(model, tokenizer\)"):
         AttentionExplorer(source=model)

@@ -46,7 +46,7 @@ class AttentionExplorer(HasHead, TextApp):
         num_heads: 1 to 32; fixed for a model.
         head: the head in the large matrices, counted from 1.
         query: the position whose row is framed, counted from 0; None for the last token. A click on a row selects it.
-        content: where q . k comes from: "same word", "equal" or "random"; with a model "layer 1", "layer 2" and so on.
+        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
         bias: whether the bias is added.
         causal: whether keys after the query are masked. Without a mask the bias is symmetric, -m |i - j|.
         order: None for the words as they are in the text, or the seed with which all words before the last one are
@@ -113,9 +113,14 @@ class AttentionExplorer(HasHead, TextApp):
         query = length - 1 if self.query is None else self.query
         trace, other = (self._trace(reading, with_bias=biased) for biased in (self.bias, not self.bias))
         slope = format_slope(reading.slopes[head])
-        place: dict[str, Any] = {"head": head, "query": query, "page_width": self.page_width}
-        place["names"] = ("bias on", "bias off")[:: 1 if self.bias else -1]
-        place["bias_name"] = self._formula(slope)
+        distance = "(i - j)" if self.causal else "|i - j|"
+        bias = f"bias, m = {slope}<br>-m {distance}" if self.bias else "bias, switched off"
+        place: dict[str, Any] = {
+            "head": head,
+            "query": query,
+            "names": ("bias on", "bias off")[:: 1 if self.bias else -1],
+        }
+        place |= {"bias_name": bias.replace("-", "\N{MINUS SIGN}"), "page_width": self.page_width}
         attention_plot.draw(self.figure, reading.tokens, trace, other, **place)
         self.note_length(reading)
         self._head_slider.max = self.num_heads
@@ -139,12 +144,6 @@ class AttentionExplorer(HasHead, TextApp):
     def _trace(self, reading: Reading, *, with_bias: bool) -> AttentionTrace:
         slopes = reading.slopes if with_bias else None
         return attention_trace(reading.query, reading.key, slopes, causal=self.causal)
-
-    def _formula(self, slope: str) -> str:
-        """The title of the bias panel."""
-        distance = "(i - j)" if self.causal else "|i - j|"
-        formula = f"bias, m = {slope}<br>-m {distance}" if self.bias else "bias, switched off"
-        return formula.replace("-", "\N{MINUS SIGN}")
 
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: setattr(self, "order", order))

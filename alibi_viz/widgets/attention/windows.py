@@ -25,7 +25,7 @@ class WindowExplorer(TextApp):
         text: at most 50,000 characters, of which the first 4,096 tokens are read. The default is the start of the
             validation part of the built-in text, 4,096 bytes.
         num_heads: 1 to 32; fixed for a model.
-        content: where q . k comes from: "same word", "equal" or "random"; with a model "layer 1", "layer 2" and so on.
+        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
 
     >>> from alibi_viz.widgets import WindowExplorer
     >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
@@ -57,8 +57,7 @@ class WindowExplorer(TextApp):
         spans, length = head_spans(reading), len(reading.tokens)
         window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
-        left_out, flat = spans["left_out"], int((spans["slope"] <= 0).sum())
-        details = [f"Heads without a positive slope are not drawn: {flat} of {len(spans)}."] * bool(flat)
+        left_out, details = spans["left_out"], reading.note
         if not left_out.any():
             tokens = "1 token" if length == 1 else f"{length:,} tokens"
             caption = f"Every head looks at the whole text, {tokens}: nothing can be left out."
@@ -69,5 +68,5 @@ class WindowExplorer(TextApp):
                 f"{steep['needed']:,.0f} steps back: all keys further away together have at most 2^-24 of any query's "
                 f"weight. In all, {format_percent(left_out.mean())} of the pairs of query and key can be left out."
             )
-            details += [f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}."]
-        return caption, " ".join([*details, reading.note]).strip()
+            details = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
+        return caption, details
