@@ -218,8 +218,8 @@ class PretrainedModel(ModelSource):
     def from_pretrained(cls, name: str) -> "PretrainedModel":
         """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
 
-        Nothing is downloaded. Raises ValueError if transformers or the model is not on this machine or fails to load, or
-        the model's configuration, which is checked first, has another family or no ALiBi.
+        Nothing is downloaded. Raises ValueError if transformers or the model is not on this machine or fails to load,
+        or the configuration, which is checked first, has another family or no ALiBi.
         """
         try:
             transformers: Any = importlib.import_module("transformers")
