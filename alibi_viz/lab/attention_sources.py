@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.custom import LawFunction, law_class
 from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.pretrained import attention_inputs, family_name, family_of, hooked, longest_context, token_ids
 from alibi_viz.slopes import alibi_slopes
@@ -271,20 +270,6 @@ def _decoded(tokenizer: Any, token: int) -> str:
     """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
     text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
     return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
-
-
-def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
-    """The bias of a law for the distances 0 to length - 1: float32 [heads, length].
-
-    Raises ValueError, naming the law and the value, if the law fails, returns another shape, NaN or inf, or gives
-    different values when it is called again.
-
-    >>> from alibi_viz import laws
-    >>> law_curve(laws.square_root, num_heads=1, length=5)
-    tensor([[ 0.0000, -0.0039, -0.0055, -0.0068, -0.0078]])
-    """
-    curve = law_class(law.__name__, law)(num_heads).curve(torch.arange(length))
-    return curve + 0.0  # -0.0 becomes 0.0
 
 
 def shuffle_words(text: str, seed: int) -> str:

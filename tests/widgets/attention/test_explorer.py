@@ -239,6 +239,15 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     app.content = "layer 2"
     assert change() > 0
     app.content, app.bias = "layer 1", True
-    assert change() > 0.01
+    readings = [app.source.read(text, "layer 1", 8, MAX_TOKENS) for text in (TEXT, shuffle_words(TEXT, 1))]
+    traces = [attention_trace(each.query, each.key, each.slopes).weights[0, 0, -1] for each in readings]
+    sums = [
+        [
+            sum(weights[at].item() for at, token in enumerate(each.tokens) if token == byte)
+            for byte in {*readings[0].tokens}
+        ]
+        for weights, each in zip(traces, readings, strict=True)
+    ]
+    assert change() == pytest.approx(np.abs(np.subtract(*sums)).max(), abs=6e-4) and change() > 0.01
     app.order = None
     assert "shuffled" not in app.caption
