@@ -43,21 +43,6 @@ _COLUMN = 0.293  # the width of a panel, as a share of the plotting area
 Floats = NDArray[np.float64]
 
 
-def attention_figure(tokens: Sequence[str], trace: AttentionTrace, other: AttentionTrace, **options: Any) -> go.Figure:
-    """An attention trace as a plain plotly figure. The arguments are those of `draw`.
-
-    >>> from alibi_viz import figures
-    >>> q = k = torch.zeros(1, 1, 2, 4)
-    >>> trace, other = attention_trace(q, k, torch.ones(1)), attention_trace(q, k, None)
-    >>> figures.attention_figure(["to", "be"], trace, other).data[3].z  # the weights; None is masked
-    array([[1.0, None],
-           [0.26894, 0.73106]], dtype=object)
-    """
-    figure = blank()
-    draw(figure, tokens, trace, other, **options)
-    return figure
-
-
 def blank() -> go.Figure:
     """The figure without data: named traces in six subplots, gray backgrounds, frames around the selection."""
     height = 2 * _SIDE + sum(_GAPS) + _GRID_HEIGHT

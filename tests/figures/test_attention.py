@@ -1,5 +1,7 @@
 """The attention figure reads back: the numbers of the trace in every cell, hover text, bar and label."""
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures import theme
-from alibi_viz.figures.attention import STEPS, attention_figure, blank, draw
+from alibi_viz.figures.attention import STEPS, blank, draw
 from alibi_viz.figures.matrices import Grid, named_trace
 from tests.figures.reading import cell_colors, hovered, numbers
 from tests.reference import reference_attention, reference_bias
@@ -23,6 +25,12 @@ def traces(causal: bool = True) -> tuple[torch.Tensor, torch.Tensor, AttentionTr
     query, key = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
     on, off = (attention_trace(query, key, slopes, causal=causal) for slopes in (alibi_slopes(COUNT), None))
     return query, key, on, off
+
+
+def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
+    figure = blank()
+    draw(figure, *arguments, **options)
+    return figure
 
 
 def frame(figure: go.Figure, name: str) -> go.layout.Shape:
