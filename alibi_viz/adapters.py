@@ -1,4 +1,4 @@
-"""Convert ALiBi to the formats of other libraries, none of which is imported.
+"""Convert ALiBi to the format of flash-attention, which is not imported.
 
 For FlexAttention, see `alibi_viz.attention.flex.alibi_score_mod`; for whole models of transformers, `pretrained.py`.
 """
@@ -6,31 +6,7 @@ For FlexAttention, see `alibi_viz.attention.flex.alibi_score_mod`; for whole mod
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_slopes, check_tensor
-from alibi_viz.bias import bias_from_positions
-
-
-def huggingface_alibi(slopes: Tensor, attention_mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Compute the bias of transformers' BLOOM (`build_alibi_tensor`): m j, where j counts only real tokens.
-
-    Args:
-        slopes: [heads].
-        attention_mask: integers or bool [batch, key], 1 for a real token.
-        dtype: dtype of the model. In half precision distant positions collide, as they do in transformers.
-
-    Returns [batch * heads, 1, key], in row b * heads + h; 0 for padding. Raises TypeError or ValueError if the slopes
-    or the mask do not fit.
-
-    >>> from alibi_viz.adapters import huggingface_alibi
-    >>> huggingface_alibi(torch.tensor([0.5]), torch.tensor([[0, 1, 1, 1]]))
-    tensor([[[0.0000, 0.0000, 0.5000, 1.0000]]])
-    """
-    check_slopes("slopes", slopes)
-    check_tensor("attention_mask", attention_mask, "integer or bool", "[batch, key]", ndim=2)
-    mask = attention_mask.long()
-    positions = (mask.cumsum(-1) - 1) * mask
-    bias = bias_from_positions(slopes, positions, positions, form="key", dtype=dtype)  # [batch, heads, 1, key]
-    return bias.flatten(0, 1)
+from alibi_viz.arguments import check_integer, check_slopes
 
 
 def flash_attention_slopes(slopes: Tensor, batch: int | None = None) -> Tensor:

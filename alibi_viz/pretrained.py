@@ -12,11 +12,11 @@ and with eager attention adds the bias twice.
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from reprlib import repr as short
-from typing import Any, NamedTuple, SupportsIndex, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from alibi_viz.slopes import alibi_slopes
 
 _LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
-_BLOCK = 256  # queries at a time, so that the bias of all heads stays small
 Inputs = dict[str, Any]  # the keyword arguments of an attention module
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -37,7 +36,6 @@ class Family:
     """
 
     blocks, attention = "h", "self_attention"  # the attributes of the model and of a layer
-    norms: tuple[str, ...] = ("input_layernorm",)  # of a layer; attention receives the output of the first there is
     projection, output = "query_key_value", "dense"  # of an attention module; the first computes q, k and v at once
     heads = "num_heads"
 
@@ -73,7 +71,7 @@ class Family:
 class Mpt(Family):
     """MPT receives one bias for the whole batch, [heads, 1, at least key], and a mask that is True for hidden keys."""
 
-    blocks, attention, norms, heads = "blocks", "attn", ("norm_1",), "n_heads"
+    blocks, attention, heads = "blocks", "attn", "n_heads"
     projection, output = "Wqkv", "out_proj"
 
     def split(self, attention: Any, fused: Tensor) -> tuple[Tensor, ...]:
@@ -97,8 +95,6 @@ class Mpt(Family):
 
 class Falcon(Family):
     """Falcon receives a mask that includes the bias, and the bias once more for eager attention."""
-
-    norms = ("ln_attn", "input_layernorm")
 
     def slopes(self, attention: Any) -> Tensor:
         return super().slopes(attention).to(torch.bfloat16).float() / math.sqrt(attention.head_dim)
@@ -188,49 +184,31 @@ def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = N
     return copy.deepcopy(model, memo)  # deepcopy reuses the objects in its memo
 
 
-class Layers(NamedTuple):
-    """The layers of a model that reads some tokens, to be run one at a time."""
+@contextmanager
+def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
+    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
+    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
-    hidden: Tensor  # the input of the first layer, [1, length, width]
-    blocks: list[Callable[[Tensor], Tensor]]  # the input of each layer -> that of the next one
-    heads: list[Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]]  # the input of each layer -> its q, k and slopes
 
+@torch.inference_mode()
+def attention_inputs(model: nn.Module, input_ids: Tensor) -> list[Tensor]:
+    """What each attention module receives for tokens without padding, [batch, length]: tensors [batch, length, width].
 
-def separate_layers(model: nn.Module, input_ids: Tensor) -> Layers:
-    """The layers of a pretrained model that reads some tokens, `input_ids`, [batch, length], without padding.
-
-    They belong to a copy that shares the weights and has dropout disabled, so that the model itself can be used, and
-    trained, in between. Their attention is replaced with the fused one of torch, which computes the same: with 4,096
-    tokens it needs far less memory and time than eager attention. The model may be one from `lab.modify`.
+    They come from a copy whose attention is the fused one of torch, which computes the same: with 4,096 tokens it needs
+    far less memory and time than eager attention. The model may be one from `lab.modify`.
     """
     family, model = family_of(model), shared_copy(model).eval()
-    base, entrance = base_model(model), _Entrance()
-    attentions, blocks = family.layers(model), getattr(base, family.blocks)
-    setattr(base, family.blocks, nn.ModuleList([entrance]))
-    with torch.no_grad():
-        base(input_ids, use_cache=False)  # prepares the masks and biases, which are the same for all layers
-
-    def heads(attention: nn.Module, block: nn.Module, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        norm = next(getattr(block, name) for name in family.norms if hasattr(block, name))
-        query, key, _ = family.project(attention, norm(hidden))
-        return query, key, family.slopes(attention)
-
-    def run(block: nn.Module, hidden: Tensor) -> Tensor:
-        following: Tensor = block(hidden, **entrance.inputs)[0]
-        return following
-
+    attentions, inputs = family.layers(model), []
     for attention in attentions:
         attention.forward = partial(_fused_attention, family, attention)  # hooks still apply
-    pairs = zip(attentions, blocks, strict=True)
-    return Layers(entrance.hidden, [partial(run, block) for block in blocks], [partial(heads, *pair) for pair in pairs])
-
-
-class _Entrance(nn.Module):
-    """Stands in for the layers of a model, and keeps what the first of them receives."""
-
-    def forward(self, hidden: Tensor, **inputs: Any) -> tuple[Tensor]:
-        self.hidden, self.inputs = hidden, inputs
-        return (hidden,)
+    with hooked(attentions, lambda _, args, __: inputs.append(args[0])):
+        base_model(model)(input_ids, use_cache=False)
+    return inputs
 
 
 def _fused_attention(
@@ -239,13 +217,9 @@ def _fused_attention(
     """What the attention module of a family computes, without storing all weights."""
     query, key, value = family.project(attention, hidden)
     bias, visible = family.read(attention, inputs)
-    outputs = []
-    for rows in torch.arange(query.shape[2]).split(_BLOCK):
-        seen = slice(0, int(rows[-1]) + 1)  # the mask excludes later keys
-        logits = (bias if bias.shape[2] == 1 else bias[:, :, rows])[..., seen]
-        logits = torch.where(visible[:, :, rows, seen], logits, -math.inf).to(query.dtype)
-        outputs.append(scaled_dot_product_attention(query[:, :, rows], key[:, :, seen], value[:, :, seen], logits))
-    mixed = getattr(attention, family.output)(torch.cat(outputs, dim=2).transpose(1, 2).flatten(2))
+    mask = torch.where(visible, bias, -math.inf).to(query.dtype)
+    mixed = scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    mixed = getattr(attention, family.output)(mixed)
     return mixed if residual is None else mixed + residual, None
 
 
@@ -255,15 +229,10 @@ def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[in
         raise TypeError(
             f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
         )
-    ids = tokenizer(text, **options)["input_ids"]
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if not isinstance(ids, Sequence) or not all(isinstance(each, SupportsIndex) and int(each) >= 0 for each in ids):
-        raise ValueError(f"the tokenizer must return a list of token numbers for one text, got {short(ids)}")
-    if not ids:
-        raise ValueError(f"the tokenizer returned no tokens for the text {text[:20]!r}")
+    ids = torch.as_tensor(tokenizer(text, **options)["input_ids"], dtype=torch.long).tolist()
     known = model.get_input_embeddings().num_embeddings
-    if max(ids) >= known:
+    if not ids or not 0 <= min(ids) <= max(ids) < known:
         raise ValueError(
-            f"the tokenizer returned token {max(ids)}, but the model has {known} tokens: use the model's own tokenizer"
+            f"the tokenizer must return tokens of the model, from 0 to {known - 1}, for {text[:20]!r}, got {short(ids)}"
         )
-    return list(map(int, ids))
+    return ids

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes
-from alibi_viz.adapters import flash_attention_slopes, huggingface_alibi
+from alibi_viz.adapters import flash_attention_slopes
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -28,18 +28,6 @@ def test_slopes_equal_those_of_the_packages(heads: int) -> None:
     ):
         assert torch.allclose(ours, theirs, rtol=1e-6, atol=0)
     assert torch.equal(ours.bfloat16().float(), build_falcon_alibi(one, heads, torch.float32)[:, 0, 1])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("heads", [4, 12])
-def test_huggingface_alibi_equals_build_alibi_tensor(heads: int, dtype: torch.dtype) -> None:
-    mask = torch.ones(2, 20, dtype=torch.long)
-    mask[0, :6] = mask[1, 8:11] = 0
-    theirs = build_alibi_tensor(mask, heads, dtype)
-    ours = huggingface_alibi(alibi_slopes(heads), mask, dtype)
-    torch.testing.assert_close(ours, theirs, rtol=1e-6 if dtype == torch.float32 else 8e-3, atol=0)
-    with pytest.raises(TypeError, match=r"attention_mask must be an integer or bool tensor .*, got torch\.float32"):
-        huggingface_alibi(alibi_slopes(heads), mask.float())
 
 
 def test_flash_attention_slopes_are_contiguous_float32_without_gradient() -> None:

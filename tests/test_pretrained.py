@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import pretrained_stats
-from alibi_viz.pretrained import family_of, separate_layers
+from alibi_viz.pretrained import attention_inputs, family_of
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -99,18 +99,11 @@ def test_generating_with_a_cache_gives_the_same_logits(name: str, change: dict[s
 
 @pytest.mark.parametrize("change", [{}, EVERYTHING], ids=["as loaded", "changed"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_running_one_layer_at_a_time_equals_the_whole_model(
-    name: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("alibi_viz.pretrained._BLOCK", 7)
+def test_fused_attention_gives_every_layer_the_same_input(name: str, change: dict[str, Any]) -> None:
     model = lab.modify(small_model(name), **change)
-    with torch.no_grad():
-        hidden, blocks, heads = separate_layers(model, IDS)
-        expected = received_and_mixed(model, MASKS["full"])
-        for block, of_layer, (attention, received, _) in zip(blocks, heads, expected, strict=True):
-            query_and_key = family_of(model).project(attention, received)[:2]
-            torch.testing.assert_close(of_layer(hidden)[:2], query_and_key, atol=2e-5, rtol=1e-4)
-            hidden = block(hidden)
+    inputs = attention_inputs(model, IDS)
+    expected = [received for _, received, _ in received_and_mixed(model, MASKS["full"])]
+    torch.testing.assert_close(inputs, expected, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -143,8 +136,7 @@ def test_looking_into_a_model_keeps_the_training_mode_of_every_module() -> None:
     model.transformer.h[0].eval()
     modes = [module.training for module in model.modules()]
     pretrained_stats(model, IDS, trained=8)
-    hidden, blocks, _ = separate_layers(model, IDS)
-    blocks[0](hidden)
+    attention_inputs(model, IDS)
     assert [module.training for module in model.modules()] == modes
     assert not any(module._forward_pre_hooks for module in model.modules())
 

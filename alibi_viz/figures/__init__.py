@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "attention_figure": "attention",  # content + bias = logits -> weights of one head
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
     "comparison_html": "comparison",  # checked attention weights beside the correct ones
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
@@ -24,7 +23,6 @@ _MODULES = {
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
     "weights_html": "comparison",  # attention weights side by side
-    "window_figure": "windows",  # the span of each head: how far back it looks
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 

@@ -4,8 +4,7 @@
     = logits  -> weights
     the weights of every head, as a grid of small matrices
 
-Content, bias and logits share one color scale, so that they can be compared. The matrices show the keys at the
-positions of the queries, and the bars all keys of the text, several in a bar if they are more than `_MAX_BARS`.
+Content, bias and logits share one color scale, so that they can be compared.
 """
 
 import math
@@ -25,7 +24,6 @@ from alibi_viz.figures.tokens import label, literal, quoted
 
 STEPS = ("content", "bias", "logits", "weights")
 _PANELS = {"content": (1, 1), "bias": (1, 2), "bars": (1, 3), "logits": (2, 1), "weights": (2, 2), "grid": (3, 1)}
-_MAX_BARS = 64  # in a panel that is about 200 pixels wide
 _MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
 _MAX_WEIGHT = 0.3  # upper end of the color scale of the weights; almost all weights are far below
 _PALETTE = theme.rgb(theme.SEQUENTIAL, NUM_COLORS)
@@ -45,21 +43,6 @@ _COLUMN = 0.293  # the width of a panel, as a share of the plotting area
 Floats = NDArray[np.float64]
 
 
-def attention_figure(tokens: Sequence[str], trace: AttentionTrace, other: AttentionTrace, **options: Any) -> go.Figure:
-    """An attention trace as a plain plotly figure. The arguments are those of `draw`.
-
-    >>> from alibi_viz import figures
-    >>> q = k = torch.zeros(1, 1, 2, 4)
-    >>> trace, other = attention_trace(q, k, torch.ones(1)), attention_trace(q, k, None)
-    >>> figures.attention_figure(["to", "be"], trace, other).data[3].z  # the weights; None is masked
-    array([[1.0, None],
-           [0.26894, 0.73106]], dtype=object)
-    """
-    figure = blank()
-    draw(figure, tokens, trace, other, **options)
-    return figure
-
-
 def blank() -> go.Figure:
     """The figure without data: named traces in six subplots, gray backgrounds, frames around the selection."""
     height = 2 * _SIDE + sum(_GAPS) + _GRID_HEIGHT
@@ -70,7 +53,7 @@ def blank() -> go.Figure:
     figure.set_subplots(3, 3, specs=specs, horizontal_spacing=(1 - 3 * _COLUMN) / 2)
     # ticklabeloverflow="allow" skips a search for labels outside the figure, which takes a third of the drawing time
     axis = {"showgrid": False, "tickfont_size": 10, "ticklen": 2, "ticklabeloverflow": "allow"}
-    figure.update_xaxes(**axis, tickangle=-90, nticks=6, tickformat=",d")  # for positions, where `draw` sets no tokens
+    figure.update_xaxes(**axis, tickangle=-90)
     for row, domain in ((1, [high, 1]), (2, [low, low + side]), (3, [0, _GRID_HEIGHT / height])):
         figure.update_yaxes(**axis, domain=domain, row=row)
     figure.update_yaxes(domain=[low, 1], tickformat=".0%", nticks=5, row=1, col=3)
@@ -94,8 +77,8 @@ def blank() -> go.Figure:
         whole = {"xref": "x domain", "x0": 0, "x1": 1, "y0": 0, "y1": 1, **place}
         figure.add_shape(**whole, yref="y domain", layer="below", fillcolor=theme.MASKED, line_width=0)
         figure.add_shape(**whole, name=name, line=frame)
-    figure.add_bar(name="bars", marker_color=theme.COLORS[0], row=1, col=3)
-    diamond = {"symbol": "diamond-open", "color": theme.COLORS[1], "line": {"width": 1.5}}
+    figure.add_bar(name="bars", marker_color=theme.COLORS[0], hovertemplate=_HOVER, row=1, col=3)
+    diamond = {"symbol": "diamond-open", "size": 8, "color": theme.COLORS[1], "line": {"width": 1.5}}
     figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, row=1, col=3)
     matrices.add_grid(figure, _PAIR + _SUM, *(axis.plotly_name.replace("axis", "") for axis in grid))
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line={**frame, "width": 1}, row=3, col=1)
@@ -115,7 +98,6 @@ def draw(
     *,
     head: int = 0,
     query: int = -1,
-    start: int = 0,
     names: tuple[str, str] = ("bias on", "bias off"),
     bias_name: str = "bias",
     page_width: int = 880,
@@ -125,30 +107,29 @@ def draw(
     Args:
         figure: the figure.
         tokens: [length], plain text; markup is shown as it is.
-        trace: of one text, [1, heads, queries, length]; a cell whose logit is -inf is masked.
-        other: the same text with another bias, at least the selected query; its weights are the diamonds.
+        trace: of one text, [1, heads, length, length]; a cell whose logit is -inf is masked.
+        other: the same text with another bias; its weights are the diamonds.
         head, query: the selected head, and the position of the selected query; negative from the end.
-        start: the position of the first query of the trace.
         names: the names of `trace` and `other` in the legend.
         bias_name: the title of the bias panel.
         page_width: pixels available for the figure; they decide its height and the number of labels.
     """
-    _, heads, queries, length = trace.weights.shape
-    head, query, shown = head % heads, query % length, range(start, start + queries)
-    steps = [getattr(trace, name)[0] for name in STEPS]  # [heads, query, key]; more than five digits are never visible
-    square = np.stack([as_array(step[..., start : start + queries]) for step in steps]).round(5)
-    row = np.stack([as_array(step[:, query - start]) for step in steps]).round(5)  # [4, heads, key]
-    others = as_array(other.weights[0, :, query - start if other.weights.shape[2] == queries else 0])  # [heads, key]
+    heads, length = trace.weights.shape[1:3]
+    head, query = head % heads, query % length
+    # More than five digits are never visible: [4, heads, query, key] and [heads, query, key].
+    steps = np.stack([as_array(getattr(trace, name)[0]) for name in STEPS]).round(5)
+    others, masked = as_array(other.weights[0]).round(5), np.isneginf(steps[2])
     width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
     with figure.batch_update():
-        _label(figure, tokens, shown, query=query, room=max(1, int(_COLUMN * width / _LABEL)))
-        _draw_matrices(figure, tokens, square, shown, head=head, query=query)
-        _draw_bars(figure, tokens, row, others, query=query, head=head, other_name=names[1])
-        _draw_grid(figure, tokens, square, shown, head=head, query=query, width=width)
+        _label(figure, tokens, query=query, room=max(1, int(_COLUMN * width / _LABEL)))
+        hover = _draw_matrices(figure, tokens, steps, head=head, query=query)
+        row = steps[3, :, query], others[:, query], masked[head, query]
+        _draw_bars(figure, hover[query], *row, head=head, other_name=names[1])
+        _draw_grid(figure, tokens, steps, head=head, query=query, width=width)
         signs = zip((*theme.COLORS[:2], theme.MASKED, _FRAME_COLOR), "■◇■▭", strict=True)
         bars, diamonds, gray, frame = (f'<span style="color:{color}">{sign}</span>' for color, sign in signs)
         word = literal(f"query {query:,} {quoted(tokens[query], 16)}")
-        content = f"content, q · k / √d{f'<br>{gray} masked' * bool(np.isneginf(square[2]).any())}"
+        content = f"content, q · k / √d{f'<br>{gray} masked' * bool(masked.any())}"
         selected = f"{word}<br>{bars} {names[0]}  {diamonds} {names[1]}"
         grid = f"weights of every head, {frame} {word}; click a head to select it"
         titles = content, f"+  {bias_name}", selected, "=  logits", "→  softmax: weights", grid
@@ -156,79 +137,62 @@ def draw(
             update_changed(annotation, text=title)
 
 
-def bin_size(length: int) -> int:
-    """How many neighboring keys share a bar: one, unless the text is long; the last bar may have fewer.
-
-    >>> bin_size(48), bin_size(4096)
-    (1, 64)
-    """
-    return math.ceil(length / _MAX_BARS)
-
-
-def _label(figure: go.Figure, tokens: Sequence[str], shown: range, *, query: int, room: int) -> None:
-    """Tokens on the axes, the selected query in bold; only every n-th one if there is room for no more than `room`.
-
-    Below bars of several keys are positions instead of tokens.
-    """
-    across, down = _spread(shown, room), _spread(shown, _SIDE // _LABEL, query)
-    ends = [shown.start - 0.5, shown.stop - 0.5]
+def _label(figure: go.Figure, tokens: Sequence[str], *, query: int, room: int) -> None:
+    """Tokens on the axes, the selected query in bold; only every n-th one if there is room for no more than `room`."""
+    across, down = _spread(len(tokens), room), _spread(len(tokens), _SIDE // _LABEL, query)
+    ends, below = [-0.5, len(tokens) - 0.5], [label(tokens[at]) for at in across]
     bold = [f"<b>{label(tokens[at])}</b>" if at == query else label(tokens[at]) for at in down]
-    for step in STEPS:
-        x, y = figure.get_subplot(*_PANELS[step])
-        update_changed(x, range=ends, tickvals=across, ticktext=[label(tokens[at]) for at in across])
-        update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
-    every = _spread(range(len(tokens)), room) if bin_size(len(tokens)) == 1 else None
-    x = figure.get_subplot(*_PANELS["bars"]).xaxis
-    update_changed(x, range=[-0.5, len(tokens) - 0.5], tickmode="array" if every else "auto")
-    update_changed(x, tickvals=every, ticktext=every and [label(tokens[at]) for at in every])
+    for name in (*STEPS, "bars"):
+        x, y = figure.get_subplot(*_PANELS[name])
+        update_changed(x, range=ends, tickvals=across, ticktext=below)
+        if name in STEPS:
+            update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
 
 
 def _draw_matrices(
-    figure: go.Figure, tokens: Sequence[str], steps: Floats, shown: range, *, head: int, query: int
-) -> None:
+    figure: go.Figure, tokens: Sequence[str], steps: Floats, *, head: int, query: int
+) -> NDArray[np.object_]:
     """The four steps of one head, from steps [4, heads, query, key], with a frame around the selected query.
 
-    The colors of content, bias and logits depend on all heads, so selecting a head keeps them.
+    The colors of content, bias and logits depend on all heads, so selecting a head keeps them. Returns the customdata
+    of the matrices, [query, key, 7].
     """
-    masked, names = np.isneginf(steps[2]), [f"{at} “{label(tokens[at], 40)}”" for at in shown]
+    masked, names = np.isneginf(steps[2]), _names(tokens)
     limit = max(4, math.ceil(1.5 * float(np.abs(steps[0][~masked]).max())))
     update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
     ticks = {"tickvals": [-limit, 0, limit], "ticktext": [f"≤ {_MINUS}{limit}", "0", f"≥ {limit}"]}
     update_changed(figure.layout.coloraxis.colorbar, **ticks)
     (hover,) = _hover(steps[:, [head]], [head + 1], names, names)
     for name, values in zip(STEPS, steps[:, head], strict=True):
-        z = with_gaps(values, masked[head])
-        named_trace(figure, name).update(z=z, customdata=hover, x0=shown.start, y0=shown.start)
+        named_trace(figure, name).update(z=with_gaps(values, masked[head]), customdata=hover)
         update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
+    return hover
 
 
 def _draw_bars(
-    figure: go.Figure, tokens: Sequence[str], steps: Floats, others: Floats, *, query: int, head: int, other_name: str
+    figure: go.Figure,
+    hover: NDArray[np.object_],
+    weights: Floats,
+    others: Floats,
+    masked: NDArray[np.bool_],
+    *,
+    head: int,
+    other_name: str,
 ) -> None:
-    """The weights of one query in one head, from steps [4, heads, key], and those with another bias, [heads, key]."""
-    length, size = len(tokens), bin_size(len(tokens))
-    starts = np.arange(0, length, size)
-    masked = np.logical_and.reduceat(np.isneginf(steps[2, head]), starts)
-    steps, others = (np.add.reduceat(each, starts, axis=-1).round(5) for each in (steps, others))
-    names = [f"{at} “{label(tokens[at], 40)}”" for at in range(length)]
-    if size > 1:
-        names = [f"{at} to {min(at + size, length) - 1}" for at in range(0, length, size)]
-    ((hover,),) = _hover(steps[:, [head], None], [head + 1], [f"{query} “{label(tokens[query], 40)}”"], names)
-    numbers = _SUM if size == 1 else "weight %{customdata[6]}%"  # a sum of several logits means nothing
-    shared = {"x": starts + (size - 1) / 2, "customdata": hover}
-    bars = {"y": with_gaps(steps[3, head], masked), "hovertemplate": f"{_PAIR}{numbers}<extra></extra>"}
-    named_trace(figure, "bars").update(**shared, **bars)
-    visible = np.where(masked & (others[head] == 0), np.nan, others[head])  # the other bias may mask fewer keys
+    """The weights of one query in one head, from [heads, key], and those with another bias, [heads, key].
+
+    `hover` is what the matrices show of the query, and `masked` is bool [key].
+    """
+    keys = np.arange(len(hover))
+    for name, each in (("bars", weights), ("other", others)):
+        named_trace(figure, name).update(x=keys, y=with_gaps(each[head], masked), customdata=hover)
     template = f"key %{{customdata[2]}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
-    markers = {"y": visible, "marker_size": 8 if size == 1 else 5, "hovertemplate": template}
-    named_trace(figure, "other").update(**shared, **markers)
-    top = 1.08 * max(steps[3].max(), others.max())  # of all heads, for a steady axis
+    update_changed(named_trace(figure, "other"), hovertemplate=template)
+    top = 1.08 * max(weights.max(), others.max())  # of all heads, for a steady axis
     update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, top])
 
 
-def _draw_grid(
-    figure: go.Figure, tokens: Sequence[str], steps: Floats, shown: range, *, head: int, query: int, width: int
-) -> None:
+def _draw_grid(figure: go.Figure, tokens: Sequence[str], steps: Floats, *, head: int, query: int, width: int) -> None:
     """The weights of every head, from steps [4, heads, query, key], with the query and the selected head framed."""
     _, heads, length, _ = steps.shape
     grid, numbers = Grid(heads, width - 10, _GRID_HEIGHT - 10), range(1, heads + 1)
@@ -237,20 +201,25 @@ def _draw_grid(
     titles = [f"<b>{start}{number}</b>" if number == head + 1 else f"{start}{number}" for number in numbers]
     matrices.fill_grid(figure, grid, grid.png(colors, np.isneginf(steps[2]), _PALETTE), titles)
     at = grid.hover_cells(length, _MAX_HOVER)
-    names = [f"{position} “{label(tokens[position])}”" for position in shown.start + at]
+    names = np.array(_names(tokens), dtype=object)[at].tolist()
     matrices.fill_hover(figure, grid, length, _hover(steps[:, :, at][..., at], numbers, names, names), numbers)
     across, down = matrices.grid_ranges(grid, width)
     x, y = figure.get_subplot(*_PANELS["grid"])
     update_changed(x, range=across)
     update_changed(y, range=[down[1] + _GRID_HEIGHT, down[1]])
     side, height = grid.side, max(grid.side / length, 3)  # at least 3 pixels
-    top = (query - shown.start + 0.5) * side / length - height / 2
+    top = (query + 0.5) * side / length - height / 2
     frames = [  # plotly has no relative commands
         f"M{x},{y + top:.2f}H{x + side}V{y + top + height:.2f}H{x}Z" for x, y in grid.corners.tolist()
     ]
     update_changed(_shape(figure, "query in the grid"), path="".join(frames))
     x0, y0 = grid.corners[head].tolist()
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)
+
+
+def _names(tokens: Sequence[str]) -> list[str]:
+    """Each token with its position, for hover texts."""
+    return [f"{at} “{label(token, 40)}”" for at, token in enumerate(tokens)]
 
 
 def _shape(figure: go.Figure, name: str) -> Any:
@@ -268,12 +237,12 @@ def _hover(steps: Floats, heads: Sequence[int], queries: Sequence[str], keys: Se
     return cells
 
 
-def _spread(positions: range, limit: int, keep: int | None = None) -> list[int]:
+def _spread(length: int, limit: int, keep: int | None = None) -> list[int]:
     """Every n-th position, about `limit` of them. `keep` is always one of them and replaces its neighbors.
 
-    >>> _spread(range(10), 5), _spread(range(10), 5, keep=3)
+    >>> _spread(10, 5), _spread(10, 5, keep=3)
     ([0, 2, 4, 6, 8], [0, 3, 6, 8])
     """
-    step = math.ceil(len(positions) / limit)
-    ticks = [at for at in positions[::step] if keep is None or abs(at - keep) >= step]
+    step = math.ceil(length / limit)
+    ticks = [at for at in range(0, length, step) if keep is None or abs(at - keep) >= step]
     return sorted(ticks if keep is None else [*ticks, keep])

@@ -10,19 +10,6 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.slopes import power_ticks
 
 
-def window_figure(spans: pd.DataFrame, length: int) -> go.Figure:
-    """The figure of a table of spans. The arguments are those of `draw`.
-
-    >>> from alibi_viz import figures, lab
-    >>> table = lab.window_table(lab.make_model("alibi"), "to be or not to be", longest=8)
-    >>> figures.window_figure(table, length=8).data[2].y[:4]  # the spans that are needed
-    array([7, 7, 7, 7])
-    """
-    figure = blank()
-    draw(figure, spans, length)
-    return figure
-
-
 def blank() -> go.Figure:
     """The figure without data: a line of what the slope alone predicts, and two marks per head."""
     figure = theme.blank(400, hovermode="closest", margin={"l": 70, "r": 24, "t": 40, "b": 48}, showlegend=True)

@@ -4,32 +4,21 @@ import importlib
 import math
 import os
 import random
-import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from reprlib import repr as short
 from typing import Any, Protocol
 
-import pandas as pd
 import regex
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.attention import AttentionTrace
+from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.custom import LawFunction, law_class
 from alibi_viz.models.positions.relative import Alibi
-from alibi_viz.pretrained import (
-    Layers,
-    family_name,
-    family_of,
-    longest_context,
-    separate_layers,
-    shared_copy,
-    token_ids,
-)
+from alibi_viz.pretrained import attention_inputs, family_name, family_of, hooked, longest_context, token_ids
 from alibi_viz.slopes import alibi_slopes
 
 HEAD_DIM = 16
@@ -76,7 +65,6 @@ _WORD_NOTES = {  # how each content of `Words` is computed
     "same word": f"Content is made up, the same in every head: {SAME_WORD} between equal words at any distance, and a "
     "fixed random number around 0 between different words.",
     "equal": "Content is 0 for every pair, so the weights show the bias alone.",
-    "random": "Content is random: queries and keys are standard normal numbers, whatever the words.",
 }
 
 
@@ -85,7 +73,7 @@ class Words:
 
     With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
     between equal words and random with standard deviation 0.5 for other pairs. Case is ignored. With "equal", it is 0
-    for every pair. With "random", queries and keys are standard normal numbers, different in each head.
+    for every pair.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
@@ -102,12 +90,8 @@ class Words:
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         total, tokens = len(tokens), tokens[:longest]
-        if content == "random":
-            shape = len(tokens), 2, 1, num_heads, HEAD_DIM  # the first tokens get the same in any text
-            query, key = torch.randn(shape, generator=torch.Generator().manual_seed(0)).permute(1, 2, 3, 0, 4)
-        else:
-            vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
-            query = key = vectors.expand(1, num_heads, *vectors.shape)
+        vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
+        query = key = vectors.expand(1, num_heads, *vectors.shape)
         return Reading(tokens, query, key, alibi_slopes(num_heads), total, _WORD_NOTES[content])
 
 
@@ -130,59 +114,50 @@ def _vector(word: str) -> list[float]:
     return [value / scale for value in vector]
 
 
-class ModelRun:
-    """A model that reads the first tokens of a text, layer by layer. Threads may share it.
-
-    It keeps the input of each layer, so that every layer that has one can be read at once: 16 MiB per layer for 4,096
-    tokens and a width of 1,024. `total` is the number of tokens in the whole text; "{layer}" in `note` is filled in.
-    """
-
-    def __init__(self, tokens: list[str], total: int, layers: Layers, note: str) -> None:
-        self.tokens, self.total, self._layers, self._note = tokens, total, layers, note
-        self._inputs = [layers.hidden]  # of each layer that has one already
-        self._lock = threading.Lock()
-
-    @property
-    def done(self) -> int:
-        """The number of layers that can be read."""
-        return len(self._inputs)
-
-    def steps(self, layer: int) -> Iterator[int]:
-        """Run the model until `layer`, counted from 0, can be read; yield how many can be. Nothing is computed twice.
-
-        A layer that fails raises its error, and runs again at the next call.
-        """
-        while self.done <= layer:
-            with self._lock, torch.inference_mode():
-                if self.done <= layer:  # another thread may have been faster
-                    self._inputs.append(self._layers.blocks[self.done - 1](self._inputs[-1]))
-            yield self.done
-
-    @torch.inference_mode()
-    def read(self, layer: int) -> Reading:
-        """The tokens, queries and keys of a layer. Runs the model up to it. Raises ValueError if they aren't finite."""
-        for _ in self.steps(layer):
-            pass
-        query, key, slopes = (part.float().cpu() for part in self._layers.heads[layer](self._inputs[layer]))
-        if not bool((query.isfinite() & key.isfinite()).all()):
-            raise ValueError("the model's queries and keys must be finite: its training has diverged")
-        return Reading(self.tokens, query, key, slopes, self.total, self._note.format(layer=layer + 1))
-
-
 class ModelSource:
-    """Base class of sources that run a model. `start` lets one run serve all layers, and be spread over time."""
+    """Base class of sources that run a model. A subclass defines `run` and `heads`."""
+
+    name = "the model"
 
     def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
         self.model, self.num_heads = model, num_heads
         self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
-    def start(self, text: str, longest: int) -> ModelRun:
-        """Prepare to read at most `longest` tokens; no layer runs yet. Raises ValueError for an empty text."""
+    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
+        """The tokens that are read, how many the text has, and what the attention of each layer receives."""
         raise NotImplementedError
+
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and slopes of a layer, from what its attention receives."""
+        raise NotImplementedError
+
+    def layers(self, text: str, longest: int) -> list[Callable[[], Reading]]:
+        """Run the model once, and return a function per layer that computes its reading, because all need much memory.
+
+        The functions raise ValueError if queries or keys aren't finite.
+        """
+        tokens, total, inputs = self.run(text, longest)
+        return [partial(self._reading, tokens, total, layer, hidden) for layer, hidden in enumerate(inputs)]
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        return self.start(text, longest).read(self.contents.index(content))
+        return self.layers(text, longest)[self.contents.index(content)]()
+
+    @torch.inference_mode()
+    def _reading(self, tokens: list[str], total: int, layer: int, hidden: Tensor) -> Reading:
+        query, key, slopes = (part.float().cpu() for part in self.heads(layer, hidden))
+        if not bool((query.isfinite() & key.isfinite()).all()):
+            raise ValueError("the model's queries and keys must be finite: its training has diverged")
+        note = f"Content comes from layer {layer + 1} of {len(self.contents)} of {self.name}."
+        return Reading(tokens, query, key, slopes, total, note)
+
+
+def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -> Iterator[Reading]:
+    """The reading of each content of a source, in order. A model runs only once for all its layers."""
+    if isinstance(source, ModelSource):
+        yield from (read() for read in source.layers(text, longest))
+    else:
+        yield from (source.read(text, content, num_heads, longest) for content in source.contents)
 
 
 class ByteModel(ModelSource):
@@ -196,27 +171,26 @@ class ByteModel(ModelSource):
     ['t', 'o', '␣', 'b', 'e']
     """
 
+    name = "the model as it is trained, whose tokens are bytes"
+
     def __init__(self, model: LanguageModel) -> None:
         if not isinstance(model.transformer.position, Alibi):
             raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
-    @torch.inference_mode()
-    def start(self, text: str, longest: int) -> ModelRun:
-        data = list(text.encode("utf-8", "replace"))
+    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
+        data, inputs = list(text.encode("utf-8", "replace")), []
         if not data:
             raise ValueError("text must have at least one byte, got ''")
-        model = shared_copy(self.model).eval()  # the model itself can be trained meanwhile
-        blocks: list[Any] = list(model.transformer.blocks)
+        attentions = [block.attention for block in self.model.transformer.blocks]
+        with hooked(attentions, lambda _, args, __: inputs.append(args[0])), evaluating(self.model) as device:
+            self.model(torch.tensor([data[:longest]], device=device), last=1)
+        return [_byte(value) for value in data[:longest]], len(data), inputs
 
-        def heads(block: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            query, key, _ = block.attention.heads(block.norm_attention(hidden))
-            return query, key, block.attention.position.slopes
-
-        hidden = model.embedding(torch.tensor([data[:longest]], device=model.head.weight.device))  # no positions yet
-        layers = Layers(hidden, blocks, [partial(heads, block) for block in blocks])
-        note = f"Content comes from layer {{layer}} of {len(blocks)} of the model as it is trained. Tokens are bytes."
-        return ModelRun([_byte(value) for value in data[:longest]], len(data), layers, note)
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        attention = self.model.transformer.blocks[layer].attention
+        query, key, _ = attention.heads(hidden)
+        return query, key, attention.position.slopes
 
 
 class PretrainedModel(ModelSource):
@@ -231,6 +205,8 @@ class PretrainedModel(ModelSource):
     attention adds them twice. Raises ValueError for another family of models, or one without ALiBi.
     """
 
+    name = "a pretrained model"
+
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
         family = family_of(model)
         layers = family.layers(model)
@@ -241,29 +217,31 @@ class PretrainedModel(ModelSource):
     def from_pretrained(cls, name: str) -> "PretrainedModel":
         """Load a model and its tokenizer with transformers, from a folder or from its cache of downloaded models.
 
-        Nothing is downloaded. Raises ImportError without transformers, and ValueError if the model is not on this
-        machine, cannot be loaded, or its configuration, which is checked first, has another family or no ALiBi.
+        Nothing is downloaded. Raises ValueError if transformers or the model is not on this machine or fails to load,
+        or the configuration, which is checked first, has another family or no ALiBi.
         """
         try:
             transformers: Any = importlib.import_module("transformers")
-        except ImportError as error:
-            raise ImportError(f"to load the model {name!r}, install transformers: pip install transformers") from error
-        try:
             family_name(transformers.AutoConfig.from_pretrained(name, local_files_only=True))
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, local_files_only=True)
             return cls(transformers.AutoModel.from_pretrained(name, local_files_only=True), tokenizer)
         except (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-            hint = f"if it is not on this machine, download it once: hf download {name}"
+            hint = f"to have it on this machine: pip install transformers; hf download {name}"
             raise ValueError(f"cannot load the model {name!r}: {error}; {hint}") from error
 
-    def start(self, text: str, longest: int) -> ModelRun:
+    def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
         ids = token_ids(self.model, self.tokenizer, text)
         read = ids[: min(longest, longest_context(self.model) or longest)]
         raw = self.tokenizer.convert_ids_to_tokens(read)
         tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
-        layers = separate_layers(self.model, torch.tensor([read], device=next(self.model.parameters()).device))
-        note = f"Content comes from layer {{layer}} of {len(self.contents)} of a pretrained model."
-        return ModelRun(tokens, len(ids), layers, note)
+        device = next(self.model.parameters()).device
+        return tokens, len(ids), attention_inputs(self.model, torch.tensor([read], device=device))
+
+    def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        family = family_of(self.model)
+        attention = family.layers(self.model)[layer]
+        query, key, _ = family.project(attention, hidden)
+        return query, key, family.slopes(attention)
 
 
 def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
@@ -294,43 +272,6 @@ def _decoded(tokenizer: Any, token: int) -> str:
     return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
 
 
-def law_curve(law: LawFunction, num_heads: int, length: int) -> Tensor:
-    """The bias of a law for the distances 0 to length - 1: float32 [heads, length].
-
-    Raises ValueError, naming the law and the value, if the law fails, returns another shape, NaN or inf, or gives
-    different values when it is called again.
-
-    >>> from alibi_viz import laws
-    >>> law_curve(laws.square_root, num_heads=1, length=5)
-    tensor([[ 0.0000, -0.0039, -0.0055, -0.0068, -0.0078]])
-    """
-    curve = law_class(law.__name__, law)(num_heads).curve(torch.arange(length))
-    return curve + 0.0  # -0.0 becomes 0.0
-
-
-def trace_queries(
-    query: Tensor, key: Tensor, curve: Tensor | None, queries: Sequence[int], *, causal: bool
-) -> AttentionTrace:
-    """Every step of attention for the queries at some positions: tensors [1, heads, len(queries), tokens].
-
-    A long text needs only the rows that are shown: all of them, for 4,096 tokens and 8 heads, would take 2 GB.
-    `query` and `key` are those of the whole text. `curve` is the bias by distance, [heads, tokens] from `law_curve`, or
-    None for no bias. Without a causal mask, keys on both sides get the bias of |i - j|.
-
-    >>> q = k = torch.zeros(1, 1, 4, 2)
-    >>> trace_queries(q, k, -torch.arange(4.0)[None], range(2, 3), causal=True).weights
-    tensor([[[[0.0900, 0.2447, 0.6652, 0.0000]]]])
-    """
-    positions = torch.tensor(queries)
-    content = (query[:, :, positions] / query.shape[-1] ** 0.5) @ key.transpose(-2, -1)
-    distance = positions[:, None] - torch.arange(key.shape[2])  # [query, key]
-    bias = content.new_zeros(1).expand_as(content) if curve is None else curve.to(content)[None, :, distance.abs()]
-    logits = content + bias
-    if causal:
-        logits.masked_fill_(distance < 0, -math.inf)
-    return AttentionTrace(content, bias, logits, logits.softmax(-1))
-
-
 def shuffle_words(text: str, seed: int) -> str:
     """Shuffle all words of a text before the last one; spaces and line breaks stay where they are.
 
@@ -347,13 +288,3 @@ def shuffle_words(text: str, seed: int) -> str:
         generator.shuffle(shuffled)
     order = iter(shuffled)
     return WORD.sub(lambda match: next(order, match.group()), text)
-
-
-def weight_by_word(reading: Reading, curve: Tensor | None, head: int, *, causal: bool) -> "pd.Series[float]":
-    """How much weight the last query of a head, counted from 0, gives to each word; to equal words together.
-
-    `curve` is that of `trace_queries`.
-    """
-    last = [len(reading.tokens) - 1]
-    weights = trace_queries(reading.query, reading.key, curve, last, causal=causal).weights[0, head, 0]
-    return pd.Series(weights.numpy()).groupby(reading.tokens).sum()

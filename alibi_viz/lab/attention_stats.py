@@ -1,8 +1,6 @@
 """Where a trained model attends: how sharply, how far back, how much beyond its training length and to its start."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +8,16 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_instance, check_positive_integers
+from alibi_viz.arguments import check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
-from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source
+from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source, readings
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
-from alibi_viz.pretrained import base_model, evaluation_mode, family_of
+from alibi_viz.pretrained import base_model, evaluation_mode, family_of, hooked
 
 _TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
@@ -59,25 +57,19 @@ def attention_stats(
         spacing: a window ends every `spacing` bytes, by default every `length`. With the same spacing, windows of
             several lengths have the same queries.
 
-    Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
-    windows are longer than the spacing, or the model's positions are not defined at `length`.
+    Raises ValueError if the validation text is too short for the windows, or the model isn't defined at `length`.
 
     >>> from alibi_viz.lab.attention_stats import attention_stats
     >>> stats = attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
     >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/2, attends nearby
     (torch.Size([2, 8]), True)
     """
-    check_instance("model", model, LanguageModel)
-    check_instance("text", text, Text)
     spacing = length if spacing is None else spacing
-    check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):
         raise ValueError(
             f"{windows} windows of {spacing} bytes need {windows * spacing:,}; "
             f"the validation part of {text.name} has {len(text.validation):,}"
         )
-    if length > spacing:
-        raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
     stats: list[Tensor] = []
 
@@ -112,17 +104,6 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
     with hooked(family.layers(model), measure), evaluation_mode(model):
         base_model(model)(input_ids, use_cache=False)
     return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
-
-
-@contextmanager
-def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
-    """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
-    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
@@ -164,8 +145,8 @@ def window_table(
     """
     check_positive_integers(num_heads=num_heads, longest=longest)
     source = as_source(source)
-    heads = source.num_heads or num_heads
-    tables = {content: head_spans(source.read(text, content, heads, longest)) for content in source.contents}
+    every = readings(source, text, source.num_heads or num_heads, longest)
+    tables = {content: head_spans(reading) for content, reading in zip(source.contents, every, strict=True)}
     return pd.concat(tables, names=["content"]).reset_index("content").reset_index(drop=True)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -44,8 +43,7 @@ def modify(
         lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
         lab.modify(model, rotary="yarn")
 
-    A changed model can be changed again: factors multiply, the smaller window holds, and a rotary rule replaces the one
-    before. A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
+    A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -60,9 +58,9 @@ def modify(
         trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
-    Raises TypeError for another object, and ValueError for another family of models, a value out of range, a change
-    that doesn't apply to the position method, and a second window that is smaller but keeps more sinks. A changed MPT
-    model refuses sinks with sequences of different lengths in one batch.
+    Raises TypeError for another object, and ValueError for another family of models, a changed model, a value out of
+    range, and a change that doesn't apply to the position method. A changed MPT model refuses sinks with sequences of
+    different lengths in one batch.
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
@@ -71,7 +69,10 @@ def modify(
     if not isinstance(model, nn.Module):
         got = type(model).__name__
         raise TypeError(f"model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got {got}")
-    family = None if _is_ours(model) else family_of(model)
+    if change_of(model) != Change():
+        raise ValueError(f"model must not be changed already ({change_of(model)}): make all changes to the original")
+    # A compiled model contains ours.
+    family = None if isinstance(getattr(model, "_orig_mod", model), LanguageModel) else family_of(model)
     config: Any = model.config
     num_heads = config.num_heads if family is None else len(family.slopes(family.layers(model)[0]))
     check_integer("sinks", sinks, 0)
@@ -88,20 +89,19 @@ def modify(
         trained_length = config.max_length if family is None else training_length(model)
     if interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
-    factors = (1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads)
-    rule = None if rotary is None else (rotary, trained_length or 0)
-    longest = trained_length or 0 if interpolate else math.inf
-    seen = (math.inf, math.inf) if window is None else (window, sinks)
-    change = change_of(model).then(Change(factors, longest, seen[0], seen[1], rule))
+    change = Change(
+        factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),
+        interpolated=trained_length or 0 if interpolate else math.inf,
+        window=math.inf if window is None else window,
+        sinks=sinks,
+        rotary=None if rotary is None else (rotary, trained_length or 0),
+    )
     if family is None:
         positions = {module for module in model.modules() if isinstance(module, Position)}
-        return shared_copy(model, {each: ChangedPosition(original_of(each), change, config) for each in positions})
+        return shared_copy(model, {each: ChangedPosition(each, change, config) for each in positions})
     changed = shared_copy(model)
-    for attention in family.layers(changed):
-        hooks = attention._forward_pre_hooks
-        for key in [key for key, hook in hooks.items() if isinstance(hook, _Hook)]:
-            del hooks[key]
-        if change != Change():
+    if change != Change():
+        for attention in family.layers(changed):
             attention.register_forward_pre_hook(_Hook(family, change), with_kwargs=True)
     return changed
 
@@ -129,9 +129,7 @@ def has_sinks(model: Any) -> bool:
     >>> [has_sinks(lab.make_model(name)) for name in ("alibi", "none", "rotary", "sinusoidal")]
     [True, True, False, False]
     """
-    if not _is_ours(model):
-        return True
-    position = original_of(model.transformer.position)
+    position = model.transformer.position
     rotates = type(position).transform is not Position.transform
     return position.is_relative and position.is_additive and not rotates and not position.reads_input
 
@@ -143,19 +141,8 @@ class Change:
     factors: tuple[float, ...] = (1.0,)  # of the bias, one per head or one for all
     interpolated: float = math.inf  # the number of keys beyond which slopes are interpolated
     window: float = math.inf
-    sinks: float = math.inf  # without a window, all tokens are kept
+    sinks: int = 0
     rotary: tuple[str, int] | None = None  # the rule and the training length
-
-    def then(self, other: "Change") -> "Change":
-        """Both changes in one. Raises ValueError if two windows leave something else visible than a window."""
-        if (self.window - other.window) * (self.sinks - other.sinks) < 0:
-            raise ValueError(
-                f"the model has a window of {self.window} with {self.sinks} sinks already, which cannot be combined "
-                f"with one of {other.window} with {other.sinks}: change the original model instead"
-            )
-        factors = tuple(np.multiply(self.factors, other.factors).tolist())
-        smaller = {name: min(getattr(self, name), getattr(other, name)) for name in ("interpolated", "window", "sinks")}
-        return Change(factors, **smaller, rotary=other.rotary or self.rotary)
 
     def apply(self, bias: Tensor | None, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Change a bias [..., heads, 1 or query, key] between the positions [..., query] and [..., key].
@@ -177,7 +164,7 @@ class Change:
 
     def _move_sinks(self, bias: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Place the sinks right before the window: each gets the bias of the token that stands there."""
-        sinks = torch.arange(min(int(self.sinks), keys.shape[-1]), device=keys.device)
+        sinks = torch.arange(min(self.sinks, keys.shape[-1]), device=keys.device)
         skipped = (queries - int(self.window + self.sinks) + 1).clamp(min=0)  # tokens between sinks and window
         places = sinks + skipped[..., None]  # [..., query, sink]
 
@@ -196,7 +183,7 @@ class Change:
             "bias dropped": not any(self.factors),
             f"slopes interpolated beyond {self.interpolated}": self.interpolated < math.inf,
             f"window of {self.window}": self.window < math.inf,
-            f"sinks of {self.sinks}": 0 < self.sinks < math.inf,
+            f"sinks of {self.sinks}": self.sinks > 0,
             f"rotary rule {self.rotary and self.rotary[0]}": self.rotary is not None,
         }
         return ", ".join(text for text, is_changed in words.items() if is_changed)
@@ -244,19 +231,10 @@ class _Hook:
         return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
 
 
-def original_of(position: Position) -> Position:
-    """The position method without changes."""
-    return position.original if isinstance(position, ChangedPosition) else position
-
-
 def change_of(model: nn.Module) -> Change:
     """How `modify` changed a model; no change if it didn't."""
     places = (place for module in model.modules() for place in (module, *module._forward_pre_hooks.values()))
     return next((each.change for each in places if isinstance(each, ChangedPosition | _Hook)), Change())
-
-
-def _is_ours(model: nn.Module) -> bool:
-    return isinstance(getattr(model, "_orig_mod", model), LanguageModel)  # the module inside that of `torch.compile`
 
 
 def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None) -> None:

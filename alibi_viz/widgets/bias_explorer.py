@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from alibi_viz.bias import FORMS, alibi_bias, bias_from_positions
 from alibi_viz.figures import bias as picture
 from alibi_viz.figures.matrices import on_tile_click
-from alibi_viz.lab.attention_sources import law_curve
+from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
@@ -140,7 +140,8 @@ class BiasExplorer(HasHead, App):
         """
         slopes, length = alibi_slopes(self.num_heads), self.length
         if self.law != LINEAR:
-            curve = law_curve(law_function(self.law), self.num_heads, length)  # [heads, distance]
+            law = law_class(law_name(self.law), law_function(self.law))(self.num_heads)
+            curve = law.curve(torch.arange(length)) + 0.0  # [heads, distance]; -0.0 becomes 0.0
             row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
         elif self.form in ("key", "end"):  # the same for every query
             return alibi_bias(slopes, length, form=self.form).expand(-1, length, -1).numpy()

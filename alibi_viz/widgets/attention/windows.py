@@ -1,6 +1,5 @@
 """WindowExplorer: the span of each head in your own text, and what share of the work can be left out."""
 
-from functools import lru_cache
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,7 +10,7 @@ from alibi_viz.lab.attention_sources import AttentionSource
 from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
 from alibi_viz.models import LanguageModel
-from alibi_viz.widgets.attention.text_app import MAX_TOKENS, TextApp
+from alibi_viz.widgets.attention.text_app import TextApp
 from alibi_viz.widgets.core.app import Why
 from alibi_viz.widgets.core.formatting import format_percent, format_slope
 
@@ -26,7 +25,7 @@ class WindowExplorer(TextApp):
         text: at most 50,000 characters, of which the first 4,096 tokens are read. The default is the start of the
             validation part of the built-in text, 4,096 bytes.
         num_heads: 1 to 32; fixed for a model.
-        content: where q . k comes from: "same word", "equal" or "random"; with a model "layer 1", "layer 2" and so on.
+        content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
 
     >>> from alibi_viz.widgets import WindowExplorer
     >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
@@ -43,9 +42,8 @@ class WindowExplorer(TextApp):
     is_slow = True  # all weights of 4,096 tokens take a second
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
-        self._spans = lru_cache(1)(head_spans)  # drawing again, to another width, doesn't change them
         if "text" not in state:
-            state["text"] = bytes(load_text().validation[:MAX_TOKENS].tolist()).decode("utf-8", "replace")
+            state["text"] = bytes(load_text().validation[: self.longest].tolist()).decode("utf-8", "replace")
         super().__init__(source, **state)
 
     def blank(self) -> go.Figure:
@@ -55,12 +53,11 @@ class WindowExplorer(TextApp):
         return [*super().controls(), self.reset_button()]
 
     def draw(self) -> tuple[str, str]:
-        (reading,) = self.read(self.text)
-        spans, length = self._spans(reading), len(reading.tokens)
+        reading = self.read(self.text)
+        spans, length = head_spans(reading), len(reading.tokens)
         window_plot.draw(self.figure, spans, length)
         self.note_length(reading)
-        left_out, flat = spans["left_out"], int((spans["slope"] <= 0).sum())
-        details = [f"Heads without a positive slope are not drawn: {flat} of {len(spans)}."] * bool(flat)
+        left_out, details = spans["left_out"], reading.note
         if not left_out.any():
             tokens = "1 token" if length == 1 else f"{length:,} tokens"
             caption = f"Every head looks at the whole text, {tokens}: nothing can be left out."
@@ -71,5 +68,5 @@ class WindowExplorer(TextApp):
                 f"{steep['needed']:,.0f} steps back: all keys further away together have at most 2^-24 of any query's "
                 f"weight. In all, {format_percent(left_out.mean())} of the pairs of query and key can be left out."
             )
-            details += [f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}."]
-        return caption, " ".join([*details, reading.note]).strip()
+            details = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
+        return caption, details

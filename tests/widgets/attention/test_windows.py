@@ -1,11 +1,10 @@
 """WindowExplorer, driven through its traits and its controls, without a browser."""
 
 import pytest
-import torch
 
 from alibi_viz import lab
 from alibi_viz.figures.matrices import named_trace
-from alibi_viz.lab.attention_sources import Reading, Words
+from alibi_viz.lab.attention_sources import Words
 from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.widgets import WindowExplorer
 from tests.widgets.race.small_race import control, message
@@ -47,17 +46,3 @@ def test_controls_change_the_figure(content: str) -> None:
     assert app.caption == "Every head looks at the whole text, 2 tokens: nothing can be left out." and not message(app)
     app.text = "a " * 5000
     assert "only the first 4,096 of 5,000 tokens are used" in control(app, "s-note").value
-
-
-def test_heads_without_a_positive_slope_are_mentioned() -> None:
-    class Flat(Words):
-        def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
-            reading = super().read(text, content, num_heads, longest)
-            slopes = torch.cat((torch.zeros(1), reading.slopes[1:]))
-            return Reading(reading.tokens, reading.query, reading.key, slopes, reading.total, "")
-
-    app = WindowExplorer(Flat(), text=TEXT * 3, num_heads=4)
-    assert "Heads without a positive slope are not drawn: 1 of 4." in app.details
-    assert app.caption.startswith("Head 2, the steepest (slope 1/16)")
-    app.num_heads = 1
-    assert app.caption.startswith("Every head looks at the whole text, 660 tokens: nothing can be left out.")
