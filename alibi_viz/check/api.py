@@ -106,7 +106,6 @@ def attention(
     *,
     num_heads: Sequence[int] = (8, 12),
     head_dim: int = 64,
-    key_heads: int | None = None,
     decoding: bool = True,
     padding: bool = False,
     slopes: str | Callable[[int], Any] = "official",
@@ -118,14 +117,13 @@ def attention(
     """Check an attention function by its outputs alone.
 
     Args:
-        function: (query, key, value) -> output. Adapt other signatures with a lambda.
+        function: (query, key, value) -> output. Adapt others with a lambda, such as for grouped queries
+            `lambda q, k, v: mine(q, k[:, ::4], v[:, ::4])`.
         layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
             such as "bhld", "blhd" or "hld".
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads, decoding, length: as in `check.bias`.
         head_dim: size of a head.
-        key_heads: for grouped-query attention, how many heads the key and the value have. Each is shared by neighboring
-            heads of the query. Every head count must be a multiple of it. By default they have as many as the query.
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.
@@ -144,10 +142,6 @@ def attention(
     """
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
     check_integer("head_dim", head_dim, 1)
-    if key_heads is not None:
-        check_integer("key_heads", key_heads, 1)
-        if any(count % key_heads for count in num_heads):
-            raise ValueError(f"every head count must be a multiple of key_heads, got {num_heads} and {key_heads}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
@@ -155,7 +149,7 @@ def attention(
     calls, expected = probes(num_heads, decoding, length), Expectation(reference, causal)
 
     def run(layout: str, calls: Sequence[Probe]) -> Report:
-        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
+        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
         return examine_attention(reader, subject, calls, expected, padding=padding)
 
     with on_cpu():
@@ -212,11 +206,8 @@ def examine_attention(
     results, findings = _observe_all(reader.observe, calls)
     small = [probe for probe in results if probe.key_length <= SHORT]
     factors, unreadable = try_each(reader.content_factor, small)
-    square = {probe.num_heads: factor for probe, factor in factors.items() if probe.query_length == probe.key_length}
-    expected = replace(expected, head_dim=reader.head_dim, content=square)
-    faults, comparison = diagnose(list(results.values()), expected)
-    is_scaled = comparison is not None and not faults  # the bias has the factor of the content
-    findings += (unreadable or _name_content(factors, reader, is_scaled)) + faults
+    faults, comparison = diagnose(list(results.values()), replace(expected, head_dim=reader.head_dim))
+    findings += (unreadable or _name_content(factors, reader)) + faults
     if padding and not findings:
         padded = try_each(lambda probe: _check_padding(reader, probe, expected), small[:1])[1]
         findings += [Finding(each.name, f"with padding in front: {each.evidence}") for each in padded]
@@ -238,8 +229,8 @@ def _observe_all(
     return results, findings
 
 
-def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_scaled: bool) -> list[Finding]:
-    """Name the factors of q . k that were measured in each call; `is_scaled` if the bias has them too."""
+def _name_content(factors: Mapping[Probe, float], reader: AttentionReader) -> list[Finding]:
+    """Name the factors of q . k that were measured in each call."""
     tolerance = max(4 * reader.precision.absolute, 4e-3)
     wrong = {probe: factor for probe, factor in factors.items() if abs(factor - 1) > tolerance}
     if not wrong:
@@ -249,8 +240,7 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_sc
         return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
 
     is_weak, is_unscaled = are_all(lambda probe: probe.num_heads**-0.5), are_all(lambda _: reader.head_dim**0.5)
-    other = "logits multiplied" if is_scaled else "content multiplied"
-    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else other
+    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else "content multiplied"
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
     return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
@@ -276,8 +266,7 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation) 
     heads, query_length, key_length = probe
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
-    key, value = torch.randn(2, 3, reader.key_heads or heads, key_length, reader.head_dim, generator=generator)
-    key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
+    key, value = torch.randn(2, 3, heads, key_length, reader.head_dim, generator=generator)
     got = reader(query, key, value)
     # the function gets them rounded to its dtype
     query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))

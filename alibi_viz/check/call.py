@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from alibi_viz.check.report import Finding
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-_CALLER: ContextVar[list[AbstractContextManager[Any]]] = ContextVar("_CALLER")
 _REPEATS = 1e-5  # two equal calls may differ by this much
 _SHOWN = 300  # characters of an error message
 
@@ -32,36 +30,23 @@ class Unusable(Exception):
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
-    """Compute on the CPU in full precision, and remember the caller's default device and autocast for `call`."""
-    device = torch.get_default_device()
-    settings: list[AbstractContextManager[Any]] = [] if device.type == "cpu" else [device]
-    for kind in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(kind):
-            settings.append(torch.autocast(kind, dtype=torch.get_autocast_dtype(kind)))
-    token = _CALLER.set(settings)
-    try:
-        with torch.device("cpu"), torch.autocast("cpu", enabled=False):
-            yield
-    finally:
-        _CALLER.reset(token)
+    """Compute on the CPU in full precision, whatever default device and autocast the caller has set."""
+    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        yield
 
 
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:
-    """Return `function(*arguments)`, on the default device and with the autocast that the caller of the check has set.
+    """Return `function(*arguments)`, called in a thread.
 
     Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop a running function, so one that
     hangs continues in a daemon thread until the process exits.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
-    settings = _CALLER.get([])
 
     def run() -> None:
         try:
-            with ExitStack() as stack:  # device and autocast belong to a thread
-                for each in settings:
-                    stack.enter_context(each)
-                results.append(function(*arguments))
+            results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
 
