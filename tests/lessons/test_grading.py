@@ -12,7 +12,7 @@ from torch import Tensor
 
 import alibi_viz as av
 from alibi_viz import gallery, lessons
-from alibi_viz.lessons.grading import HINTS, WINDOW_MISTAKES, window
+from alibi_viz.lessons.grading import HINTS, window
 from tests.check.faulty import PARTS, attend, with_faults
 
 Function = Callable[..., Any]
@@ -116,12 +116,6 @@ def test_mistake_is_named_with_its_own_hint(exercise: str, mistake: str) -> None
 
 def test_every_hint_of_an_exercise_belongs_to_a_mistake_tried_here() -> None:
     assert all(HINTS[exercise].keys() <= WRONG[exercise].keys() for exercise in WRONG)
-    assert {*dict(WINDOW_MISTAKES), "raises an error", "unknown fault"} == HINTS["window"].keys()
-
-
-@pytest.mark.parametrize(("mistake", "rule"), WINDOW_MISTAKES)
-def test_wrong_window_gets_the_hint_of_its_mistake(mistake: str, rule: Function) -> None:
-    assert lessons.grade_window(rule).mistakes[0][1] == HINTS["window"][mistake]
 
 
 def test_window_is_the_smallest_beyond_which_the_weights_add_up_to_the_share() -> None:
