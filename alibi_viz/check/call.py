@@ -13,7 +13,6 @@ from alibi_viz.check.report import Finding
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-_REPEATS = 1e-5  # two equal calls may differ by this much
 _SHOWN = 300  # characters of an error message
 
 
@@ -84,20 +83,6 @@ def try_each(
         Finding(fault, f"{message} (and {count(len(more), 'more call')})" if more else message)
         for fault, (message, *more) in failures.items()
     ]
-
-
-def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument) -> list[Finding]:
-    """Call `read` twice, and compare. A first call that is unusable is left to `try_each`, unless it hangs."""
-    try:
-        first = read(argument)
-    except Unusable as error:
-        return [Finding(error.fault, str(error))] if error.fault == "does not finish" else []
-    try:
-        difference = float((read(argument) - first).abs().nan_to_num(0.0).max())
-    except Unusable as error:
-        return [Finding("not deterministic", f"{error}, but only in the second of two equal calls")]
-    evidence = f"{argument}: two equal calls differ by up to {difference:.3g}"
-    return [Finding("not deterministic", evidence)] if difference > _REPEATS else []
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:

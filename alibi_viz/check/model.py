@@ -86,9 +86,8 @@ def _state(report: Report) -> str:
     names = {finding.name for finding in report.findings}
     if "no bias" in names:
         return "ALiBi is off: the layer adds no bias"
-    if names & {"raises an error", "does not finish"} and report.comparison is None:
-        return "It is unknown whether the layer applies ALiBi, because calls of it failed"
-    return "ALiBi is on" + (", with the official slopes" if report.ok else "")
+    failed = names & {"raises an error", "does not finish"} and report.comparison is None
+    return "Calls of the layer failed" if failed else "ALiBi is on" + ", with the official slopes" * report.ok
 
 
 @dataclass(frozen=True)
@@ -137,10 +136,10 @@ def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
     base = getattr(model, "base_model", model)  # without the head, whose logits would be large
     layers = []
     for module in model.modules():
-        for *names, axis in _PROJECTIONS:
-            projections: list[Any] = [getattr(module, str(name), None) for name in names]
-            if all(isinstance(each, nn.Module) for each in projections):
-                layers.append(_Layer(base, *projections, axis, heads))
+        for inputs, output, axis in _PROJECTIONS:
+            first, last = getattr(module, inputs, None), getattr(module, output, None)
+            if isinstance(first, nn.Module) and isinstance(last, nn.Module):
+                layers.append(_Layer(base, first, last, axis, heads))
     if not layers:
         known = "; ".join(f"{inputs}, {output}" for inputs, output, _ in _PROJECTIONS)
         raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
+from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.widgets import BiasExplorer
@@ -115,22 +115,6 @@ def test_bias_is_shown_on_two_color_scales_and_the_figure_fits_the_page() -> Non
     assert app.figure.layout.width <= 510 < wide
     app.num_heads, app.length = 32, 256
     assert all(new is old for new, old in zip(app.figure.data, traces, strict=True)), "updated in place"
-
-
-def test_linear_is_alibi_and_other_laws_have_no_form_and_no_slopes() -> None:
-    app = BiasExplorer(num_heads=3, length=5)
-    before = app.snapshot()
-    form, menu = control(app, "s-form"), control(app, "s-law")
-    app.law = laws.square_root
-    assert (app.law, form.disabled) == ("square_root", True)
-    assert all("m =" not in title for title in titles(app))
-    app.law = root
-    assert (app.law, menu.value) == (root, "root") and "law=root, form=" in repr(app)
-    menu.value = "power"
-    assert app.law == "power" and "the bias is power(d)" in app.caption
-    control(BiasExplorer(), "s-law").value = "root"  # a later app offers it too
-    app.law = laws.linear
-    assert (app.law, form.disabled) == ("linear", False) and app.snapshot() == before
 
 
 def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
