@@ -96,7 +96,7 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
             raise TypeError(f"expected real numbers, got {tensor.dtype}")
         numbers = tensor.double()
         missing = int(numbers.isnan().sum())
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         message = f"{description}: a result of type {type(value).__name__} is not an array of real numbers"
         raise Unusable("wrong type", f"{message} ({_message(error)})") from error
     if missing and not nan:
@@ -118,9 +118,6 @@ def _from_array(value: Any) -> Tensor:
 
 
 def _message(error: BaseException) -> str:
-    """The type and the text of an error, shortened, whatever it contains."""
-    try:
-        text = str(error).encode("utf-8", "replace").decode()
-    except Exception:
-        text = "(its text cannot be read)"
+    """The type and the text of an error, shortened."""
+    text = str(error)
     return f"{type(error).__name__}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"
