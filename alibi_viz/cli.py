@@ -193,7 +193,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--decoding": {"action": SWITCH, "help": "also try fewer queries than keys (the default)"},
     "--heads": {"dest": "num_heads", "type": int, "nargs": "+", "metavar": "N", "help": "head counts to try"},
     "--head-dim": {"type": int, "help": "channels per head (default: 64)"},
-    "--key-heads": {"type": int, "metavar": "N", "help": "heads of key and value, if fewer than of the query"},
     "--dtype": {"choices": ("float32", "float64", "float16", "bfloat16"), "help": "of query, key and value"},
     "--slopes": {"help": "the correct slopes: official (the default), geometric or halving"},
     "--seconds": {"type": float, "help": "time limit of a call (default: 60)"},
@@ -207,7 +206,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--out": {"metavar": "FOLDER", "help": "where to write"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
-SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--key-heads", "--length"
+SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--length"
 SWEEPING = "--workers", "--seeds", "--out"
 COMMANDS = {
     _lab: ("lesson",),

@@ -17,7 +17,6 @@ from alibi_viz.bias import exact_dtype
 FORMS = ("key", "end", "positions", "relative")
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 _TIE = 1 - 1e-9  # errors in this ratio are equal, so that the first of them is reported on every machine
-_ROWS = 256  # queries at a time, which bounds the memory
 _MAX_CELLS = 64  # along each side of `WeightErrors.cells`
 
 
@@ -33,10 +32,10 @@ class WeightErrors(NamedTuple):
 
     cells: NDArray[np.float64]
     size: int
-    query: int = 0
-    key: int = 0
-    weight: float = 0.0
-    exact: float = 0.0
+    query: int
+    key: int
+    weight: float
+    exact: float
 
     @property
     def largest(self) -> float:
@@ -107,24 +106,13 @@ def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -
     >>> weight_errors(0.5, 2048, dtype=torch.bfloat16, form="relative").largest < 1e-9
     True
     """
-    check_integer("length", length, 1)
+    weights, exact = (
+        rounded_bias(slope, length, dtype=each, form=name).softmax(-1)
+        for each, name in ((dtype, form), (torch.float64, "relative"))
+    )
+    error = (weights - exact).abs()
+    query, key = divmod(int((error >= error.max() * _TIE).int().argmax()), length)
     size = -(-length // _MAX_CELLS)
-    count, rows = -(-length // size), max(1, _ROWS // size) * size  # rows of whole cells
-    worst = WeightErrors(np.full((count, count), np.nan), size)
-    for first in range(0, length, rows):
-        part = slice(first, min(first + rows, length))
-        weights, exact = (
-            rounded_bias(slope, length, part, dtype=each, form=name)[:, : part.stop].softmax(-1)  # the rest is masked
-            for each, name in ((dtype, form), (torch.float64, "relative"))
-        )
-        error = (weights - exact).abs()
-        largest = float(error.max()) * _TIE
-        if largest > worst.largest or first == 0:
-            row, key = divmod(int((error >= largest).int().argmax()), part.stop)
-            worst = worst._replace(
-                query=first + row, key=key, weight=float(weights[row, key]), exact=float(exact[row, key])
-            )
-        by_cell = max_pool2d(error[None], size, ceil_mode=True)[0].numpy()
-        worst.cells[first // size :][: len(by_cell), : by_cell.shape[1]] = by_cell
-    worst.cells[np.triu_indices(count, 1)] = np.nan
-    return worst
+    cells = max_pool2d(error[None], size, ceil_mode=True)[0].numpy()
+    cells[np.triu_indices(len(cells), 1)] = np.nan
+    return WeightErrors(cells, size, query, key, float(weights[query, key]), float(exact[query, key]))

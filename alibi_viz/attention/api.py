@@ -55,9 +55,9 @@ def alibi_attention(
             - "windowed": head by head, without the keys whose weight is negligible
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
-        tolerance: the largest share of a query's weights that "windowed" and "flex" may leave out, which changes an
-            output by at most twice this share of the largest value. The default is half a unit in the last place of the
-            inputs' dtype, so the output is that of all keys to rounding.
+        tolerance: the largest share of a query's weights that "windowed" may leave out, which changes an output by at
+            most twice this share of the largest value. The default is half a unit in the last place of the inputs'
+            dtype, so the output is that of all keys to rounding.
         key_ball: a ball that contains all keys, or a function that returns it, such as `KeyValueCache.key_ball`. With
             it, a single query reads only the keys within its spans. Ignored if autocast rounds the keys.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_integer, check_positive, check_positive_integers, positive_integers
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable, call, check_repeatable, count, on_cpu, to_tensor, try_each
+from alibi_viz.check.call import Unusable, call, count, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
@@ -56,8 +56,6 @@ def slopes(
         return value.flatten()
 
     with on_cpu():
-        if unrepeatable := check_repeatable(read, num_heads[-1]):
-            return Report(subject, unrepeatable)
         got, findings = try_each(read, num_heads)
         return Report(subject, findings + (name_slopes(got, Expectation(reference), eps) if got else []))
 
@@ -106,7 +104,6 @@ def attention(
     *,
     num_heads: Sequence[int] = (8, 12),
     head_dim: int = 64,
-    key_heads: int | None = None,
     decoding: bool = True,
     padding: bool = False,
     slopes: str | Callable[[int], Any] = "official",
@@ -118,14 +115,13 @@ def attention(
     """Check an attention function by its outputs alone.
 
     Args:
-        function: (query, key, value) -> output. Adapt other signatures with a lambda.
+        function: (query, key, value) -> output. Adapt others with a lambda, such as for grouped queries
+            `lambda q, k, v: mine(q, k[:, ::4], v[:, ::4])`.
         layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
             such as "bhld", "blhd" or "hld".
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads, decoding, length: as in `check.bias`.
         head_dim: size of a head.
-        key_heads: for grouped-query attention, how many heads the key and the value have. Each is shared by neighboring
-            heads of the query. Every head count must be a multiple of it. By default they have as many as the query.
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.
@@ -144,10 +140,6 @@ def attention(
     """
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
     check_integer("head_dim", head_dim, 1)
-    if key_heads is not None:
-        check_integer("key_heads", key_heads, 1)
-        if any(count % key_heads for count in num_heads):
-            raise ValueError(f"every head count must be a multiple of key_heads, got {num_heads} and {key_heads}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
@@ -155,7 +147,7 @@ def attention(
     calls, expected = probes(num_heads, decoding, length), Expectation(reference, causal)
 
     def run(layout: str, calls: Sequence[Probe]) -> Report:
-        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds, key_heads)
+        reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
         return examine_attention(reader, subject, calls, expected, padding=padding)
 
     with on_cpu():
@@ -195,9 +187,7 @@ def _check_arguments(
 def examine_bias(
     read: Callable[[Probe], Observation], subject: str, calls: Sequence[Probe], expected: Expectation
 ) -> Report:
-    """Check the bias and determinism of a bias function, given a reader of its logits."""
-    if unrepeatable := check_repeatable(lambda probe: read(probe).log_weights, calls[0]):
-        return Report(subject, unrepeatable)  # everything else would differ from call to call
+    """Check the bias of a bias function, given a reader of its logits."""
     results, findings = _observe_all(read, calls)
     faults, comparison = diagnose(list(results.values()), expected)
     return Report(subject, findings + faults, comparison=comparison)
@@ -206,17 +196,12 @@ def examine_bias(
 def examine_attention(
     reader: AttentionReader, subject: str, calls: Sequence[Probe], expected: Expectation, *, padding: bool = False
 ) -> Report:
-    """Check the bias, the scale of the content, determinism, padding, and finally the output for random inputs."""
-    if unrepeatable := check_repeatable(reader.output, calls[0]):
-        return Report(subject, unrepeatable)
+    """Check the bias, the scale of the content, padding, and finally the output for random inputs."""
     results, findings = _observe_all(reader.observe, calls)
     small = [probe for probe in results if probe.key_length <= SHORT]
     factors, unreadable = try_each(reader.content_factor, small)
-    square = {probe.num_heads: factor for probe, factor in factors.items() if probe.query_length == probe.key_length}
-    expected = replace(expected, head_dim=reader.head_dim, content=square)
-    faults, comparison = diagnose(list(results.values()), expected)
-    is_scaled = comparison is not None and not faults  # the bias has the factor of the content
-    findings += (unreadable or _name_content(factors, reader, is_scaled)) + faults
+    faults, comparison = diagnose(list(results.values()), replace(expected, head_dim=reader.head_dim))
+    findings += (unreadable or _name_content(factors, reader)) + faults
     if padding and not findings:
         padded = try_each(lambda probe: _check_padding(reader, probe, expected), small[:1])[1]
         findings += [Finding(each.name, f"with padding in front: {each.evidence}") for each in padded]
@@ -238,8 +223,8 @@ def _observe_all(
     return results, findings
 
 
-def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_scaled: bool) -> list[Finding]:
-    """Name the factors of q . k that were measured in each call; `is_scaled` if the bias has them too."""
+def _name_content(factors: Mapping[Probe, float], reader: AttentionReader) -> list[Finding]:
+    """Name the factors of q . k that were measured in each call."""
     tolerance = max(4 * reader.precision.absolute, 4e-3)
     wrong = {probe: factor for probe, factor in factors.items() if abs(factor - 1) > tolerance}
     if not wrong:
@@ -249,8 +234,7 @@ def _name_content(factors: Mapping[Probe, float], reader: AttentionReader, is_sc
         return all(abs(factor / predict(probe) - 1) <= tolerance for probe, factor in wrong.items())
 
     is_weak, is_unscaled = are_all(lambda probe: probe.num_heads**-0.5), are_all(lambda _: reader.head_dim**0.5)
-    other = "logits multiplied" if is_scaled else "content multiplied"
-    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else other
+    name = "content too weak" if is_weak else "content not scaled" if is_unscaled else "content multiplied"
     probe, factor = max(wrong.items(), key=lambda item: abs(item[1] - 1))
     place = "" if len(wrong) == len(factors) else f" (only with {'; '.join(map(str, wrong))})"
     return [Finding(name, f"with {probe} and head_dim {reader.head_dim}, q . k counts {factor:.4g} times{place}")]
@@ -276,8 +260,7 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation) 
     heads, query_length, key_length = probe
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(3, heads, query_length, reader.head_dim, generator=generator)
-    key, value = torch.randn(2, 3, reader.key_heads or heads, key_length, reader.head_dim, generator=generator)
-    key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
+    key, value = torch.randn(2, 3, heads, key_length, reader.head_dim, generator=generator)
     got = reader(query, key, value)
     # the function gets them rounded to its dtype
     query, key, value = (tensor.to(reader.dtype).double() for tensor in (query, key, value))

@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,8 +13,6 @@ from alibi_viz.check.report import Finding
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-_CALLER: ContextVar[list[AbstractContextManager[Any]]] = ContextVar("_CALLER")
-_REPEATS = 1e-5  # two equal calls may differ by this much
 _SHOWN = 300  # characters of an error message
 
 
@@ -32,36 +29,23 @@ class Unusable(Exception):
 
 @contextmanager
 def on_cpu() -> Iterator[None]:
-    """Compute on the CPU in full precision, and remember the caller's default device and autocast for `call`."""
-    device = torch.get_default_device()
-    settings: list[AbstractContextManager[Any]] = [] if device.type == "cpu" else [device]
-    for kind in ("cpu", "cuda"):
-        if torch.is_autocast_enabled(kind):
-            settings.append(torch.autocast(kind, dtype=torch.get_autocast_dtype(kind)))
-    token = _CALLER.set(settings)
-    try:
-        with torch.device("cpu"), torch.autocast("cpu", enabled=False):
-            yield
-    finally:
-        _CALLER.reset(token)
+    """Compute on the CPU in full precision, whatever default device and autocast the caller has set."""
+    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        yield
 
 
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:
-    """Return `function(*arguments)`, on the default device and with the autocast that the caller of the check has set.
+    """Return `function(*arguments)`, called in a thread.
 
     Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop a running function, so one that
     hangs continues in a daemon thread until the process exits.
     """
     results: list[Any] = []
     errors: list[BaseException] = []
-    settings = _CALLER.get([])
 
     def run() -> None:
         try:
-            with ExitStack() as stack:  # device and autocast belong to a thread
-                for each in settings:
-                    stack.enter_context(each)
-                results.append(function(*arguments))
+            results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
 
@@ -101,20 +85,6 @@ def try_each(
     ]
 
 
-def check_repeatable(read: Callable[[Argument], Tensor], argument: Argument) -> list[Finding]:
-    """Call `read` twice, and compare. A first call that is unusable is left to `try_each`, unless it hangs."""
-    try:
-        first = read(argument)
-    except Unusable as error:
-        return [Finding(error.fault, str(error))] if error.fault == "does not finish" else []
-    try:
-        difference = float((read(argument) - first).abs().nan_to_num(0.0).max())
-    except Unusable as error:
-        return [Finding("not deterministic", f"{error}, but only in the second of two equal calls")]
-    evidence = f"{argument}: two equal calls differ by up to {difference:.3g}"
-    return [Finding("not deterministic", evidence)] if difference > _REPEATS else []
-
-
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
     """Convert a tensor, an array or nested lists to float64 on the CPU; also return its floating-point dtype.
 
@@ -126,7 +96,7 @@ def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tenso
             raise TypeError(f"expected real numbers, got {tensor.dtype}")
         numbers = tensor.double()
         missing = int(numbers.isnan().sum())
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         message = f"{description}: a result of type {type(value).__name__} is not an array of real numbers"
         raise Unusable("wrong type", f"{message} ({_message(error)})") from error
     if missing and not nan:
@@ -148,9 +118,6 @@ def _from_array(value: Any) -> Tensor:
 
 
 def _message(error: BaseException) -> str:
-    """The type and the text of an error, shortened, whatever it contains."""
-    try:
-        text = str(error).encode("utf-8", "replace").decode()
-    except Exception:
-        text = "(its text cannot be read)"
+    """The type and the text of an error, shortened."""
+    text = str(error)
     return f"{type(error).__name__}: {text[:_SHOWN]}{'…' if len(text) > _SHOWN else ''}"

@@ -53,7 +53,6 @@ class Expectation:
     slopes: Slopes
     causal: bool = True  # keys after the query should be masked; otherwise the bias should be symmetric
     head_dim: int | None = None  # of one head, if known: it identifies a bias that was divided by its square root
-    content: Mapping[int, float] | None = None  # {head count: the factor of q . k, relative to the correct one}
 
     def bias(self, probe: Probe) -> Tensor:
         """The correct bias with the causal mask, float64 [heads, query, key]."""
@@ -108,12 +107,7 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
             explanations.append(faults + [Finding(fault, evidence) for fault in rule[0].faults])
             if len(explanations[-1]) == 1:
                 break
-    # Something is wrong, so name a fault; but a wrong factor of q . k that applies to the bias too is named elsewhere.
-    is_scaled = any(abs(factor - 1) > 1e-2 for factor in (expected.content or {}).values())
-    fewest = min((findings for findings in explanations if findings or is_scaled), key=len, default=None)
-    if fewest is None and all(each.agrees_in_half_precision(expected.bias(each.probe)) for each in observations):
-        return [Finding("rounded to half precision", evidence)]
-    return fewest
+    return min(filter(None, explanations), key=len, default=None)
 
 
 def _last_key(observation: Observation) -> Tensor:
@@ -179,7 +173,6 @@ def rules(
         "": offset,
         "wrong corner of the cache": (row - key).abs(),
         "square root of the distance": offset.sign() * offset.abs().sqrt(),
-        "logarithm of the distance": offset.sign() * offset.abs().log1p(),
     }
     if cap is not None:
         distances["length cap"] = offset.clamp(-cap, cap)
@@ -234,15 +227,9 @@ def name_slopes(
     evidence = f"head {head} of {heads} has slope {got[worst]:.6g}, expected {wanted[worst]:.6g}"
     if close(got, 0 * got):
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
-    possible = sorted(
-        (names for names, slopes_ in _hypotheses(slopes, expected, absolute) if close(got, slopes_)), key=_cost
-    )
+    possible = [names for names, each in _hypotheses(slopes, expected, absolute) if close(got, each)]
     if possible:
-        others = [names for names in possible if _cost(names) == _cost(possible[0]) and names != possible[0]]
-        if others:
-            same = " and ".join(others[0])
-            evidence += f"; '{same}' gives the same slopes, and another head count would tell them apart"
-        return [Finding(name, evidence) for name in possible[0]]
+        return [Finding(name, evidence) for name in min(possible, key=_cost)]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
     if len(wrong) == len(slopes):
@@ -257,24 +244,23 @@ def _cost(names: Names) -> int:
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
     """Names of faults, and the slopes that they give, for all head counts one after another; the most likely first.
 
-    Each combines a scheme, a rounding and a factor. A wrong factor of the content may apply to the bias too.
+    Each combines a scheme, a rounding and a factor.
     """
     got = torch.cat(list(slopes.values()))
     dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
     factors: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
     factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
     factors += [(("sign reversed", *names), -factor) for names, factor in factors]
-    for content in filter(None, (dict.fromkeys(slopes, 1.0), expected.content)):
-        for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
-            unit = torch.cat([content[heads] * rule(heads).to(dtype).double() for heads in slopes])
-            for names, factor in factors:
-                yield (*filter(None, [scheme]), *rounding, *names), factor * unit
-            fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
-            if math.isfinite(fitted):
-                yield (
-                    (*filter(None, [scheme]), *rounding, *["sign reversed"] * (fitted < 0), "bias multiplied"),
-                    fitted * unit,
-                )
+    for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
+        unit, common = (
+            torch.cat([rule(heads).to(dtype).double() for heads in slopes]),
+            (*filter(None, [scheme]), *rounding),
+        )
+        for names, factor in factors:
+            yield (*common, *names), factor * unit
+        fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
+        if math.isfinite(fitted):
+            yield (*common, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
 def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[str, Slopes]]:

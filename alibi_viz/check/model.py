@@ -18,14 +18,11 @@ from alibi_viz.gallery import EXHIBITS
 from alibi_viz.pretrained import evaluation_mode, longest_context
 from alibi_viz.slopes import alibi_slopes
 
-# Names of the projection to queries, keys and values (one fused, or three), and of the output projection. A fused one
-# holds them per head or per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim).
+# Names of the projection to queries, keys and values, and of the output projection. The first holds them per head or
+# per kind: its last axis is (heads, 3, head_dim) or (3, heads, head_dim). The number is where the 3 goes.
 _PROJECTIONS = [
-    (("query_key_value",), "dense", "per head"),  # BLOOM, Falcon, GPT-NeoX
-    (("Wqkv",), "out_proj", "per kind"),  # MPT
-    (("c_attn",), "c_proj", "per kind"),  # GPT-2
-    (("q_proj", "k_proj", "v_proj"), "o_proj", "separate"),  # Llama and most others
-    (("q_proj", "k_proj", "v_proj"), "out_proj", "separate"),  # OPT
+    ("query_key_value", "dense", 3),  # BLOOM, Falcon, GPT-NeoX
+    ("Wqkv", "out_proj", 2),  # MPT
 ]
 _HEADS = ("num_attention_heads", "n_heads", "n_head")
 
@@ -37,7 +34,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     weights don't matter, and a tiny model with random weights shows what a large one does.
 
     Args:
-        model: a causal language model of transformers, such as BLOOM, MPT or Falcon, with or without its head. What the
+        model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head. What the
             weights of its family were trained with is a note of the report, not a fault: Falcon divides its bias by
             sqrt(head_dim), and Falcon and BLOOM round it to half precision.
         layer: index of the layer, from 0.
@@ -62,7 +59,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
 
     def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
         """Compare with the official slopes, divided by `divisor`."""
-        sizes: dict[str, Any] = {"head_dim": attention.head_dim, "key_heads": attention.key_heads}
+        sizes: dict[str, Any] = {"head_dim": attention.head_dim}
         convert = lambda tensor: tensor.to(parameter.device)  # noqa: E731
         sizes |= {"dtype": parameter.dtype, "read_dtype": read_dtype, "seconds": seconds}
         reader = AttentionReader(attention, convert=convert, **sizes)
@@ -89,9 +86,8 @@ def _state(report: Report) -> str:
     names = {finding.name for finding in report.findings}
     if "no bias" in names:
         return "ALiBi is off: the layer adds no bias"
-    if names & {"raises an error", "does not finish"} and report.comparison is None:
-        return "It is unknown whether the layer applies ALiBi, because calls of it failed"
-    return "ALiBi is on" + (", with the official slopes" if report.ok else "")
+    failed = names & {"raises an error", "does not finish"} and report.comparison is None
+    return "Calls of the layer failed" if failed else "ALiBi is on" + ", with the official slopes" * report.ok
 
 
 @dataclass(frozen=True)
@@ -99,18 +95,14 @@ class _Layer:
     """The attention of one layer as a function of q, k, v [batch, heads, length, head_dim]."""
 
     model: Any
-    inputs: list[Any]  # the projections to queries, keys and values
+    inputs: Any  # the projection to queries, keys and values
     output: Any
-    order: str
+    axis: int  # of these three, in [batch, length, heads, head_dim]
     heads: int
 
     @property
     def head_dim(self) -> int:
-        return int(self.output.weight.shape[1]) // self.heads  # [out, in]; square in GPT-2, which transposes it
-
-    @property
-    def key_heads(self) -> int:
-        return int(self.inputs[1].weight.shape[0]) // self.head_dim if self.order == "separate" else self.heads
+        return int(self.output.weight.shape[1]) // self.heads  # [out, in]
 
     @torch.no_grad()
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -128,16 +120,12 @@ class _Layer:
         """Run the model with these queries, keys and values; its output, and the input of the output projection."""
         captured: list[Tensor] = []
         parts = [tensor.transpose(1, 2) for tensor in inputs]  # [batch, length, heads, head_dim]
-        if self.order == "separate":
-            projected = [part.flatten(2) for part in parts]
-        else:
-            projected = [torch.stack(parts, dim=3 if self.order == "per head" else 2).flatten(2)]
+        projected = torch.stack(parts, dim=self.axis).flatten(2)
         ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
         real = None if mask is None else mask.long()
         with ExitStack() as hooks:
-            for module, new in zip(self.inputs, projected, strict=True):
-                hook = module.register_forward_hook(lambda _module, _inputs, output, new=new: _replace(output, new))
-                hooks.callback(hook.remove)
+            hook = self.inputs.register_forward_hook(lambda _module, _inputs, output: _replace(output, projected))
+            hooks.callback(hook.remove)
             hook = self.output.register_forward_pre_hook(lambda _module, arguments: captured.append(arguments[0]))
             hooks.callback(hook.remove)
             output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
@@ -148,13 +136,12 @@ def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
     base = getattr(model, "base_model", model)  # without the head, whose logits would be large
     layers = []
     for module in model.modules():
-        for names, output, order in _PROJECTIONS:
-            projections: list[Any] = [getattr(module, name, None) for name in (*names, output)]
-            if all(isinstance(each, nn.Module) for each in projections):
-                layers.append(_Layer(base, projections[:-1], projections[-1], order, heads))
-                break
+        for inputs, output, axis in _PROJECTIONS:
+            first, last = getattr(module, inputs, None), getattr(module, output, None)
+            if isinstance(first, nn.Module) and isinstance(last, nn.Module):
+                layers.append(_Layer(base, first, last, axis, heads))
     if not layers:
-        known = "; ".join(", ".join((*inputs, output)) for inputs, output, _ in _PROJECTIONS)
+        known = "; ".join(f"{inputs}, {output}" for inputs, output, _ in _PROJECTIONS)
         raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")
     return layers
 

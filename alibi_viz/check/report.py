@@ -60,10 +60,9 @@ class Comparison:
     def __str__(self) -> str:
         head, query, key = self.place
         got, wanted = float(self.got[self.place]), float(self.wanted[self.place])
-        digits = next((count for count in range(3, 10) if f"{got:.{count}g}" != f"{wanted:.{count}g}"), 3)
         return (
-            f"with {self.title}, head {head + 1} gives key {key} the weight {got:.{digits}g} for query {query}, "
-            f"expected {wanted:.{digits}g}"
+            f"with {self.title}, head {head + 1} gives key {key} the weight {got:.3g} for query {query}, "
+            f"expected {wanted:.3g}"
         )
 
 

@@ -160,8 +160,7 @@ def _read(path: str | Path) -> dict[str, Table]:
                 _key(*(case[key] for key in keys)): _to_tensor(case["result"], _DTYPES[dtype])
                 for case in document.get(name, [])
             }
-        except KeyError as error:
-            raise ValueError(f"{path}: a case of {name} lacks the key {error}") from None
-        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-            raise ValueError(f"{path}: {name} must be a list of cases that hold numbers: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            needed = ", ".join((*keys, "result"))
+            raise ValueError(f"{path}: {name} must be a list of cases with {needed} as numbers: {error!r}") from error
     return {name: table for name, table in tables.items() if name in document}

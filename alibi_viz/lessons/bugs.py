@@ -131,27 +131,25 @@ class Bug:
             return self.view.weights(self.exhibit.kind, load_code(code or self.code, seconds), self.causal, seconds)
 
 
-def try_repair(name: str, repair: str | Callable[..., Any], seconds: float = SECONDS) -> check.Report:
+def try_repair(name: str, repair: str, seconds: float = SECONDS) -> check.Report:
     """Check the repaired function of a bug, with the checker and the options that found the bug.
 
     Args:
         name: a key of `BUGS`.
-        repair: the function, or its source text. Errors in the text become findings.
+        repair: the source text. Errors in it become findings.
         seconds: the time limit of a call.
 
-    Raises ValueError if there is no such bug, and TypeError if `repair` is neither text nor callable.
+    Raises ValueError if there is no such bug.
 
     >>> from alibi_viz import lessons
     >>> lessons.try_repair("case 1", lessons.BUGS["case 1"].code).ok
     False
-    >>> lessons.try_repair("case 1", lambda heads, *lengths: alibi_bias(alibi_slopes(heads), *lengths)).ok
-    True
     """
     if name not in BUGS:
         raise ValueError(f"there is no bug {name!r}; there are {', '.join(BUGS)}")
     exhibit = BUGS[name].exhibit
     try:
-        function = load_code(repair, seconds) if isinstance(repair, str) else repair
+        function = load_code(repair, seconds)
     except Unusable as error:
         return check.Report(f"your {exhibit.kind}", [check.Finding(error.fault, str(error))])
     return getattr(check, exhibit.kind)(function, seconds=seconds, **exhibit.options)

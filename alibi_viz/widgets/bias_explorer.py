@@ -16,7 +16,6 @@ from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
-from alibi_viz.widgets.core.controls import unfold_button
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, law_function, law_name
 
@@ -28,12 +27,6 @@ _FORMULAS = {
     "end": "m (j \N{MINUS SIGN} last)",
     "symmetric": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|",
     "split": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|, half of the heads looking back, half ahead",
-}
-_NOTES = {  # on a form, with or without a causal mask
-    **{(form, True): "The softmax gives the same weights as in the relative form." for form in ("key", "end")},
-    **{(form, False): "Every query favors the last keys." for form in ("relative", "key", "end")},
-    ("symmetric", False): "Keys before and after a query are treated alike, as in an encoder.",
-    ("split", True): "The heads that look ahead see only their own position.",
 }
 
 
@@ -94,11 +87,6 @@ class BiasExplorer(HasHead, App):
         self._form_menu = self.menu("form", "form", "s-form", "How ALiBi's bias is computed; see the caption")
         tip = "Or click a head to enlarge it"
         head = self.menu("head", "head", "s-head", tip, {None: "all"}, follows="num_heads")
-        head.layout.display = "none"
-
-        def unfold(pressed: bool) -> None:
-            head.layout.display = None if pressed else "none"
-
         return [
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
@@ -106,12 +94,11 @@ class BiasExplorer(HasHead, App):
             self.law_menu(),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             self._form_menu,
-            unfold_button("More", "Choose a head", unfold),
             head,
             self.reset_button(),
         ]
 
-    def draw(self) -> tuple[str, str]:
+    def draw(self) -> str:
         numbers, is_alibi = range(1, self.num_heads + 1), self.law == LINEAR
         heads = numbers if self.head is None else numbers[self.head - 1 : self.head]
         bias = self._bias()[heads.start - 1 : heads.stop - 1]
@@ -130,8 +117,7 @@ class BiasExplorer(HasHead, App):
         rule = f"the bias is {law_name(self.law)}(d), where d = {distance}"
         rule = f"{self.form} form, {_FORMULAS[self.form]}" if is_alibi else rule
         seen = _seen(self.show, bias[:, [0, -1]], masked[:, [0, -1]], heads)
-        note = _NOTES.get((self.form if is_alibi else "symmetric", self.causal), "")
-        return f"{subject} {self.length} x {self.length}, {rule}. {seen}", note
+        return f"{subject} {self.length} x {self.length}, {rule}. {seen}"
 
     def _bias(self) -> NDArray[np.float32]:
         """The bias of every head, float32 [heads, query, key], as a view of a few rows.

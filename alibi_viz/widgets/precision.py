@@ -1,7 +1,5 @@
 """PrecisionMicroscope: which keys get the same bias in a dtype, and the error of the attention weights as a map."""
 
-import math
-
 import numpy as np
 import plotly.graph_objects as go
 import torch
@@ -9,11 +7,11 @@ from ipywidgets import Widget
 
 from alibi_viz.figures import precision as picture
 from alibi_viz.precision import DTYPES, FORMS, groups, rounded_bias, weight_errors
-from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
-from alibi_viz.widgets.core.traits import Choice, Count, HasHead, Head
+from alibi_viz.widgets.core.formatting import format_number, format_percent
+from alibi_viz.widgets.core.traits import Choice
 
+SLOPE, LENGTH = 1 / 2, 2048  # of head 1 of 8, where the errors are the largest
 NEAREST = 64  # keys on the left
 _FORMULAS = {
     "key": "key, m j",
@@ -23,17 +21,14 @@ _FORMULAS = {
 }
 
 
-class PrecisionMicroscope(HasHead, App):
-    """What a dtype does to the bias of one head.
+class PrecisionMicroscope(App):
+    """What a dtype does to the bias of the steepest of 8 heads, for 2,048 tokens.
 
     On the left is the bias of one query for its 64 nearest keys: the exact line, and the numbers that the dtype has.
     Keys that share their bias with a neighbor are squares. On the right is the error of all attention weights, compared
     with those of the exact bias: the largest in each cell of a grid over queries and keys. See `alibi_viz.precision`.
 
     Traits:
-        num_heads: 1 to 32, with official slopes.
-        head: 1 to num_heads; becomes num_heads when that falls below it.
-        length: 1 to 4,096 tokens.
         dtype: "bfloat16", "float16" or "float32".
         form: "key", "end", "positions" or "relative"; see `rounded_bias`.
         query: the query on the left: "last", or the one with the "largest error" of a weight.
@@ -50,9 +45,6 @@ class PrecisionMicroscope(HasHead, App):
         "12_for_implementers",
         "Equal weights are not equal numbers",
     )
-    num_heads = Count(8, 1, 32)
-    head = Head(1)
-    length = Count(2048, 1, 4096)
     dtype = Choice("bfloat16", tuple(DTYPES))
     form = Choice("key", FORMS)
     query = Choice("last", ("last", "largest error"))
@@ -62,43 +54,28 @@ class PrecisionMicroscope(HasHead, App):
 
     def controls(self) -> list[Widget]:
         return [
-            self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
-            self.menu("head", "head", "s-head", "The head that is shown", follows="num_heads"),
-            self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("dtype", "dtype", "s-dtype", "The number format of the bias"),
             self.menu("form", "form", "s-form", "How the bias is computed", _FORMULAS),
             self.menu("query", "query on the left", "s-query", "The last query, or that with the largest error"),
             self.reset_button(),
         ]
 
-    def draw(self) -> tuple[str, str]:
-        slope, dtype = float(alibi_slopes(self.num_heads)[self.head - 1]), DTYPES[self.dtype]
-        errors = weight_errors(slope, self.length, dtype=dtype, form=self.form)
-        query = self.length - 1 if self.query == "last" or errors.negligible else errors.query
-        rounded = rounded_bias(slope, self.length, slice(query, query + 1), dtype=dtype, form=self.form)[0, : query + 1]
+    def draw(self) -> str:
+        dtype = DTYPES[self.dtype]
+        errors = weight_errors(SLOPE, LENGTH, dtype=dtype, form=self.form)
+        query = LENGTH - 1 if self.query == "last" or errors.negligible else errors.query
+        rounded = rounded_bias(SLOPE, LENGTH, slice(query, query + 1), dtype=dtype, form=self.form)[0, : query + 1]
         # Exact biases are -m (i - j), plus a constant of the query in the key and end forms.
-        offset = {"key": query, "end": query - (self.length - 1)}.get(self.form, 0)
-        exact = slope * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
+        offset = {"key": query, "end": query - (LENGTH - 1)}.get(self.form, 0)
+        exact = SLOPE * (torch.arange(query + 1, dtype=torch.float64) - query + offset)
         sizes = [len(run) for run in groups(rounded)]
         shared = np.repeat(np.array(sizes) > 1, sizes)  # with a neighbor
         keys, near = range(query + 1)[-NEAREST:], rounded[-NEAREST:]
         biases = exact[-NEAREST:], near, shared[-NEAREST:]
         picture.draw(self.figure, keys, *biases, errors=errors.cells, size=errors.size)
-        subject = f"Head {self.head} of {self.num_heads}, slope {format_slope(slope)}, {self.form} form in {self.dtype}"
         nearest = f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} different biases"
         wrong, right = format_percent(errors.weight), format_percent(errors.exact)
         place = f"query {errors.query:,} and key {errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
         largest = f"The largest error of a weight is {format_number(errors.largest)}, for {place}."
         largest = "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
-        nearest = nearest if query else "query 0 sees only itself"
-        return f"{subject}: {nearest}. {largest}", self._spacing(query, slope, abs(float(exact[-1])))
-
-    def _spacing(self, query: int, slope: float, bias: float) -> str:
-        """Why biases of neighboring keys are the same, if they are."""
-        numbers, value, step = ("positions", float(query), 1.0) if self.form == "positions" else ("biases", bias, slope)
-        spacing = float(torch.finfo(DTYPES[self.dtype]).eps) * 2.0 ** math.floor(math.log2(value)) if value else 0.0
-        multiple, difference = (format_slope(size) if size < 1 else format_number(size) for size in (spacing, step))
-        return (
-            f"{self.dtype} has only multiples of {multiple} just below {format_number(value)}, while neighboring "
-            f"{numbers} differ by {difference}."
-        ) * (spacing > step)
+        return f"Head 1 of 8, slope 1/2, {self.form} form in {self.dtype}: {nearest}. {largest}"

@@ -245,14 +245,13 @@ def _describe(bug: Bug) -> str:
 
 
 def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
-    """The row that differs most: its first visible key, the middle one, and the last two."""
-    by_row = (shown - correct).abs().amax(-1)  # the largest difference of each row
-    if float(by_row.max()) < 1e-3:
+    """The weight that differs most."""
+    difference = (shown - correct).abs()
+    if float(difference.max()) < 1e-3:
         return "The two pictures are the same."
-    row = int(by_row.argmax())
-    visible = (correct[row] > 0).nonzero().flatten().tolist()
-    columns = sorted({visible[0], visible[len(visible) // 2], *visible[-2:]})
-    keys = ", ".join(str(view.keys[column]) for column in columns)
-    got, wanted = (", ".join(map(format_percent, weights[row, columns])) for weights in (shown, correct))
+    row, column = divmod(int(difference.argmax()), len(view.keys))
+    got, wanted = (format_percent(weights[row, column]) for weights in (shown, correct))
     place = f"{'query' if view.head else 'head'} {view.rows[row]}"
-    return f"The largest difference is in {place}: keys {keys} get {got} in {subject}; correct are {wanted}."
+    return (
+        f"The largest difference is in {place}: key {view.keys[column]} gets {got} in {subject}; correct is {wanted}."
+    )

@@ -42,7 +42,6 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
     "distance": {  # of row, query position and key
         "": lambda row, query, key: (query - key).abs(),
         "square root of the distance": lambda row, query, key: (query - key).abs().sqrt(),
-        "logarithm of the distance": lambda row, query, key: (query - key).abs().log1p(),
         "wrong corner of the cache": lambda row, query, key: (row - key).abs(),
         "length cap": lambda row, query, key: (query - key).abs().clamp(max=20),
     },

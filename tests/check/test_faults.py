@@ -37,7 +37,6 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "other slopes": [(check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {})],
     "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
     "length cap": [(check.bias, wrapped, {})],
-    "rounded to half precision": [(check.attention, in_half_precision, {})],
     "slopes of a head slice": [
         (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]})
     ],
@@ -54,10 +53,6 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         ),
     ],
     "bias multiplied": [(check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {})],
-    "logits multiplied": [(check.attention, lambda q, k, v: attend(q, k, v, factor=0.5, content=0.5 / 8), {})],
-    "content depends on the head": [
-        (check.attention, lambda q, k, v: attend(q * torch.arange(1, q.shape[1] + 1)[:, None, None], k, v), {})
-    ],
     "future not masked": [(check.attention, lower_triangle_without_a_mask, {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
     "content multiplied": [
@@ -73,14 +68,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "returns NaN": [(check.bias, lambda h, q, k: torch.full((h, q, k), math.nan), {})],
     "wrong type": [(check.slopes, lambda heads: object(), {}), (check.attention, lambda q, k, v: (q, k), {})],
     "wrong shape": [(check.slopes, lambda heads: [], {}), (check.attention, lambda q, k, v: v.flatten(2), {})],
-    "not deterministic": [
-        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.rand(k), {}),
-        (check.attention, lambda q, k, v: attend(torch.rand_like(q), k, v), {}),
-        (check.slopes, torch.rand, {}),
-    ],
     "not a weighted average": [(check.attention, lambda q, k, v: 2 * attend(q, k, v), {})],
     "unknown fault": [
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) * (1 + 0.1 * (torch.arange(k) % 3)), {}),
+        (check.attention, in_half_precision, {}),
         # visible with random inputs only
         (check.attention, lambda q, k, v: attend(q.roll(1, 0), k, v), {}),
         (check.attention, lambda q, k, v: attend(q, k.roll(1, 1) if q.shape[2] < k.shape[2] else k, v), {}),
@@ -128,11 +119,6 @@ def test_every_fault_has_a_test() -> None:
         (rotated, {"content depends on position", "no bias"}),
         (lambda q, k, v: attend(q, k, v, factor=2, causal=False), {"added twice", "rewarded future"}),
         (lambda q, k, v: attend(q, k, v, factor=0, causal=False), {"no bias", "future not masked"}),
-        (
-            # (q . k + bias) / sqrt(d_model)
-            lambda q, k, v: attend(q, k, v, factor=(64 * q.shape[1]) ** -0.5, content=(64 * q.shape[1]) ** -0.5),
-            {"bias before scaling", "content too weak"},
-        ),
     ],
 )
 def test_faults_with_one_cause_are_told_apart(function: Callable[..., Tensor], expected: set[str]) -> None:
@@ -174,12 +160,6 @@ def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:
         report = check.bias(lambda *sizes, change=change: last_row(*sizes, change))
         assert names(report) == {"length cap"}
         assert report.comparison is not None and report.comparison.place == (7, 299, 0)
-
-
-def test_two_explanations_of_the_same_slopes_are_both_in_the_report() -> None:
-    report = check.slopes(gallery.slopes.first_slope_is_one, num_heads=[8])  # twice the official slopes, with 8 heads
-    assert names(report) in ({"first slope is 1"}, {"added twice"})
-    assert "'added twice'" in str(report) or "'first slope is 1'" in str(report)
 
 
 def test_report_has_the_numbers_that_show_the_fault_and_pictures_in_a_notebook() -> None:

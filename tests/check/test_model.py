@@ -20,9 +20,7 @@ FAMILIES = {
         ("hidden_size", "num_attention_heads", "num_hidden_layers"),
         {"alibi": True, "multi_query": False, "parallel_attn": False},
     ),
-    "gpt2": ("GPT2Config", ("n_embd", "n_head", "n_layer"), {}),
     "gpt_neox": ("GPTNeoXConfig", ("hidden_size", "num_attention_heads", "num_hidden_layers"), {}),
-    "llama": ("LlamaConfig", ("hidden_size", "num_attention_heads", "num_hidden_layers"), {"num_key_value_heads": 2}),
 }
 
 
@@ -54,11 +52,9 @@ def test_falcon_with_eager_attention_adds_its_bias_twice(heads: int) -> None:
 
 
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-@pytest.mark.parametrize("family", ["gpt2", "gpt_neox", "llama"])
-def test_other_models_have_no_alibi(family: str, implementation: str) -> None:
-    report = check.model(build(family, implementation=implementation))
-    rotary = {"content depends on position"} if family != "gpt2" else set()
-    assert names(report) == {"no bias"} | rotary
+def test_model_with_rotary_positions_has_no_alibi(implementation: str) -> None:
+    report = check.model(build("gpt_neox", implementation=implementation))
+    assert names(report) == {"no bias", "content depends on position"}
     assert "ALiBi is off" in str(report)
 
 
@@ -111,5 +107,4 @@ def test_unknown_layers_configurations_and_layouts_are_named() -> None:
     multi_query = build("falcon", multi_query=True, new_decoder_architecture=False)
     report = str(check.model(multi_query))
     assert "unknown layout" in report
-    assert "It is unknown whether the layer applies ALiBi" in report
     assert "ALiBi is on" not in report

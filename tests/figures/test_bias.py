@@ -57,16 +57,6 @@ def test_every_cell_has_the_color_of_its_bias_or_weight(
     assert list(figure.layout.coloraxis.colorbar.tickvals) == axis.axis["colorbar_tickvals"]
 
 
-def test_causal_forms_with_equal_attention_weights_look_the_same() -> None:
-    images = {picture.bias_figure(*case(4, 16, form)).layout.images[0].source for form in FORMS[:3]}
-    assert len(images) == 1
-
-
-def test_weights_of_a_fully_masked_row_are_zero() -> None:
-    bias, masked = np.zeros((1, 2, 2), dtype=np.float32), np.array([[True, True], [False, True]])
-    assert picture.weights_from_bias(bias, masked).tolist() == [[[0, 0], [1, 0]]]
-
-
 @pytest.mark.parametrize(
     ("heads", "length", "form"), [(1, 1, "relative"), (3, 5, "split"), (8, 64, "relative"), (1, 100, "end")]
 )
@@ -112,12 +102,6 @@ def test_titles_give_head_and_slope_and_omit_the_slope_in_small_tiles() -> None:
     assert titles(2, slopes=["1/16", "1/256"]) == ["head 1, m = 1/16", "head 2, m = 1/256"]
     assert titles(32, slopes=["0.00390625"] * 32) == [f"head {head}" for head in range(1, 33)]
     assert titles(1, heads=[7]) == ["head 7"]
-
-
-def test_tensors_that_require_gradients_can_be_drawn() -> None:
-    slopes = alibi_slopes(2).requires_grad_()
-    figure = picture.bias_figure(alibi_bias(slopes, 3), ~causal_mask(3), show="bias")
-    assert hovered(figure, 3, grid_of(2))[1, 2, 0][3] == -2 / 16
 
 
 def test_drawing_again_changes_the_figure_in_place_and_hover_texts_can_follow_later() -> None:

@@ -21,18 +21,6 @@ def test_tiles_fit_the_page_and_no_row_is_empty(tiles: int, width: int) -> None:
     assert grid.extent[0] <= width and grid.extent[1] <= 500 and grid.side >= 40
 
 
-@given(st.integers(1, 32), st.integers(1, 256), st.sampled_from([512, 2048, 65536]))
-def test_hover_cells_are_all_positions_if_they_fit_and_evenly_spaced_otherwise(
-    tiles: int, length: int, limit: int
-) -> None:
-    cells = Grid(tiles).hover_cells(length, limit)
-    assert tiles * len(cells) ** 2 <= limit and 0 <= cells.min() <= cells.max() < length
-    if tiles * length**2 <= limit:
-        assert cells.tolist() == list(range(length))
-    steps = np.diff(cells)
-    assert len(cells) == 1 or (steps.min() > 0 and len(set(steps[:-1])) <= 1)
-
-
 def test_clicks_name_the_tile_under_the_pointer() -> None:
     figure, clicked = go.FigureWidget(matrices.blank("")), []
     matrices.fill_hover(figure, Grid(5, 600), 3, np.zeros((5, 3, 3), dtype=object), numbers=[7, 8, 9, 10, 11])

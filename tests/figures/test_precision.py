@@ -20,10 +20,3 @@ def test_figure_shows_steps_shared_keys_and_powers_of_ten() -> None:
     assert figure.layout.coloraxis == fresh.layout.coloraxis, "the range stays, so that two maps can be compared"
     assert tuple(figure.layout.yaxis2.range) == (7.5, -0.5), "the first query is at the top"
     assert figure.layout.yaxis.range[0] < 4 and figure.layout.yaxis.range[1] > 6
-
-
-def test_a_single_key_has_an_axis_of_some_height() -> None:
-    figure = picture.blank()
-    picture.draw(figure, [0], [0.0], [0.0], [False], errors=np.zeros((1, 1)), size=1)
-    low, high = figure.layout.yaxis.range
-    assert low < 0 < high

@@ -21,10 +21,6 @@ def test_color_has_enough_contrast_in_both_themes(color):
         assert (high + 0.05) / (low + 0.05) >= 3
 
 
-def test_there_are_as_many_dashes_and_different_symbols_as_colors():
-    assert len(theme.COLORS) == len(theme.DASHES) == len({*theme.COLORS}) == len({*theme.SYMBOLS})
-
-
 def test_diverging_scale_is_white_at_zero_and_darkens_to_both_sides():
     middle = len(theme.DIVERGING) // 2
     assert theme.DIVERGING[middle] == "#FFFFFF"

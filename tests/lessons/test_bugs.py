@@ -1,16 +1,12 @@
 """Every bug has the fault that it claims, and its picture shows this fault and none of the wrong answers."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor
 
 from alibi_viz import check
 from alibi_viz.check import FAULTS
-from alibi_viz.check.call import Unusable
 from alibi_viz.lessons import BUGS, Bug, try_repair
-from alibi_viz.lessons.bugs import View, load_code
+from alibi_viz.lessons.bugs import load_code
 from tests.lessons.repairs import REPAIRS
 
 each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
@@ -59,25 +55,9 @@ def test_one_of_four_answers_is_right_and_the_short_code_does_not_name_it(bug: B
     assert bug.exhibit.source.startswith("https://github.com/")
 
 
-@pytest.mark.parametrize(
-    ("kind", "function"),
-    [
-        ("slopes", lambda heads: torch.ones(heads - 1)),
-        ("bias", lambda heads, queries, keys: torch.zeros(heads, 1, 1, keys)),
-        ("attention", lambda query, key, value: value[..., :3]),
-    ],
-)
-def test_weights_of_a_result_of_the_wrong_shape_raise(kind: str, function: Callable[..., Tensor]) -> None:
-    with pytest.raises(Unusable, match=r"shape|expected"):
-        View().weights(kind, function, causal=True)
-
-
-def test_functions_can_be_checked_as_well_as_text() -> None:
-    assert not try_repair("case 1", load_code(BUGS["case 1"].code)).ok
+def test_unknown_bug_raises() -> None:
     with pytest.raises(ValueError, match="there is no bug 'case 99'; there are case 1, "):
         try_repair("case 99", "")
-    with pytest.raises(TypeError, match="function must be callable"):
-        try_repair("case 1", 3)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +67,10 @@ def test_functions_can_be_checked_as_well_as_text() -> None:
         ("x = 1\nfoo", "raises an error", "line 2: NameError: name 'foo' is not defined"),
         ("def bias(n, q, k):\n    return [][n]", "raises an error", "line 2: IndexError"),
         ("bias = 3", "raises an error", "the code defines no function"),
-        ("x = '\0'", "raises an error", "null"),
         ("raise SystemExit", "raises an error", "SystemExit"),
         ("def bias(n, q, k):\n    return 'text'", "wrong type", "str"),
     ],
-    ids=["syntax", "top level", "function", "no function", "null", "exit", "type"],
+    ids=["syntax", "top level", "function", "no function", "exit", "type"],
 )
 def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evidence: str) -> None:
     report = try_repair("case 1", code)

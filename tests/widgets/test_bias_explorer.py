@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask, laws
+from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.widgets import BiasExplorer
@@ -63,10 +63,7 @@ def test_hover_texts_give_the_bias_for_the_traits(form: str, causal: bool) -> No
 def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
     app = BiasExplorer(num_heads=8, length=40, show="bias")
     assert len(read(app)) < 8 * 40 * 40
-    menu, more = control(app, "s-head"), control(app, "s-more")
-    assert menu.layout.display == "none"
-    more.value = True
-    assert menu.layout.display is None
+    menu = control(app, "s-head")
     menu.label = "3"
     bias, found = alibi_bias(alibi_slopes(8), 40), read(app)
     assert set(found) == {(3, query, key) for query in range(40) for key in range(40)}
@@ -118,22 +115,6 @@ def test_bias_is_shown_on_two_color_scales_and_the_figure_fits_the_page() -> Non
     assert app.figure.layout.width <= 510 < wide
     app.num_heads, app.length = 32, 256
     assert all(new is old for new, old in zip(app.figure.data, traces, strict=True)), "updated in place"
-
-
-def test_linear_is_alibi_and_other_laws_have_no_form_and_no_slopes() -> None:
-    app = BiasExplorer(num_heads=3, length=5)
-    before = app.snapshot()
-    form, menu = control(app, "s-form"), control(app, "s-law")
-    app.law = laws.square_root
-    assert (app.law, form.disabled) == ("square_root", True)
-    assert all("m =" not in title for title in titles(app))
-    app.law = root
-    assert (app.law, menu.value) == (root, "root") and "law=root, form=" in repr(app)
-    menu.value = "power"
-    assert app.law == "power" and "the bias is power(d)" in app.caption
-    control(BiasExplorer(), "s-law").value = "root"  # a later app offers it too
-    app.law = laws.linear
-    assert (app.law, form.disabled) == ("linear", False) and app.snapshot() == before
 
 
 def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:

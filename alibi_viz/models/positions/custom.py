@@ -5,8 +5,7 @@ import hashlib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -152,30 +151,30 @@ def provenance(method: Any) -> dict[str, str]:
     defaults, variables around it, attributes. Functions and classes of the same module that it uses follow with theirs.
     The fingerprint is a hash of the source: the same in every process, and another one if a value changes.
 
-    Limits: objects, and what belongs to other modules, are known by their `repr` without addresses. Keys of dicts other
-    than strings may be caches, so they don't count. Where Python keeps no text, as in some consoles, bytecode takes its
-    place, which depends on Python's version.
+    Limits: objects, and what belongs to other modules, are known by their `repr` without addresses. Where Python keeps
+    no text, as in some consoles, bytecode takes its place, which depends on Python's version.
     """
-    parts: dict[FunctionType | type, str] = {}  # the functions and classes that are described already
+    parts: dict[Any, str] = {}  # the functions and classes that are described already
     module = inspect.unwrap(method).__module__
 
     def describe(value: Any) -> str:
         """A value as text. The functions and classes of the module that it uses are added to `parts`."""
+        if isinstance(value, property):
+            value = value.fget
         if isinstance(value, Tensor | np.ndarray):
             value = value.dtype, value.tolist()
-        elif isinstance(value, set | frozenset):
-            value = sorted(map(describe, value))
         elif isinstance(value, dict):
-            value = sorted((key, item) for key, item in value.items() if isinstance(key, str))
-        if isinstance(value, list | tuple):
-            return str([*map(describe, value)])
+            value = [*value.items()]
+        if isinstance(value, list | tuple | set | frozenset):
+            texts = [*map(describe, value)]
+            return str(texts if isinstance(value, list | tuple) else sorted(texts))
         value = inspect.unwrap(value)
         if not isinstance(value, FunctionType | type) or value.__module__ != module:
             return _without_addresses(value)
         if value not in parts:
             parts[value] = ""  # it may use itself
             lines = [f"# class {value.__name__}" if isinstance(value, type) else _text(value)]
-            for name, item in _reads(value):
+            for name, item in _reads(value).items():
                 text = describe(item)
                 lines.append(f"# {name} = {text if len(text) <= _LONGEST else 'a value with hash ' + _digest(text)}")
             parts[value] = "\n".join(lines)
@@ -186,29 +185,25 @@ def provenance(method: Any) -> dict[str, str]:
     return {"source": source, "fingerprint": _digest(source)}
 
 
-def _reads(definition: FunctionType | type) -> Iterator[tuple[str, Any]]:
+def _reads(definition: Any) -> dict[str, Any]:
     """The names and values that a function takes from outside its text, or that a class is made of."""
     if isinstance(definition, type):
-        yield "bases", definition.__bases__
-        for name, attribute in vars(definition).items():
-            member = attribute.fget if isinstance(attribute, property) else getattr(attribute, "__func__", attribute)
-            if isinstance(member, FunctionType) or not (name.startswith("__") or name in ("name", "summary")):
-                yield name, member
-        return
-    parameters, known = inspect.signature(definition).parameters.values(), definition.__globals__
-    yield from ((each.name, each.default) for each in parameters if each.default is not each.empty)
-    for name, cell in zip(definition.__code__.co_freevars, definition.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not assigned yet
-            yield name, cell.cell_contents
-    read = sorted(_global_names(definition.__code__) & known.keys())
-    yield from ((name, known[name]) for name in read if not isinstance(known[name], ModuleType))
+        members = {name: getattr(each, "__func__", each) for name, each in vars(definition).items()}
+        texts = ("name", "summary")
+        own = {
+            n: m for n, m in members.items() if isinstance(m, FunctionType) or not (n.startswith("__") or n in texts)
+        }
+        return {"bases": definition.__bases__, **own}
+    known, names = definition.__globals__, sorted(_global_names(definition.__code__))
+    used = {name: known[name] for name in names if name in known and not isinstance(known[name], ModuleType)}
+    parameters = inspect.signature(definition).parameters.values()
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    return {**defaults, **inspect.getclosurevars(definition).nonlocals, **used}
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """The globals that a function reads, except those that it assigns itself, such as a counter of its calls."""
-    names = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    names.update(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
-    return names - {str(each.argval) for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
+    names = {str(each.argval) for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _text(function: FunctionType) -> str:
