@@ -65,10 +65,15 @@ def _complain(error: object, status: int = 0) -> int:
 
 
 def _lab(options: argparse.Namespace) -> int:
-    """Open the lessons in JupyterLab."""
-    folder = Path(av.__file__).parents[1] / "notebooks"
-    if not folder.is_dir():
-        raise FileNotFoundError("the lessons are not installed with the package: clone the repository, and `make lab`")
+    """Open the lessons in JupyterLab: those of a clone, or copies in a folder that never replace what you changed."""
+    from alibi_viz.lessons.copies import INSTALLED, copy_lessons, lessons_folder  # noqa: PLC0415
+
+    folder = lessons_folder()
+    if options.out or folder == INSTALLED:
+        target = Path(options.out or "alibi_lessons")
+        kept = copy_lessons(target)
+        folder = target
+        print(f"the lessons are in {target}" + (f"; left alone, because changed: {', '.join(kept)}" if kept else ""))
     page = f"--LabApp.default_url=/lab/tree/{options.lesson}"
     return subprocess.call([sys.executable, "-m", "jupyterlab", str(folder), page, "--ip=127.0.0.1"])
 
@@ -209,7 +214,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--length"
 SWEEPING = "--workers", "--seeds", "--out"
 COMMANDS = {
-    _lab: ("lesson",),
+    _lab: ("lesson", "--out"),
     _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
     _race: ("methods", "--text", "--length", "--steps", "--seed"),
@@ -225,7 +230,8 @@ COMMANDS = {
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="alibi-viz", description=str(__doc__).partition("\n")[0])
     parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
-    subparsers = parser.add_subparsers(required=True, metavar="command")
+    parser.set_defaults(command=lambda _: parser.print_help())  # without a command
+    subparsers = parser.add_subparsers(metavar="command")
     methods = "".join(f"\n  {name:16}{method.summary}" for name, method in POSITIONS.items())
     for function, names in COMMANDS.items():
         command = subparsers.add_parser(

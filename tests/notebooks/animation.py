@@ -1,19 +1,19 @@
 """Make the README's first picture, notebooks/images/page.gif: the page of `make site` writes, and trains.
 
-    python -m tests.notebooks.animation
+python -m tests.notebooks.animation
 """
 
 import tempfile
 from io import BytesIO
 
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from alibi_viz.site.build import build_site
 from tests.browser import chromium
 from tests.notebooks.lessons import FOLDER
 
-SIZE = {"width": 1060, "height": 620}
+SIZE: ViewportSize = {"width": 1060, "height": 620}
 WRITING, SLOWER = 16, 12  # frames while the models write, and how many times slower than usual, so that one can follow
 EVERY, PATIENCE = 1500, 80  # milliseconds between two frames of the training, and how many frames it may take
 
@@ -44,7 +44,7 @@ def _training(page: Page) -> list[Image.Image]:
     page.evaluate("document.getElementById('h-train').scrollIntoView()")
     page.check('input[value="sinusoidal"]')
     page.click("#train")
-    frames = []
+    frames: list[Image.Image] = []
     while page.is_disabled("#train") and len(frames) < PATIENCE:
         page.wait_for_timeout(EVERY)
         frames.append(_frame(page))
