@@ -129,7 +129,7 @@ def test_public_names_are_sorted_exist_and_have_docstrings(module: str) -> None:
 def test_repository_holds_what_the_readme_says() -> None:
     tracked = subprocess.run(["git", "ls-files", "notebooks"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in tracked.stdout.split():
-        assert re.fullmatch(r"notebooks/([^/]+\.ipynb|images/[^/]+\.png)", name), f"{name} does not belong there"
+        assert re.fullmatch(r"notebooks/([^/]+\.ipynb|images/[^/]+\.(png|gif))", name), f"{name} does not belong there"
     readme = (ROOT / "README.md").read_text()
     shown = set(re.findall(r"notebooks/images/([^)]+)", readme))
     assert shown == {path.name for path in (ROOT / "notebooks" / "images").iterdir()}
