@@ -127,6 +127,7 @@ class AddConstant(App):
             self.menu("where", "add a constant to a", "s-where", "A row is one query, a column is one key"),
             self.slider("index", "number", "s-index", "Which row or column"),
             self.slider("constant", "constant", "s-constant", "What is added to each of its logits"),
+            self.reset_button(),
         ]
 
     def draw(self) -> str:

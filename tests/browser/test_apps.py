@@ -102,7 +102,7 @@ def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) ->
         app = page.settle(at("SlopeExplorer"))
         space = app.evaluate("app => app.clientWidth - app.querySelector('.main-svg').clientWidth")
         assert abs(space) < 20
-        comparison = page.app(at("ComparisonExplorer"))
+        comparison = page.settle(at("ComparisonExplorer"))
         assert comparison.evaluate("app => app.scrollWidth - app.clientWidth") <= 0
 
 

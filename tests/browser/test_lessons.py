@@ -37,7 +37,7 @@ def test_make_lab_serves_the_first_lesson_on_this_machine_and_requires_its_token
         process.wait(20)
 
 
-@pytest.mark.parametrize("name", ["01_slopes", "09_spot_the_bug"])
+@pytest.mark.parametrize("name", ["01_slopes", "04_a_zoo_of_positions"])
 def test_stored_pictures_are_replaced_by_apps(notebook: NotebookPage, name: str) -> None:
     notebook.open(name)
     pictures, apps = notebook.page.locator(".jp-OutputArea img"), notebook.page.locator(".alibi-app")
