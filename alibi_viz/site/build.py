@@ -17,6 +17,7 @@ from torch import Tensor, cat, float16
 from alibi_viz import lab, lessons, study
 from alibi_viz.lab.evaluation import WORD
 from alibi_viz.lab.tales import write_tales
+from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.models import LanguageModel
 
 BEGINNING = "This is the story of Emma, a "
@@ -34,7 +35,7 @@ def build_site(out: str | Path) -> Path:
     """
     folder = Path(out)
     (folder / "lessons").mkdir(parents=True, exist_ok=True)
-    pages = [_write_lesson(path, folder / "lessons") for path in sorted(_notebooks().glob("*.ipynb"))]
+    pages = [_write_lesson(path, folder / "lessons") for path in sorted(lessons_folder().glob("*.ipynb"))]
     page = folder / "index.html"
     page.write_text(_template().render(**_content(), lessons=pages), encoding="utf-8")
     return page
@@ -118,10 +119,6 @@ def _read(name: str) -> str:
 
 def _template() -> jinja2.Template:
     return jinja2.Environment(autoescape=True).from_string(_read("index.html.j2"))
-
-
-def _notebooks() -> Path:
-    return Path(__file__).parents[2] / "notebooks"
 
 
 def _write_lesson(path: Path, folder: Path) -> dict[str, str]:
