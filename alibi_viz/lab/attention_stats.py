@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans, share_left_out
@@ -57,19 +57,25 @@ def attention_stats(
         spacing: a window ends every `spacing` bytes, by default every `length`. With the same spacing, windows of
             several lengths have the same queries.
 
-    Raises ValueError if the validation text is too short for the windows, or the model isn't defined at `length`.
+    Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
+    windows are longer than the spacing, or the model's positions are not defined at `length`.
 
     >>> from alibi_viz.lab.attention_stats import attention_stats
     >>> stats = attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
     >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/2, attends nearby
     (torch.Size([2, 8]), True)
     """
+    check_instance("model", model, LanguageModel)
+    check_instance("text", text, Text)
     spacing = length if spacing is None else spacing
+    check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):
         raise ValueError(
             f"{windows} windows of {spacing} bytes need {windows * spacing:,}; "
             f"the validation part of {text.name} has {len(text.validation):,}"
         )
+    if length > spacing:
+        raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
     stats: list[Tensor] = []
 
