@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from alibi_viz import lab
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import known_words
 from alibi_viz.lab.tasks import evaluation_distances
 from tests.tables import SMALL
@@ -28,7 +29,7 @@ NAMES = (
     *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
 )
 PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}
-FURTHER = (evaluation_distances, known_words)
+FURTHER = (attention_stats, evaluation_distances, known_words)
 PUBLIC |= {each.__name__: each for each in FURTHER}
 
 
