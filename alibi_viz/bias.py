@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
 
 from alibi_viz.arguments import check_integer, check_slopes, check_tensor, unwrapped
+from alibi_viz.memory import check_memory
 from alibi_viz.slopes import alibi_slopes
 
 FORMS = ("relative", "key", "end", "symmetric", "split")
@@ -93,7 +94,8 @@ def alibi_bias(
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
     Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't depend on the query.
-    Raises TypeError for a wrong dtype or type, and ValueError for an unknown form or a wrong shape or length.
+    Raises TypeError for a wrong dtype or type, ValueError for an unknown form or a wrong shape or length, and
+    MemoryError for a bias that would take more than a quarter of the free memory.
 
     Source: Press et al. 2021, section 3 and figure 3.
 
@@ -115,6 +117,13 @@ def alibi_bias(
             expected = "key" if key_length is None else f"key_length={key_length}"
             raise ValueError(f"positions must be [..., {expected}], got shape {list(positions.shape)}")
         key_length = positions.shape[-1]
+    key_length = check_lengths(query_length, key_length)
+    batch = 1 if positions is None else positions.shape[:-1].numel()
+    cell = batch * (
+        8 + len(slopes) * (4 + dtype.itemsize)
+    )  # bytes: the distance in int64, products and result per head
+    rows = 1 if form in ("key", "end") else query_length
+    check_memory("key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device)
     queries, keys = right_aligned(query_length, key_length, device=slopes.device)
     if positions is not None:
         queries, keys = positions[..., len(keys) - len(queries) :], positions

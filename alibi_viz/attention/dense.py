@@ -21,6 +21,7 @@ from torch.nn.functional import dropout
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.attention.spans import needed_spans
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
+from alibi_viz.memory import check_memory
 
 _MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
 # Queries per block, measured on the CPU: with fewer, torch's kernel uses smaller blocks, which is slow on many threads.
@@ -56,7 +57,7 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
     """Compute every step of attention from content to weights, for inspection.
 
     The arguments are those of `alibi_attention`, also as `options`: `causal`, `key_padding_mask`, `attn_mask`,
-    `positions` and `scale`. Raises as it does.
+    `positions` and `scale`. Raises as it does, and MemoryError beyond a quarter of the free memory.
 
     >>> q = k = torch.zeros(1, 1, 3, 4)  # equal content, so the weights come from the bias alone
     >>> attention_trace(q, k, torch.tensor([1.0])).weights[0, 0]
@@ -64,7 +65,11 @@ def attention_trace(query: Tensor, key: Tensor, slopes: Tensor | None, **options
             [0.2689, 0.7311, 0.0000],
             [0.0900, 0.2447, 0.6652]])
     """
-    return _trace(AttentionInputs.checked(query, key, key, slopes, **options))
+    inputs = AttentionInputs.checked(query, key, key, slopes, **options)
+    cell = 6 * query.shape[0] * query.shape[1] * max(query.element_size(), 4)  # bytes: four results, two in between
+    rows = query.shape[2]
+    check_memory("key_length", key.shape[2], lambda keys: cell * keys * min(rows, keys), query.device)
+    return _trace(inputs)
 
 
 def _trace(inputs: AttentionInputs) -> AttentionTrace:

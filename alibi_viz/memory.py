@@ -1,0 +1,49 @@
+"""Refuse a call that needs too much memory before it allocates anything: more than a quarter of what is free.
+
+Without this, Linux lets the allocation succeed and kills the kernel when the memory is written to.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+SHARE = 4  # a call may take one part in four of the free memory: other kernels of a class need the rest
+_ALWAYS = 2**28  # bytes that are granted without asking the system, which takes a tenth of a millisecond
+_SYSTEM = Path("/proc/meminfo")
+_CONTAINER = Path("/sys/fs/cgroup")
+
+
+def free_memory(device: torch.device | str = "cpu") -> int | None:
+    """The free memory of a device in bytes, within the limit of the container; None where the system doesn't say."""
+    device = torch.device(device)
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type != "cpu" or not _SYSTEM.exists():
+        return None
+    lines = dict(line.split(":") for line in _SYSTEM.read_text().splitlines())
+    free = int(lines["MemAvailable"].split()[0]) * 1024
+    limit, used = _CONTAINER / "memory.max", _CONTAINER / "memory.current"
+    if limit.exists() and (most := limit.read_text().strip()) != "max":
+        free = min(free, int(most) - int(used.read_text()))
+    return max(free, 0)
+
+
+def check_memory(name: str, length: int, needed: Callable[[int], int], device: torch.device | str = "cpu") -> None:
+    """Raise MemoryError if a call needs too many bytes, and name the largest length that fits.
+
+    Args:
+        name: the argument that makes the call large, such as "key_length".
+        length: its value.
+        needed: the bytes that the call allocates for a length; more for a larger one.
+        device: where it allocates them.
+    """
+    if torch.compiler.is_compiling() or needed(length) <= _ALWAYS or (free := free_memory(device)) is None:
+        return
+    if needed(length) > free // SHARE:
+        fits = bisect_right(range(length), free // SHARE, key=needed) - 1
+        raise MemoryError(
+            f"{name}={length} would take {needed(length) / 2**30:,.1f} GiB, more than a quarter of the free memory "
+            f"({free / 2**30:,.1f} GiB); the largest {name} that fits is {fits}"
+        )

@@ -1,0 +1,267 @@
+"""Count how many small mistakes in the package the tests catch.
+
+    make mutants                                 200 mistakes, chosen by seed 0, in about an hour on two cores
+    make mutants ARGS="--seed 1 --count 50 --only check"
+
+A mutant is the package with one small mistake: another operator, comparison or constant, a call left out, two arguments
+swapped. It is caught if a test fails, and survives if all tests that run the changed line pass. Where a line runs on
+import only, all tests that run anything of its file are tried. Survivors are printed as a diff to be read one by one.
+
+Mutation testing goes back to DeMillo, Lipton and Sayward (1978). mutmut 3 and cosmic-ray have no mistakes of the last
+two kinds and no sample by a seed.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import Queue
+
+HERE = Path(__file__).parents[1]
+RESULTS = HERE / "benchmarks" / "mutants.json"
+SECONDS = 300  # a test run that takes longer has caught a mistake that never ends
+UNITS = ["README.md", "alibi_viz", "tests", "--ignore", "tests/browser"]
+
+# Pure layout: a wrong number of pixels is for the eye to find.
+LAYOUT = {"width", "height", "margin", "font", "size", "family", "color", "padding", "gap", "layout", "style"}
+LAYOUT |= {"title", "xanchor", "yanchor", "x", "y", "xshift", "yshift", "line", "marker", "thickness", "len", "opacity"}
+OPERATORS = {
+    ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "/", ast.Mod: "*", ast.Pow: "*",
+    ast.BitOr: "&", ast.BitAnd: "|",
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+    ast.And: "or", ast.Or: "and",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: in which file, which characters, and what they are replaced by."""
+
+    path: str
+    line: int
+    start: int
+    end: int
+    new: str
+    kind: str
+
+    def source(self) -> str:
+        """The text of the file with the mistake in it."""
+        text = (HERE / self.path).read_text(encoding="utf-8")
+        return text[: self.start] + self.new + text[self.end :]
+
+
+def mutants_of(path: str) -> list[Mutant]:
+    """All mistakes that this program can make in one file."""
+    text = (HERE / path).read_text(encoding="utf-8")
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def offset(line: int, column: int) -> int:
+        begin = starts[line - 1]
+        return begin + len(text[begin : starts[line]].encode()[:column].decode())
+
+    def mutant(first: ast.AST, last: ast.AST, new: str, kind: str) -> Mutant:
+        start, end = offset(first.lineno, first.col_offset), offset(last.end_lineno, last.end_col_offset)
+        return Mutant(path, first.lineno, start, end, new, kind)
+
+    def code(node: ast.AST) -> str:
+        return ast.get_source_segment(text, node)
+
+    def of(node: ast.AST) -> Iterator[Mutant]:
+        """The mistakes in one expression or statement."""
+        match node:
+            case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+                yield mutant(node, node, f"({code(left)}) {OPERATORS[type(op)]} ({code(right)})", "operator")
+            case ast.AugAssign(target, ast.Add() | ast.Sub() as op, value):
+                yield mutant(node, node, f"{code(target)} {OPERATORS[type(op)]}= {code(value)}", "operator")
+            case ast.UnaryOp(ast.USub() | ast.Not(), operand):
+                yield mutant(node, node, f"({code(operand)})", "operator")
+            case ast.BoolOp(op, values):
+                yield mutant(
+                    node, node, "(" + f" {OPERATORS[type(op)]} ".join(f"({code(v)})" for v in values) + ")", "operator"
+                )
+            case ast.Compare(left, [op], [right]):
+                yield mutant(node, node, f"({code(left)}) {OPERATORS[type(op)]} ({code(right)})", "comparison")
+            case ast.Constant(bool(value)):
+                yield mutant(node, node, str(not value), "constant")
+            case ast.Constant(int(value)):
+                yield mutant(node, node, str(value + 1), "constant")
+            case ast.Constant(float(value)):
+                yield mutant(node, node, repr(value * 1.5 + (value == 0)), "constant")
+            case ast.Expr(ast.Call()):
+                yield mutant(node, node, "pass", "call left out")
+            case ast.Call(_, [first, second, *_]) if not any(isinstance(a, ast.Starred) for a in (first, second)):
+                yield mutant(first, second, f"{code(second)}, {code(first)}", "arguments swapped")
+
+    return [found for node in _visible(ast.parse(text)) for found in of(node)]
+
+
+def _visible(node: ast.AST) -> Iterator[ast.AST]:
+    """All parts of a program except docstrings, annotations, messages of errors and pure layout."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            skipped = isinstance(child, ast.keyword) and child.arg in LAYOUT
+            skipped |= isinstance(child, ast.Raise | ast.JoinedStr)
+            if isinstance(child, ast.AST) and not skipped:
+                yield from _visible(child)
+
+
+def contexts(folder: Path) -> dict[str, dict[int, set[str]]]:
+    """For every file and line, the tests that run it, measured by coverage.py."""
+    database = folder / "coverage"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *UNITS,
+        "--quiet",
+        "--cov=alibi_viz",
+        "--cov-context=test",
+        "--cov-report=",
+    ]
+    command += ["--numprocesses=2", "--dist=worksteal"]
+    subprocess.run(command, cwd=HERE, env=environment(HERE) | {"COVERAGE_FILE": str(database)}, check=True)
+    from coverage.numbits import numbits_to_nums
+
+    lines: dict[str, dict[int, set[str]]] = {}
+    query = "SELECT path, context, numbits FROM line_bits JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
+    for path, context, bits in sqlite3.connect(database).execute(query):
+        of_file = lines.setdefault(str(Path(path).relative_to(HERE)), {})
+        for number in numbits_to_nums(bits):
+            of_file.setdefault(number, set()).add(context.partition("|")[0])
+    return lines
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of a test run in one copy of the repository: one thread, no files left behind."""
+    own = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    return os.environ | own
+
+
+def tests_for(mutant: Mutant, lines: dict[str, dict[int, set[str]]]) -> list[str]:
+    """The tests to run, those of the folder with the same name first."""
+    of_file = lines.get(mutant.path, {})
+    tests = {test for test in of_file.get(mutant.line, set()) if test} or {
+        t for ts in of_file.values() for t in ts if t
+    }
+    folder = Path(mutant.path).parts[1].removesuffix(".py")
+    return sorted(tests, key=lambda test: (f"tests/{folder}" not in test and f"test_{folder}" not in test, test))
+
+
+def is_caught(mutant: Mutant, tests: list[str], copy: Path) -> bool:
+    """Whether one of these tests fails, run in a copy of the repository with the mistake in it."""
+    original = (HERE / mutant.path).read_text(encoding="utf-8")
+    (copy / mutant.path).write_text(mutant.source(), encoding="utf-8")
+    arguments = copy / "arguments"  # thousands of names are too long for a command line
+    arguments.write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", f"@{arguments}"]
+    try:
+        run = subprocess.run(
+            command, cwd=copy, env=environment(copy), capture_output=True, timeout=SECONDS, check=False
+        )
+        return run.returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        (copy / mutant.path).write_text(original, encoding="utf-8")
+
+
+def main() -> None:
+    """Choose mistakes, try them, print the share that was caught for each folder, and write the survivors down."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="only files whose path contains this text")
+    parser.add_argument("--contexts", type=Path, help="read (or write) which test runs which line: saves five minutes")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines = read_contexts(options.contexts, folder)
+        paths = subprocess.run(
+            ["git", "ls-files", "alibi_viz/*.py"], cwd=HERE, capture_output=True, text=True, check=True
+        )
+        possible = [mutant for path in paths.stdout.split() if options.only in path for mutant in mutants_of(path)]
+        chosen = random.Random(options.seed).sample(possible, min(options.count, len(possible)))
+        print(f"{len(chosen)} of {len(possible)} possible mistakes", flush=True)
+        copies: Queue[Path] = Queue()
+        for number in range(2):
+            copies.put(shutil.copytree(HERE, folder / str(number), ignore=shutil.ignore_patterns(".*", "site")))
+
+        def attempt(mutant: Mutant) -> bool:
+            begin, copy = time.perf_counter(), copies.get()
+            try:
+                tests = tests_for(mutant, lines)
+                caught = bool(tests) and is_caught(mutant, tests, copy)
+            finally:
+                copies.put(copy)
+            seconds = time.perf_counter() - begin
+            word = "caught" if caught else "SURVIVED"
+            print(f"{word} {mutant.path}:{mutant.line} {mutant.kind} ({len(tests)} tests, {seconds:.0f} s)", flush=True)
+            return caught
+
+        with ThreadPoolExecutor(2) as pool:
+            caught = list(pool.map(attempt, chosen))
+    report(chosen, caught, options)
+
+
+def read_contexts(saved: Path | None, folder: Path) -> dict[str, dict[int, set[str]]]:
+    """Which tests run which line: from a file, or measured now and written to that file."""
+    if saved and saved.exists():
+        stored = json.loads(saved.read_text())
+        return {path: {int(line): set(tests) for line, tests in of.items()} for path, of in stored.items()}
+    lines = contexts(folder)
+    if saved:
+        saved.write_text(json.dumps({path: {n: sorted(t) for n, t in of.items()} for path, of in lines.items()}))
+    return lines
+
+
+def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace) -> None:
+    """Print survivors and shares, and write them to a file for `make report`."""
+    total, found = (
+        Counter(map(folder_of, chosen)),
+        Counter(folder_of(m) for m, c in zip(chosen, caught, strict=True) if c),
+    )
+    survivors = [mutant for mutant, was_caught in zip(chosen, caught, strict=True) if not was_caught]
+    for mutant in survivors:
+        before = (HERE / mutant.path).read_text(encoding="utf-8")[mutant.start : mutant.end]
+        print(f"\n{mutant.path}:{mutant.line} {mutant.kind}\n  - {before}\n  + {mutant.new}")
+    print()
+    for folder in sorted(total):
+        print(f"{folder:12} {found[folder]:4} of {total[folder]:4}  {found[folder] / total[folder]:.0%}")
+    print(f"{'all':12} {sum(caught):4} of {len(caught):4}  {sum(caught) / len(caught):.0%}")
+    shares = {folder: [found[folder], total[folder]] for folder in sorted(total)}
+    results = {
+        "seed": options.seed,
+        "only": options.only,
+        "shares": shares,
+        "survivors": [asdict(m) for m in survivors],
+    }
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def folder_of(mutant: Mutant) -> str:
+    """The part of the package that a mistake is in."""
+    parts = Path(mutant.path).parts
+    return parts[1] if len(parts) > 2 else "root"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A call that needs too much memory is refused before it allocates anything, and the largest size is named."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import alibi_viz as av
+from alibi_viz import memory
+
+SLOPES = av.alibi_slopes(8)
+CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
+    "bias": lambda keys: av.alibi_bias(SLOPES, keys),
+    "one query": lambda keys: av.alibi_bias(SLOPES, 1, keys),
+    "key form": lambda keys: av.alibi_bias(SLOPES, keys, form="key"),
+    "encoder": lambda keys: av.alibi_bias(SLOPES, keys, form="symmetric"),
+    "trace": lambda keys: av.attention_trace(*2 * [torch.zeros(1, 1, 1).expand(1, 8, keys, 1)], SLOPES),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_too_large_a_call_is_refused_and_the_largest_that_fits_is_named(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)  # so a call may take half a GiB
+    with pytest.raises(MemoryError, match=r"^key_length=100000000 would take [\d,.]+ GiB") as error:
+        CALLS[call](100_000_000)  # if this were tried, torch would raise a RuntimeError
+    fits = int(re.findall(r"fits is (\d+)$", str(error.value))[0])
+    CALLS[call](fits)
+    with pytest.raises(MemoryError, match=f"^key_length={fits + 1} "):
+        CALLS[call](fits + 1)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_takes_the_memory_that_it_announces(call: str) -> None:
+    growth = subprocess.run(
+        [sys.executable, "-c", GROWTH.format(call=call)], capture_output=True, text=True, check=True
+    )
+    assert 0.5 < int(growth.stdout) / 2**29 < 1.1
+
+
+GROWTH = """
+import re
+from pathlib import Path
+from alibi_viz import memory
+from tests.test_memory import CALLS
+
+memory.free_memory = lambda device: 2 * 2**30
+call = CALLS[{call!r}]
+call(100)
+try:
+    call(100_000_000)
+except MemoryError as error:
+    fits = int(re.findall(r"[0-9]+$", str(error))[0])
+peak = lambda: int(re.findall("VmHWM: *(.*) kB", Path("/proc/self/status").read_text())[0])
+before = peak()
+call(fits)
+print((peak() - before) * 1024)
+"""
+
+
+def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    outside = memory.free_memory()
+    (tmp_path / "memory.max").write_text("300000000\n")
+    (tmp_path / "memory.current").write_text("100000000\n")
+    assert memory.free_memory() == 200_000_000 < outside
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.free_memory() > 200_000_000
