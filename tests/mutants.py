@@ -29,6 +29,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Queue
 
+from coverage.numbits import numbits_to_nums
+
 HERE = Path(__file__).parents[1]
 RESULTS = HERE / "benchmarks" / "mutants.json"
 SECONDS = 300  # a test run that takes longer has caught a mistake that never ends
@@ -91,9 +93,8 @@ def mutants_of(path: str) -> list[Mutant]:
             case ast.UnaryOp(ast.USub() | ast.Not(), operand):
                 yield mutant(node, node, f"({code(operand)})", "operator")
             case ast.BoolOp(op, values):
-                yield mutant(
-                    node, node, "(" + f" {OPERATORS[type(op)]} ".join(f"({code(v)})" for v in values) + ")", "operator"
-                )
+                joined = f" {OPERATORS[type(op)]} ".join(f"({code(value)})" for value in values)
+                yield mutant(node, node, f"({joined})", "operator")
             case ast.Compare(left, [op], [right]):
                 yield mutant(node, node, f"({code(left)}) {OPERATORS[type(op)]} ({code(right)})", "comparison")
             case ast.Constant(bool(value)):
@@ -126,22 +127,13 @@ def _visible(node: ast.AST) -> Iterator[ast.AST]:
 def contexts(folder: Path) -> dict[str, dict[int, set[str]]]:
     """For every file and line, the tests that run it, measured by coverage.py."""
     database = folder / "coverage"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *UNITS,
-        "--quiet",
-        "--cov=alibi_viz",
-        "--cov-context=test",
-        "--cov-report=",
-    ]
-    command += ["--numprocesses=2", "--dist=worksteal"]
-    subprocess.run(command, cwd=HERE, env=environment(HERE) | {"COVERAGE_FILE": str(database)}, check=True)
-    from coverage.numbits import numbits_to_nums
-
+    command = ["pytest", *UNITS, "--quiet", "--numprocesses=2", "--dist=worksteal"]
+    command += ["--cov=alibi_viz", "--cov-context=test", "--cov-report="]
+    own = environment(HERE) | {"COVERAGE_FILE": str(database)}
+    subprocess.run([sys.executable, "-m", *command], cwd=HERE, env=own, check=True)
     lines: dict[str, dict[int, set[str]]] = {}
-    query = "SELECT path, context, numbits FROM line_bits JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
+    query = "SELECT path, context, numbits FROM line_bits"
+    query += " JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
     for path, context, bits in sqlite3.connect(database).execute(query):
         of_file = lines.setdefault(str(Path(path).relative_to(HERE)), {})
         for number in numbits_to_nums(bits):
@@ -158,9 +150,7 @@ def environment(folder: Path) -> dict[str, str]:
 def tests_for(mutant: Mutant, lines: dict[str, dict[int, set[str]]]) -> list[str]:
     """The tests to run, those of the folder with the same name first."""
     of_file = lines.get(mutant.path, {})
-    tests = {test for test in of_file.get(mutant.line, set()) if test} or {
-        t for ts in of_file.values() for t in ts if t
-    }
+    tests = of_file.get(mutant.line, set()) - {""} or set().union(*of_file.values()) - {""}
     folder = Path(mutant.path).parts[1].removesuffix(".py")
     return sorted(tests, key=lambda test: (f"tests/{folder}" not in test and f"test_{folder}" not in test, test))
 
@@ -169,18 +159,21 @@ def is_caught(mutant: Mutant, tests: list[str], copy: Path) -> bool:
     """Whether one of these tests fails, run in a copy of the repository with the mistake in it."""
     original = (HERE / mutant.path).read_text(encoding="utf-8")
     (copy / mutant.path).write_text(mutant.source(), encoding="utf-8")
-    arguments = copy / "arguments"  # thousands of names are too long for a command line
-    arguments.write_text("\n".join(tests))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", f"@{arguments}"]
     try:
-        run = subprocess.run(
-            command, cwd=copy, env=environment(copy), capture_output=True, timeout=SECONDS, check=False
-        )
-        return run.returncode != 0
+        return run_tests(tests, copy, "-x") != 0
     except subprocess.TimeoutExpired:
         return True
     finally:
         (copy / mutant.path).write_text(original, encoding="utf-8")
+
+
+def run_tests(tests: list[str], copy: Path, *options: str) -> int:
+    """The exit status of some tests, run in a copy of the repository."""
+    arguments = copy / "arguments"  # thousands of names are too long for a command line
+    arguments.write_text("\n".join(tests))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{arguments}"]
+    own = environment(copy)
+    return subprocess.run(command, cwd=copy, env=own, capture_output=True, timeout=SECONDS, check=False).returncode
 
 
 def main() -> None:
@@ -195,15 +188,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lines = read_contexts(options.contexts, folder)
-        paths = subprocess.run(
-            ["git", "ls-files", "alibi_viz/*.py"], cwd=HERE, capture_output=True, text=True, check=True
-        )
-        possible = [mutant for path in paths.stdout.split() if options.only in path for mutant in mutants_of(path)]
+        paths = subprocess.check_output(["git", "ls-files", "alibi_viz/*.py"], cwd=HERE, text=True).split()
+        possible = [mutant for path in paths if options.only in path for mutant in mutants_of(path)]
         chosen = random.Random(options.seed).sample(possible, min(options.count, len(possible)))
         print(f"{len(chosen)} of {len(possible)} possible mistakes", flush=True)
         copies: Queue[Path] = Queue()
         for number in range(2):
             copies.put(shutil.copytree(HERE, folder / str(number), ignore=shutil.ignore_patterns(".*", "site")))
+        known = sorted({test for of_file in lines.values() for tests in of_file.values() for test in tests} - {""})
+        if run_tests(known, folder / "0", "--collect-only"):
+            sys.exit("these tests are not those that were measured: measure again without --contexts")
 
         def attempt(mutant: Mutant) -> bool:
             begin, copy = time.perf_counter(), copies.get()
@@ -235,25 +229,17 @@ def read_contexts(saved: Path | None, folder: Path) -> dict[str, dict[int, set[s
 
 def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace) -> None:
     """Print survivors and shares, and write them to a file for `make report`."""
-    total, found = (
-        Counter(map(folder_of, chosen)),
-        Counter(folder_of(m) for m, c in zip(chosen, caught, strict=True) if c),
-    )
     survivors = [mutant for mutant, was_caught in zip(chosen, caught, strict=True) if not was_caught]
+    tried, lost = Counter(map(folder_of, chosen)), Counter(map(folder_of, survivors))
     for mutant in survivors:
         before = (HERE / mutant.path).read_text(encoding="utf-8")[mutant.start : mutant.end]
         print(f"\n{mutant.path}:{mutant.line} {mutant.kind}\n  - {before}\n  + {mutant.new}")
     print()
-    for folder in sorted(total):
-        print(f"{folder:12} {found[folder]:4} of {total[folder]:4}  {found[folder] / total[folder]:.0%}")
+    for folder in sorted(tried):
+        found = tried[folder] - lost[folder]
+        print(f"{folder:12} {found:4} of {tried[folder]:4}  {found / tried[folder]:.0%}")
     print(f"{'all':12} {sum(caught):4} of {len(caught):4}  {sum(caught) / len(caught):.0%}")
-    shares = {folder: [found[folder], total[folder]] for folder in sorted(total)}
-    results = {
-        "seed": options.seed,
-        "only": options.only,
-        "shares": shares,
-        "survivors": [asdict(m) for m in survivors],
-    }
+    results = {"seed": options.seed, "only": options.only, "tried": tried, "survivors": [asdict(m) for m in survivors]}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
