@@ -24,7 +24,7 @@ SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/a
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench reproduce report site models notebooks screenshots clean
+.PHONY: help install lab test units notebook-tests browser-tests check bench mutants reproduce report site models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,12 +54,18 @@ check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write benchmarks/results.json (ONLY=import_time)
 	$(PY) -m benchmarks $(ONLY)
 
+# Takes about an hour on two cores.
+mutants: $(VENV)/.installed-tests ## count how many of 200 small mistakes the tests catch (ARGS="--only check")
+	$(PIP_INSTALL) --quiet pytest-cov
+	$(PY) -m tests.mutants $(ARGS)
+
 # Takes about 80 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")
 	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 
-report: $(VENV)/.installed ## write the page about the published results
+report: $(VENV)/.installed ## write the pages about the published results and what was measured
 	$(PY) -m alibi_viz report --out alibi_viz/study/published
+	$(PY) -m benchmarks.report
 
 site: $(VENV)/.installed ## build the page that needs no kernel, in the folder site
 	$(PY) -m alibi_viz site --out site

@@ -1,4 +1,4 @@
-"""Check the speed that the project promises: print a table for each and write benchmarks/results.json.
+"""Check the speed that the project promises: print a table for each and add it to benchmarks/results.json.
 
     make bench                   every benchmark of this folder
     make bench ONLY=import_time  one of them, or several
@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 import torch
@@ -35,15 +36,14 @@ def main(names: list[str]) -> None:
     if unknown := [name for name in names if name not in available]:
         sys.exit(f"no benchmark {', '.join(unknown)}; available: {', '.join(available)}")
     pin()
-    rows: list[Row] = []
+    machine = f"{CORES} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in names or available:
         begin = time.perf_counter()
-        own = importlib.import_module(f"benchmarks.{name}").main()
-        print(f"{name}: {time.perf_counter() - begin:.0f} s\n{table(own)}\n", flush=True)
-        rows += own
-    machine = {"cores": CORES, "machine": platform.machine(), "python": platform.python_version()}
-    machine |= {"torch": torch.__version__, "threads": torch.get_num_threads()}
-    RESULTS.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
+        rows: list[Row] = importlib.import_module(f"benchmarks.{name}").main()
+        print(f"{name}: {time.perf_counter() - begin:.0f} s\n{table(rows)}\n", flush=True)
+        results[name] = {"measured": f"{date.today()}, {machine}", "rows": rows}
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

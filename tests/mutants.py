@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from queue import Queue
 
@@ -239,7 +240,8 @@ def report(chosen: list[Mutant], caught: list[bool], options: argparse.Namespace
         found = tried[folder] - lost[folder]
         print(f"{folder:12} {found:4} of {tried[folder]:4}  {found / tried[folder]:.0%}")
     print(f"{'all':12} {sum(caught):4} of {len(caught):4}  {sum(caught) / len(caught):.0%}")
-    results = {"seed": options.seed, "only": options.only, "tried": tried, "survivors": [asdict(m) for m in survivors]}
+    results = {"measured": str(date.today()), "seed": options.seed, "only": options.only, "tried": tried}
+    results["survivors"] = [asdict(mutant) for mutant in survivors]
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
