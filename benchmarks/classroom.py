@@ -4,7 +4,6 @@ While the races run, every kernel is asked again and again to move a slider of a
 """
 
 import time
-from pathlib import Path
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
@@ -27,15 +26,16 @@ def main() -> list[Row]:
         for client in clients:
             client.start_channels()
             run(client, START)
-        at_rest = max(map(memory, managers))
+        at_rest = max(map(memory, clients))
         begin = time.perf_counter()
         for client in clients:
             run(client, "race = lab.train()")
-        answers, running, largest = [], clients, 0
+        answers: list[float] = []
+        running, largest = clients, 0.0
         while running and time.perf_counter() - begin < SECONDS:
             for client in clients:
                 answers.append(run(client, MOVE.format(heads=4 + len(answers) % 8)))
-            largest = max(largest, *map(memory, managers))
+            largest = max(largest, *map(memory, clients))
             running = [client for client in running if value(client, "lab.running") == "True"]
         took = time.perf_counter() - begin
         finished = sum(value(client, "lab._race.state") == "'finished'" for client in clients)
@@ -85,7 +85,6 @@ def value(client: BlockingKernelClient, expression: str) -> str:
     return reply["content"]["user_expressions"]["it"]["data"]["text/plain"]
 
 
-def memory(manager: KernelManager) -> float:
+def memory(client: BlockingKernelClient) -> float:
     """The memory of a kernel in MiB; what it shares with other processes is divided among them (Linux only)."""
-    rollup = Path(f"/proc/{manager.provisioner.pid}/smaps_rollup").read_text()
-    return int(next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:"))) / 1024
+    return int(value(client, "__import__('psutil').Process().memory_full_info().pss")) / 2**20
