@@ -5,8 +5,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from queue import SimpleQueue
-from threading import Event
 from typing import TypeVar
 
 import torch
@@ -102,27 +100,26 @@ def race(
     train = partial(training.train, length=length, steps=steps, batch_size=batch_size, learning_rate=learning_rate)
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1
 
-    def turns(model: LanguageModel, steps: Iterator[Row]) -> Iterator[Row | None]:
-        """The rows of one model, and None after each step and its evaluation."""
+    def answers(model: LanguageModel) -> Iterator[Row]:
+        """The training of one model, and its tests at checkpoints."""
         try:
-            for row in steps:
+            for row in train(model, source, seed=seed):
                 yield row
                 if row["step"] in tested_steps:
                     yield from _test(model, source, row, tested, targets)
-                yield None
         except training.TrainingDiverged as error:
             raise training.TrainingDiverged(f"{model.config.position}: {error}") from None
 
-    def rows(streams: Iterable[Iterator[Row | None]]) -> Generator[Row, None, None]:
+    def rows(streams: list[Iterator[Row]]) -> Generator[Row, None, None]:
         weights = {name: [list(each[name].state_dict().values()) for each in (models, copies)] for name in names}
         with closing(round_robin(streams, threads)) as in_turn:
             for row in in_turn:
-                if row["question"] == TRAINING_LOSS:  # copy the weights: the model itself may soon be a step ahead
+                if row["question"] == TRAINING_LOSS:  # copy the weights: the model may be a step ahead when asked for
                     for new, old in zip(*weights[row["method"]], strict=True):
                         old.copy_(new)
                 yield row
 
-    return Race(rows([turns(model, train(model, source, seed=seed)) for model in models.values()]), copies)
+    return Race(rows([answers(model) for model in models.values()]), copies)
 
 
 def _test(
@@ -148,40 +145,25 @@ def _test(
         yield find_question("gap").row(trained, step, values[4 * length] - values[length], count)
 
 
-def round_robin(streams: Iterable[Iterator[T | None]], threads: int) -> Generator[T, None, None]:
-    """Yield the items of one turn of each stream, then those of the next turn of each, until all streams have ended.
+def round_robin(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, None, None]:
+    """Yield one item of each stream in turn, until all streams have ended.
 
-    A stream marks the end of a turn with None. Up to `threads` of the streams work at once, each on a thread on which
-    torch is limited to one thread, so it gives the same numbers as alone. None is more than one turn ahead. An error in
-    a stream is raised when it is that stream's turn. Closing the generator leaves no thread behind.
+    Up to `threads` of the streams work at once, each on a thread on which torch is limited to one thread, so it gives
+    the same numbers as alone. None is more than one item ahead. An error in a stream is raised when it is that stream's
+    turn. Closing the generator leaves no thread behind.
 
     >>> from alibi_viz.lab.race import round_robin
-    >>> list(round_robin([iter(["a1", None, "a2", None]), iter(["b1", "b1 again", None, "b2", None])], threads=2))
-    ['a1', 'b1', 'b1 again', 'a2', 'b2']
+    >>> list(round_robin([iter(["a1", "a2"]), iter(["b1", "b2", "b3"])], threads=2))
+    ['a1', 'b1', 'a2', 'b2', 'b3']
     """
-    stopping = Event()
-
-    def work(stream: Iterator[T | None], items: SimpleQueue[T | None]) -> bool:
-        """Queue the items of one turn, then None. Returns False at the end of the stream."""
-        try:
-            for item in stream:
-                if item is None or stopping.is_set():
-                    return True
-                items.put(item)
-            return False
-        finally:
-            items.put(None)
-
     pool = ThreadPoolExecutor(threads, "alibi_viz race", initializer=torch.set_num_threads, initargs=(1,))
     try:
-        queues: list[tuple[Iterator[T | None], SimpleQueue[T | None]]] = [(stream, SimpleQueue()) for stream in streams]
-        turns = deque((stream, items, pool.submit(work, stream, items)) for stream, items in queues)
+        turns = deque((stream, pool.submit(next, stream, None)) for stream in streams)
         while turns:
-            stream, items, turn = turns.popleft()
-            yield from iter(items.get, None)
-            if turn.result():
-                turns.append((stream, items, pool.submit(work, stream, items)))
+            stream, turn = turns.popleft()
+            if (item := turn.result()) is not None:
+                yield item  # before the stream goes on: the caller may read what it has made
+                turns.append((stream, pool.submit(next, stream, None)))
     finally:
-        stopping.set()
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(torch.get_num_threads())  # the threads above changed the default of new threads
