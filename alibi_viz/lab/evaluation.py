@@ -105,7 +105,7 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
 
 
 def target_losses(predict: Callable[[Tensor], Tensor], windows: Tensor, last: int) -> Tensor:
-    """`window_losses` in nats, for a function from tokens to the logits [windows, last, vocabulary] at the last ones."""
+    """`window_losses` in nats, for a function from tokens to their last logits, [windows, last, vocabulary]."""
     losses = []
     for batch in windows.long().split(max(1, MAX_BATCH_TOKENS // (windows.shape[1] - 1))):
         logits = predict(batch[:, :-1])

@@ -94,20 +94,10 @@ def length_curve(
         bits = _bits(model, every, stride)[-len(predicted) :]  # the first window may predict more
         return float(bits.sum()) / (len(data) - cut)
 
-    row = {
-        "origin": "live",
-        "task": "text",
-        "method": family,
-        "label": ", ".join(filter(None, (name, str(change_of(model))))),
-        "seed": 0,
-        "length": trained,
-        "variant": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
-        "step": 0,
-        "question": SLIDING_WINDOWS.name,
-        "unit": "bits per byte",
-        "count": len(data) - cut,
-        "text": source.fingerprint,
-    }
+    row = {"origin": "live", "task": "text", "method": family, "seed": 0, "length": trained, "step": 0}
+    row |= {"question": SLIDING_WINDOWS.name, "unit": SLIDING_WINDOWS.unit, "text": source.fingerprint}
+    row |= {"label": ", ".join(filter(None, (name, str(change_of(model))))), "count": len(data) - cut}
+    row["variant"] = AS_TRAINED  # so that tables are compared by label; the lab's own changes have a name here
     return results_table(row | {"x": length, "value": loss(length)} for length in lengths)
 
 
@@ -135,7 +125,7 @@ def _bits(model: nn.Module, windows: Tensor, stride: int) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
         if getattr(output, "logits", None) is None:
             raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
-        return output.logits[:, -stride:].float()  # type: ignore[no-any-return]
+        return output.logits[:, -stride:].float()
 
     with evaluating(model) as device:
         bits = target_losses(logits, windows.to(device), stride).flatten().double() / math.log(2)

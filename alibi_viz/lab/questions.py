@@ -167,22 +167,21 @@ class Question:
 
     def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
         """The axes of its figure, for values at `xs`."""
-        task = TASKS.get(self.task)
         shared = {"title": self.title, "x_title": self.x_title, "point": self.point, **asdict(self.scale)}
         if not self.log:
             last = max(xs, default=1)
             every = math.ceil(last / 6)
             steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
             return Axes(**shared, ticks=steps, log=False)
+        task = TASKS.get(self.task)
+        x_of, size_of = (task.max_distance, task.min_length) if task else (int, int)
         tested = xs or (evaluation_distances(task, length) if task else evaluation_lengths(length))
-        powers = [0.0, *(math.log2((task.min_length(x) if task else x) / length) for x in tested)]
+        powers = [0.0, *(math.log2(size_of(x) / length) for x in tested)]
         ticks = {}
         for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
-            size = max(1, round(length * 2.0**power))
-            x = task.max_distance(size) if task else size
+            x = x_of(max(1, round(length * 2.0**power)))
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
-        trained, chance = (task.max_distance(length), task.chance) if task else (length, None)
-        return Axes(**shared, ticks=ticks, length=trained, chance=chance)
+        return Axes(**shared, ticks=ticks, length=x_of(length), chance=task.chance if task else None)
 
 
 # How each question of `questions.toml` is measured. "gap" is part of a race, "sliding windows" of `lab.length_curve`.

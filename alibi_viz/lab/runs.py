@@ -93,22 +93,22 @@ class Run:
             raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
         numbers = {"length": self.length, "steps": self.steps, "batch_size": self.batch_size}
         arguments.check_positive_integers(**numbers, targets=self.targets, threads=self.threads)
-        if self.variants is not None:
-            arguments.check_known("variants", arguments.as_list("variants", self.variants, "names"), VARIANTS)
-            object.__setattr__(self, "variants", tuple(self.variants))
+        variants = None if self.variants is None else tuple(arguments.as_list("variants", self.variants, "names"))
+        arguments.check_known("variants", variants or (), VARIANTS)
         arguments.check_learning_rate(self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
         training.choose_device(self.device)
         if self.path is not None:
             arguments.check_file_name("path", self.path)
-            object.__setattr__(self, "path", str(self.path))
         arguments.check_instance("model", self.model, dict)
         is_copy = self.custom is not None and self.custom.__name__ == self.position  # by `dataclasses.replace`
         name = register_method(self.custom if is_copy else self.position)
         training.model_config(name, self.model)  # raises for fields that don't fit
-        strings = {"position": name, "label": str(self.label or name), "device": str(self.device)}
-        for field_name, value in {**strings, "custom": custom_method(name)}.items():
+        given: dict[str, Any] = {"position": name, "label": str(self.label or name), "device": str(self.device)}
+        given |= {"path": None if self.path is None else str(self.path), "variants": variants}
+        given["custom"] = custom_method(name)
+        for field_name, value in given.items():
             object.__setattr__(self, field_name, value)
         _ = self._provenance  # computed now, because what the method reads may change
 

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.lab.race import round_robin
 from alibi_viz.lab.tasks import evaluation_distances
-from alibi_viz.lab.training import limited_threads
+from alibi_viz.lab.training import limited_threads, round_robin
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.table import TRAINING_LOSS, results_table
 from tests.tables import SMALL, curve
@@ -164,6 +163,7 @@ def test_an_error_names_the_method_and_comes_after_its_valid_rows(
         (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024"),
         (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
         (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
+        (["alibi"], TEXT, {"learning_rate": -1.0}, "learning_rate must be a positive number"),
     ],
 )
 def test_what_can_not_be_raced_is_refused_at_the_call(methods: Any, source: Any, given: Any, message: str) -> None:
