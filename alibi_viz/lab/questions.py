@@ -142,7 +142,7 @@ class Question:
     note: str = ""  # a sentence on how to read the values
     log: bool = True  # whether the horizontal axis is one of tokens
     task: str = "text"  # what the models are trained on
-    variants: tuple[str, ...] = (AS_TRAINED,)  # how models may be changed before they are measured: `lab.VARIANTS`
+    variants: tuple[str, ...] = (AS_TRAINED,)  # how models may be changed before: `lab.modify.VARIANTS`
     while_training: bool = False  # whether a race answers it at each checkpoint, instead of measuring trained models
     in_race: bool = True  # whether LengthLab offers it
 

@@ -163,7 +163,6 @@ def test_an_error_names_the_method_and_comes_after_its_valid_rows(
         (["alibi"], lab.load_text("y" * 1000), {}, "too short to test at length 1,024"),
         (["alibi"], TEXT, {"lengths": [32, 0]}, "lengths must be an integer of at least 1, got 0"),
         (["alibi"], NEEDLE, {"lengths": []}, r"lengths must have at least one integer, got \[\]"),
-        (["alibi"], TEXT, {"learning_rate": -1.0}, "learning_rate must be a positive number"),
     ],
 )
 def test_what_can_not_be_raced_is_refused_at_the_call(methods: Any, source: Any, given: Any, message: str) -> None:
