@@ -110,7 +110,7 @@ def _race(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> None:
     """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
-    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
+    from alibi_viz.lab.runs import executor  # noqa: PLC0415
 
     given = _given(options, "seeds", "text", "length", "steps", "longest")
     folder = Path(options.out or "results")
@@ -138,7 +138,7 @@ def _claims(options: argparse.Namespace) -> None:
 
 def _reproduce(options: argparse.Namespace) -> None:
     """Train the study again, or parts of it, and judge its claims."""
-    from alibi_viz.lab.sweep import executor  # noqa: PLC0415
+    from alibi_viz.lab.runs import executor  # noqa: PLC0415
 
     given = _given(options, "seeds", "publish", "out")
     with executor(options.workers or 1) as pool:

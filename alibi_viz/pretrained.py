@@ -13,7 +13,7 @@ and with eager attention adds the bias twice.
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from reprlib import repr as short
 from typing import Any, TypeVar
@@ -187,12 +187,10 @@ def shared_copy(model: Model, replaced: Mapping[nn.Module, nn.Module] | None = N
 @contextmanager
 def hooked(modules: Iterable[nn.Module], hook: Callable[..., None]) -> Iterator[None]:
     """Call `hook(module, args, inputs)` before each of the modules runs. It sees what earlier hooks changed."""
-    handles = [module.register_forward_pre_hook(hook, with_kwargs=True) for module in modules]
-    try:
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.inference_mode()

@@ -11,12 +11,10 @@ from alibi_viz.lab.evaluation import continuations, evaluation_lengths, loss_by_
 from alibi_viz.lab.length_curve import length_curve
 from alibi_viz.lab.modify import modify
 from alibi_viz.lab.questions import QUESTIONS, find_question
-from alibi_viz.lab.race import race
-from alibi_viz.lab.runs import Run, measure, read_results
-from alibi_viz.lab.sweep import sweep
+from alibi_viz.lab.runs import Run, measure, read_results, sweep
 from alibi_viz.lab.tasks import TASKS, accuracy
 from alibi_viz.lab.text import Text, load_text, python_text, tales_text
-from alibi_viz.lab.training import TrainingDiverged, make_model, train
+from alibi_viz.lab.training import TrainingDiverged, make_model, race, train
 from alibi_viz.table import COLUMNS
 
 __all__ = [

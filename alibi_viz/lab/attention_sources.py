@@ -74,11 +74,6 @@ class Words:
     With "same word", each word has a random vector of its own, which is its query and its key; q . k / sqrt(d) is 2
     between equal words and random with standard deviation 0.5 for other pairs. Case is ignored. With "equal", it is 0
     for every pair.
-
-    >>> from alibi_viz.lab.attention_sources import Words
-    >>> reading = Words().read("The cat saw the cat", "same word", num_heads=8, longest=48)
-    >>> (attention_trace(reading.query, reading.key, None).content[0, 0, 4] - 2).abs() < 1e-5  # the last "cat"
-    tensor([False,  True, False, False,  True])
     """
 
     contents: tuple[str, ...] = tuple(_WORD_NOTES)
@@ -86,23 +81,13 @@ class Words:
 
     def read(self, text: str, content: str, num_heads: int, longest: int) -> Reading:
         check_reading(self, content, num_heads)
-        tokens = words(text)
+        tokens = TOKEN.findall(text)
         if not tokens:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
-        total, tokens = len(tokens), tokens[:longest]
-        vectors = torch.tensor([_vector(token) for token in tokens]) * (content != "equal")
-        query = key = vectors.expand(1, num_heads, *vectors.shape)
-        return Reading(tokens, query, key, alibi_slopes(num_heads), total, _WORD_NOTES[content])
-
-
-def words(text: str) -> list[str]:
-    """Split a text into words and punctuation marks; apostrophes, hyphens and underscores do not end a word.
-
-    >>> from alibi_viz.lab.attention_sources import words
-    >>> words("Don't panic, well-known cat: <b>!!")
-    ["Don't", 'panic', ',', 'well-known', 'cat', ':', '<b>', '!', '!']
-    """
-    return [match.group() for match in TOKEN.finditer(text)]
+        vectors = torch.tensor([_vector(token) for token in tokens[:longest]]) * (content != "equal")
+        vectors = vectors.expand(1, num_heads, *vectors.shape)
+        slopes = alibi_slopes(num_heads)
+        return Reading(tokens[:longest], vectors, vectors, slopes, len(tokens), _WORD_NOTES[content])
 
 
 @lru_cache(8192)
@@ -121,7 +106,7 @@ class ModelSource:
 
     def __init__(self, model: Any, num_layers: int, num_heads: int | None) -> None:
         self.model, self.num_heads = model, num_heads
-        self.contents: tuple[str, ...] = tuple(f"layer {layer + 1}" for layer in range(num_layers))
+        self.contents = tuple(f"layer {layer + 1}" for layer in range(num_layers))
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
         """The tokens that are read, how many the text has, and what the attention of each layer receives."""
@@ -161,15 +146,7 @@ def readings(source: AttentionSource, text: str, num_heads: int, longest: int) -
 
 
 class ByteModel(ModelSource):
-    """The bytes of a text, and the queries and keys of a layer of a `LanguageModel`. Raises ValueError without ALiBi.
-
-    >>> from alibi_viz.lab.attention_sources import ByteModel
-    >>> source = ByteModel(lab.make_model("alibi"))
-    >>> source.contents, source.num_heads
-    (('layer 1', 'layer 2'), 8)
-    >>> source.read("to be", "layer 2", num_heads=8, longest=48).tokens
-    ['t', 'o', '␣', 'b', 'e']
-    """
+    """The bytes of a text, with queries and keys of a layer of a `LanguageModel`. Raises ValueError without ALiBi."""
 
     name = "the model as it is trained, whose tokens are bytes"
 
@@ -185,7 +162,8 @@ class ByteModel(ModelSource):
         attentions = [block.attention for block in self.model.transformer.blocks]
         with hooked(attentions, lambda _, args, __: inputs.append(args[0])), evaluating(self.model) as device:
             self.model(torch.tensor([data[:longest]], device=device), last=1)
-        return [_byte(value) for value in data[:longest]], len(data), inputs
+        tokens = [VISIBLE_BYTES.get(byte) or (chr(byte) if 0x20 < byte < 0x7F else f"{byte:02x}") for byte in data]
+        return tokens[:longest], len(data), inputs
 
     def heads(self, layer: int, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         attention = self.model.transformer.blocks[layer].attention
@@ -233,7 +211,7 @@ class PretrainedModel(ModelSource):
         ids = token_ids(self.model, self.tokenizer, text)
         read = ids[: min(longest, longest_context(self.model) or longest)]
         raw = self.tokenizer.convert_ids_to_tokens(read)
-        tokens = [_decoded(self.tokenizer, at) or str(token) for at, token in zip(read, raw, strict=True)]
+        tokens = [self._decoded(at) or str(token) for at, token in zip(read, raw, strict=True)]
         device = next(self.model.parameters()).device
         return tokens, len(ids), attention_inputs(self.model, torch.tensor([read], device=device))
 
@@ -242,6 +220,11 @@ class PretrainedModel(ModelSource):
         attention = family.layers(self.model)[layer]
         query, key, _ = family.project(attention, hidden)
         return query, key, family.slopes(attention)
+
+    def _decoded(self, token: int) -> str:
+        """Its text with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
+        text = self.tokenizer.decode([token]) if hasattr(self.tokenizer, "decode") else ""
+        return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
 
 
 def as_source(source: AttentionSource | LanguageModel | str | None) -> AttentionSource:
@@ -261,26 +244,11 @@ def as_source(source: AttentionSource | LanguageModel | str | None) -> Attention
     raise TypeError(f"source must be {expected}, got {short(source)}{hint}")
 
 
-def _byte(value: int) -> str:
-    """A byte as its ASCII character, or in hexadecimal."""
-    return VISIBLE_BYTES.get(value) or (chr(value) if 0x20 < value < 0x7F else f"{value:02x}")
-
-
-def _decoded(tokenizer: Any, token: int) -> str:
-    """The text of a token with visible spaces; empty if it is part of a character, or the tokenizer cannot decode."""
-    text = tokenizer.decode([token]) if hasattr(tokenizer, "decode") else ""
-    return "" if "\N{REPLACEMENT CHARACTER}" in text else text.replace(" ", VISIBLE_BYTES[0x20])
-
-
 def shuffle_words(text: str, seed: int) -> str:
     """Shuffle all words of a text before the last one; spaces and line breaks stay where they are.
 
     Words are separated by white space, so punctuation moves with its word. The result differs from `text` unless all
     these words are equal or there is at most one.
-
-    >>> from alibi_viz.lab.attention_sources import shuffle_words
-    >>> shuffle_words("the cat sat on the mat", seed=1)
-    'sat on the the cat mat'
     """
     words = WORD.findall(text)[:-1]
     shuffled, generator = list(words), random.Random(seed)

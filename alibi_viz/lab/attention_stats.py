@@ -17,7 +17,7 @@ from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source,
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel, SelfAttention
-from alibi_viz.pretrained import base_model, evaluation_mode, family_of, hooked
+from alibi_viz.pretrained import base_model, family_of, hooked
 
 _TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
 SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
@@ -59,11 +59,6 @@ def attention_stats(
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
     windows are longer than the spacing, or the model's positions are not defined at `length`.
-
-    >>> from alibi_viz.lab.attention_stats import attention_stats
-    >>> stats = attention_stats(lab.make_model(), lab.load_text(), 128, trained=32)
-    >>> stats.beyond.shape, float(stats.beyond[0, 0]) < 0.01  # the steepest head, with slope 1/2, attends nearby
-    (torch.Size([2, 8]), True)
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)
@@ -91,7 +86,6 @@ def attention_stats(
     return AttentionStats(*torch.stack(means).unbind(1))
 
 
-@torch.inference_mode()
 def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32) -> AttentionStats:
     """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the windows `input_ids`, [batch, length].
 
@@ -107,7 +101,7 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
         weights = logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1)
         stats.append(weight_stats(weights, trained))
 
-    with hooked(family.layers(model), measure), evaluation_mode(model):
+    with hooked(family.layers(model), measure), evaluating(model):
         base_model(model)(input_ids, use_cache=False)
     return AttentionStats(*torch.stack(stats).cpu().mean(1).unbind(1))
 
@@ -116,10 +110,8 @@ def weight_stats(weights: Tensor, trained: int) -> Tensor:
     """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = queries[:, None] - keys
-    mean_distance, beyond, sinks = (
-        (weights * each).sum(-1).mean(2) for each in (distance, distance >= trained, keys < SINKS)
-    )
-    return torch.stack((mean_distance, beyond, -weights.amax(-1).log2().mean(2), sinks), dim=1)
+    mean, beyond, sinks = ((weights * each).sum(-1) for each in (distance, distance >= trained, keys < SINKS))
+    return torch.stack((mean, beyond, -weights.amax(-1).log2(), sinks), dim=1).mean(-1)
 
 
 def window_table(

@@ -16,8 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
 from alibi_viz.arguments import check_instance
-from alibi_viz.lab.runs import versions
-from alibi_viz.lab.sweep import check_new
+from alibi_viz.lab.runs import check_new, versions
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, provenance
 from alibi_viz.table import results_table

@@ -12,9 +12,8 @@ import pandas as pd
 
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.runs import Run, record_table
+from alibi_viz.lab.runs import Run, record_table, sweep
 from alibi_viz.lab.say import join, quoted
-from alibi_viz.lab.sweep import sweep
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
 
@@ -165,10 +164,13 @@ def compare(
     source = common.source()
     records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
-    failed = [(record["run"]["label"], record["run"]["seed"], record["error"]) for record in records if record["error"]]
-    failures = tuple(f"{label}, seed {seed}, is left out: {error}." for label, seed, error in failed)
+    failures = (
+        "{label}, seed {seed}, is left out: {error}.".format(**record["run"], error=record["error"])
+        for record in records
+        if record["error"]
+    )
     origin = "live" if out is None else Path(out).name
-    return Comparison(record_table(records, origin), tuple(names), common, source.name, failures)
+    return Comparison(record_table(records, origin), tuple(names), common, source.name, tuple(failures))
 
 
 def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:

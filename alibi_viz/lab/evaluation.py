@@ -5,19 +5,20 @@ Every length predicts the same bytes of the validation part of a text, so losses
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from alibi_viz import arguments
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
+from alibi_viz.pretrained import evaluation_mode
 
 TARGETS = 8192  # bytes predicted at each length; a constant, so that a model has the same loss everywhere
 MAX_BATCH_TOKENS = 4096  # bounds the memory of one forward pass
@@ -55,14 +56,6 @@ def shared_losses(
     """Bits for each target of `loss_by_length`, float32 [targets] in the order of the text, one length at a time."""
     arguments.check_instance("model", model, LanguageModel)
     lengths = arguments.positive_integers("lengths", lengths)
-    shared = count_shared_targets(text, lengths, targets)
-    for length in lengths:
-        end = math.ceil(shared / length) * length + 1  # the last window may reach beyond the shared targets
-        yield length, window_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
-
-
-def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> int:
-    """How many bytes `loss_by_length` predicts at every length when at most `targets` are asked for."""
     arguments.check_instance("text", text, Text)
     arguments.check_positive_integers(targets=targets)
     available = max(0, min(targets, len(text.validation) - 1))
@@ -72,7 +65,10 @@ def count_shared_targets(text: Text, lengths: Sequence[int], targets: int) -> in
             f"{targets:,} targets were requested, so windows of at most {available} fit"
         )
     multiple = math.lcm(*lengths)
-    return available // multiple * multiple or min(available // length * length for length in lengths)
+    shared = available // multiple * multiple or min(available // length * length for length in lengths)
+    for length in lengths:
+        end = math.ceil(shared / length) * length + 1  # the last window may reach beyond the shared targets
+        yield length, window_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
@@ -91,16 +87,11 @@ def diverged(model: LanguageModel, losses: Mapping[int, float]) -> bool:
 
 
 @contextmanager
-def evaluating(model: LanguageModel) -> Iterator[torch.device]:
+def evaluating(model: nn.Module) -> Iterator[torch.device]:
     """Disable dropout and gradients inside a `with` block, and yield the device of the model."""
     reuse_freed_memory()
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield model.head.weight.device
-    finally:
-        model.train(was_training)
+    with evaluation_mode(model), torch.inference_mode():
+        yield next(model.parameters()).device
 
 
 def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
@@ -110,11 +101,17 @@ def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None
     if not model.is_defined_at(context):
         return torch.full((len(windows), last), math.nan)
     with evaluating(model) as device:
-        losses = [
-            cross_entropy(model(batch[:, :-1], last=last).transpose(1, 2), batch[:, -last:], reduction="none")
-            for batch in windows.long().to(device).split(max(1, MAX_BATCH_TOKENS // context))
-        ]
-    return torch.cat(losses).cpu() / math.log(2)
+        return target_losses(partial(model, last=last), windows.to(device), last) / math.log(2)
+
+
+def target_losses(predict: Callable[[Tensor], Tensor], windows: Tensor, last: int) -> Tensor:
+    """`window_losses` in nats, for a function from tokens to their last logits, [windows, last, vocabulary]."""
+    losses = []
+    for batch in windows.long().split(max(1, MAX_BATCH_TOKENS // (windows.shape[1] - 1))):
+        logits = predict(batch[:, :-1])
+        targets = batch[:, -last:].to(logits.device)  # a large model may be spread over several
+        losses.append(cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu())
+    return torch.cat(losses)
 
 
 @cache
@@ -175,10 +172,6 @@ def known_words(passages: Iterable[str], text: Text) -> float:
     """The share of words in the passages that occur in the training part of the text; NaN if there are no words.
 
     A word is three or more letters between other characters, so words cut by the ends of a passage don't count.
-
-    >>> from alibi_viz.lab.evaluation import known_words
-    >>> known_words(["One known and one unknwon word."], lab.load_text("one and\\n\\n one known word \\n\\n" * 20))
-    0.8
     """
     arguments.check_instance("text", text, Text)
     passages = arguments.as_list("passages", passages, "strings")

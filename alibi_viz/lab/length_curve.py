@@ -12,14 +12,13 @@ from typing import Any
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from alibi_viz.arguments import check_positive_integers, positive_integers
-from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS
+from alibi_viz.lab.evaluation import evaluating, target_losses
 from alibi_viz.lab.modify import change_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
-from alibi_viz.pretrained import evaluation_mode, longest_context, token_ids
+from alibi_viz.pretrained import longest_context, token_ids
 from alibi_viz.table import AS_TRAINED, results_table
 
 
@@ -84,30 +83,22 @@ def length_curve(
     config: Any = model.config
     family = str(config.model_type)
     name = getattr(config, "_name_or_path", "") or family
-    row = {
-        "origin": "live",
-        "task": "text",
-        "method": family,
-        "label": ", ".join(filter(None, (name, str(change_of(model))))),
-        "seed": 0,
-        "length": trained,
-        "variant": AS_TRAINED,  # so that tables are compared by label; the lab's own changes have a name here
-        "step": 0,
-        "question": SLIDING_WINDOWS.name,
-        "unit": "bits per byte",
-        "count": len(data) - cut,
-        "text": source.fingerprint,
-    }
-    tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
-    rows = []
-    for each in lengths:
-        value = math.nan
-        if each <= limit:
-            windows = tokens[-(count * stride + each - stride + 1) :].unfold(0, each + 1, stride)  # [count, each + 1]
-            bits = _bits(model, windows, stride)[-len(predicted) :]  # the first window may predict more
-            value = float(bits.sum()) / (len(data) - cut)
-        rows.append(row | {"x": each, "value": value})
-    return results_table(rows)
+    tokens, windows = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
+
+    def loss(length: int) -> float:
+        if length > limit:
+            return math.nan
+        every = tokens[-(windows * stride + length - stride + 1) :].unfold(
+            0, length + 1, stride
+        )  # [windows, length + 1]
+        bits = _bits(model, every, stride)[-len(predicted) :]  # the first window may predict more
+        return float(bits.sum()) / (len(data) - cut)
+
+    row = {"origin": "live", "task": "text", "method": family, "seed": 0, "length": trained, "step": 0}
+    row |= {"question": SLIDING_WINDOWS.name, "unit": SLIDING_WINDOWS.unit, "text": source.fingerprint}
+    row |= {"label": ", ".join(filter(None, (name, str(change_of(model))))), "count": len(data) - cut}
+    row["variant"] = AS_TRAINED  # so that tables are compared by label; the lab's own changes have a name here
+    return results_table(row | {"x": length, "value": loss(length)} for length in lengths)
 
 
 def evaluated_bytes(text: Text | str | bytes | Path | None) -> tuple[Text, bytes]:
@@ -129,16 +120,15 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
 
 def _bits(model: nn.Module, windows: Tensor, stride: int) -> Tensor:
     """Bits for the last `stride` tokens of each window, float64 [windows * stride], from those before them."""
-    length, device = windows.shape[1] - 1, next(model.parameters()).device
-    losses = []
-    with evaluation_mode(model), torch.inference_mode():
-        for batch in windows.to(device).split(max(1, MAX_BATCH_TOKENS // length)):
-            output = model(input_ids=batch[:, :-1], use_cache=False, logits_to_keep=stride)
-            if getattr(output, "logits", None) is None:
-                raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
-            logits = output.logits[:, -stride:].float().transpose(1, 2)  # [windows, vocabulary, stride]
-            losses.append(cross_entropy(logits, batch[:, -stride:].to(logits.device), reduction="none").cpu())
-    bits = torch.cat(losses).flatten().double() / math.log(2)
+
+    def logits(tokens: Tensor) -> Tensor:
+        output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
+        if getattr(output, "logits", None) is None:
+            raise ValueError(f"model must have a language-modeling head, got {type(model).__name__}")
+        return output.logits[:, -stride:].float()
+
+    with evaluating(model) as device:
+        bits = target_losses(logits, windows.to(device), stride).flatten().double() / math.log(2)
     if not bool(bits.isfinite().all()):
-        raise ValueError(f"the model returns NaN or infinite losses in windows of {length:,} tokens")
+        raise ValueError(f"the model returns NaN or infinite losses in windows of {windows.shape[1] - 1:,} tokens")
     return bits

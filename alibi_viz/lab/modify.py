@@ -123,12 +123,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
 
 
 def has_sinks(model: Any) -> bool:
-    """Whether a window can keep the first tokens: positions act only through a bias that doesn't read the input.
-
-    >>> from alibi_viz.lab.modify import has_sinks
-    >>> [has_sinks(lab.make_model(name)) for name in ("alibi", "none", "rotary", "sinusoidal")]
-    [True, True, False, False]
-    """
+    """Whether a window can keep the first tokens: positions act only through a bias that doesn't read the input."""
     position = model.transformer.position
     rotates = type(position).transform is not Position.transform
     return position.is_relative and position.is_additive and not rotates and not position.reads_input

@@ -1,12 +1,14 @@
-"""What the lab asks of trained models: one `Question` each, in the order in which apps show them.
+"""What the lab asks of trained models: how each question is measured. `questions.toml` describes them in words.
 
 A question that is added to `QUESTIONS` is measured by `lab.measure` and sweeps, and shown by apps and the command line.
 """
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +19,6 @@ from torch import Tensor
 from alibi_viz.lab import evaluation, say
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
-from alibi_viz.lab.modify import VARIANTS
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
 from alibi_viz.lab.tasks import TASKS, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text
@@ -126,11 +127,6 @@ def _accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Me
         yield distance, accuracy(model, task, distance, samples=SAMPLES), SAMPLES
 
 
-BITS = Scale("bits per byte", low=2.0, high=3.0, step=0.5)
-ATTENTION = Scale("share of attention", ".1%", limits=(0.0, 1.0))
-ANSWERS = Scale("share of answers", ".0%", limits=(0.0, 1.0))
-
-
 @dataclass(frozen=True)
 class Question:
     """One question about trained models."""
@@ -141,12 +137,12 @@ class Question:
     x_title: str
     point: str  # a point in words, such as "windows of {x} bytes"
     measure: Callable[..., Measured]
-    scale: Scale = BITS
+    scale: Scale
     tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends  # sentences on the rows of one variant
     note: str = ""  # a sentence on how to read the values
     log: bool = True  # whether the horizontal axis is one of tokens
     task: str = "text"  # what the models are trained on
-    variants: tuple[str, ...] = (AS_TRAINED,)  # how models may be changed before they are measured: `lab.VARIANTS`
+    variants: tuple[str, ...] = (AS_TRAINED,)  # how models may be changed before: `lab.modify.VARIANTS`
     while_training: bool = False  # whether a race answers it at each checkpoint, instead of measuring trained models
     in_race: bool = True  # whether LengthLab offers it
 
@@ -171,139 +167,48 @@ class Question:
 
     def axes(self, length: int, xs: Sequence[int] = ()) -> Axes:
         """The axes of its figure, for values at `xs`."""
-        task = TASKS.get(self.task)
         shared = {"title": self.title, "x_title": self.x_title, "point": self.point, **asdict(self.scale)}
         if not self.log:
             last = max(xs, default=1)
             every = math.ceil(last / 6)
             steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
             return Axes(**shared, ticks=steps, log=False)
+        task = TASKS.get(self.task)
+        x_of, size_of = (task.max_distance, task.min_length) if task else (int, int)
         tested = xs or (evaluation_distances(task, length) if task else evaluation_lengths(length))
-        powers = [0.0, *(math.log2((task.min_length(x) if task else x) / length) for x in tested)]
+        powers = [0.0, *(math.log2(size_of(x) / length) for x in tested)]
         ticks = {}
         for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
-            size = max(1, round(length * 2.0**power))
-            x = task.max_distance(size) if task else size
+            x = x_of(max(1, round(length * 2.0**power)))
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
-        trained, chance = (task.max_distance(length), task.chance) if task else (length, None)
-        return Axes(**shared, ticks=ticks, length=trained, chance=chance)
+        return Axes(**shared, ticks=ticks, length=x_of(length), chance=task.chance if task else None)
 
 
-_WINDOWS = ("length of the windows, bytes", "windows of {x} bytes")
-_TASK: dict[str, Any] = {
-    "point": "a distance of {x}",
-    "measure": _accuracy,
-    "scale": ANSWERS,
-    "tell": say.answers,
-    "note": f"Guessing is right {TASKS['needle'].chance:.1%} of the time.",
-    "while_training": True,
+# How each question of `questions.toml` is measured. "gap" is part of a race, "sliding windows" of `lab.length_curve`.
+_MEASURES: dict[str, Callable[..., Measured]] = {
+    "longer windows": _lengths,
+    "by position": _positions,
+    "same targets": _contexts,
+    "facts": _facts,
+    "attention beyond L": partial(_attention, "beyond"),
+    "softmax denominator": partial(_attention, "denominator_bits"),
+    "needle": _accuracy,
+    "induction": _accuracy,
 }
 
 
-QUESTIONS = [
-    Question(
-        "longer windows",
-        "The loss on longer windows than in training, always on the same target bytes.",
-        "Loss on longer windows",
-        "length of the test windows, bytes",
-        "windows of {x} bytes",
-        _lengths,
-        tell=say.losses,
-        variants=(AS_TRAINED, *VARIANTS),
-        while_training=True,
-    ),
-    Question(
-        "gap",
-        "How many more bits per byte windows of 4 L need than windows of L, by training step.",
-        "Loss on windows of 4 L minus loss on windows of L, by training step",
-        "step",
-        "step {x}",
-        lambda *_: iter(()),
-        Scale("bits per byte", "+.2f", low=-0.2, step=0.5),
-        say.gaps,
-        "A small gap early on may only mean that little has been learned yet.",
-        log=False,
-        while_training=True,
-    ),
-    Question(
-        "by position",
-        "The loss inside one long window, by position.",
-        "Loss inside one long window, by position",
-        "position in the window, bytes",
-        "position {x}",
-        _positions,
-        note="The first bytes are hard, because they have no context.",
-    ),
-    Question(
-        "same targets",
-        "The loss on the same bytes, each predicted from more and more context.",
-        "The same bytes, predicted from more and more context",
-        "bytes of context before each predicted byte",
-        "{x} bytes of context",
-        _contexts,
-        tell=say.losses,
-        note=f"Each byte sees the context shown, or up to {STRIDE - 1} bytes less.",
-    ),
-    Question(
-        "facts",
-        "From how many bytes back does a model remember what a tale has told?",
-        "What a fact is worth, by how long ago it was told",
-        "bytes since the fact was last told",
-        "facts told {x} bytes before",
-        _facts,
-        Scale("bits per fact", high=3.0, step=0.5),
-        note="Zero means that the model has forgotten the fact. Only the tales record facts.",
-    ),
-    Question(
-        "attention beyond L",
-        "The share of the attention on keys at least L bytes back, which no query had in training.",
-        "Attention on keys at least L back",
-        *_WINDOWS,
-        partial(_attention, "beyond"),
-        ATTENTION,
-        note="If all keys had equal weight, it would be 1 - L / n in windows of n bytes.",
-        variants=(AS_TRAINED, "window"),
-        in_race=False,
-    ),
-    Question(
-        "softmax denominator",
-        "The softmax's denominator relative to the largest logit of the row, in bits: 0 if one key gets all the "
-        "attention, and log2 of the number of keys if all get the same.",
-        "Denominator of the softmax, log2",
-        *_WINDOWS,
-        partial(_attention, "denominator_bits"),
-        Scale("bits", high=4.0, step=1.0),
-        note="If all keys had equal weight, it would grow by 1 bit each time the window doubles.",
-        variants=(AS_TRAINED, "window"),
-    ),
-    Question(
-        "needle",
-        "The model must recall one value hidden in noise: from how many tokens back?",
-        "Needles found, by distance",
-        "distance of the needle, tokens",
-        task="needle",
-        **_TASK,
-    ),
-    Question(
-        "induction",
-        "A cue appears for the second time: does the model recall what followed it the first time?",
-        "Cues continued correctly, by distance",
-        "distance of the cue's first occurrence, tokens",
-        task="induction",
-        **_TASK,
-    ),
-]
+def _load(
+    name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **fields: Any
+) -> Question:
+    """A question as `questions.toml` describes it; `tell` names a function of `say`."""
+    measure: Callable[..., Measured] = _MEASURES.get(name, lambda *_: iter(()))
+    scale = scale | {"limits": tuple(scale.get("limits", Scale.limits))}
+    fields |= {"measure": measure, "scale": Scale(**scale), "tell": getattr(say, tell)}
+    return Question(name, **fields, variants=(AS_TRAINED, *variants))
 
 
-SLIDING_WINDOWS = Question(  # of pretrained models, which the lab doesn't train: see `lab.length_curve`
-    "sliding windows",
-    "The loss on the same bytes, predicted in sliding windows of more and more tokens.",
-    "The same bytes, predicted in longer and longer windows",
-    "length of the sliding windows, tokens",
-    "windows of {x} tokens",
-    lambda *_: iter(()),
-    tell=say.losses,
-)
+_DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_text(encoding="utf-8"))
+*QUESTIONS, SLIDING_WINDOWS = [_load(name, **fields) for name, fields in _DESCRIPTIONS.items()]
 
 
 def find_question(name: str) -> Question:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,6 @@ MAX_RISE_HOLDING = 0.1  # bits per byte: a method whose loss rises by no more th
 MIN_RISE_FAILING = 0.5  # bits per byte: one whose loss rises by at least this fails; in between it degrades
 TIE = 0.02  # bits per byte, or share of answers: a smaller lead doesn't make a method the best
 SOLVED = 0.9  # share of answers: a task counts as solved at this accuracy
-VERBS = {"holds": ("holds", "hold"), "degrades": ("degrades", "degrade"), "fails": ("fails", "fail")}
 
 
 def every_seed(rows: pd.DataFrame, statistic: Callable[[pd.Series], float]) -> dict[str, list[float]]:
@@ -29,58 +29,39 @@ def rises(rows: pd.DataFrame) -> dict[str, list[float]]:
 
 
 def outcome(rises: Sequence[float]) -> str:
-    """Classify rises in loss, one per seed: "holds", "degrades", "fails", "mixed", or "undefined" for a NaN or none.
-
-    >>> from alibi_viz.lab.say import outcome
-    >>> outcome([0.01, 0.02]), outcome([0.2]), outcome([0.01, 2.0])
-    ('holds', 'degrades', 'mixed')
-    """
+    """Classify rises in loss, one per seed: "holds", "degrades", "fails", "mixed", or "undefined" for a NaN or none."""
     if not rises or not all(map(math.isfinite, rises)):
         return "undefined"
-    kinds = {
-        "holds" if rise <= MAX_RISE_HOLDING else "fails" if rise >= MIN_RISE_FAILING else "degrades" for rise in rises
-    }
+    names = {True: "holds", False: "degrades"}
+    kinds = {"fails" if rise >= MIN_RISE_FAILING else names[rise <= MAX_RISE_HOLDING] for rise in rises}
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
-def outcomes(rises: Mapping[str, Sequence[float]], verbs: Mapping[str, tuple[str, str]] = VERBS) -> list[str]:
-    """Clauses on which methods hold, degrade and fail, from the rise of each label's loss in each seed.
-
-    >>> from alibi_viz.lab.say import outcomes
-    >>> outcomes({"alibi": [0.01], "rotary": [1.9], "sinusoidal": [2.0]})
-    ['alibi holds (+0.01)', 'rotary (+1.90) and sinusoidal (+2.00) fail']
-    """
+def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
+    """Clauses on which methods hold, degrade and fail, such as "alibi holds (+0.01)", from the rises in each seed."""
     clauses = []
-    for kind, (singular, plural) in verbs.items():
-        means = {quoted(label): sum(each) / len(each) for label, each in rises.items() if outcome(each) == kind}
-        if len(means) == 1:
-            clauses += [f"{label} {singular} ({mean:+z.2f})" for label, mean in means.items()]
-        elif means:
-            clauses.append(f"{join([f'{label} ({mean:+z.2f})' for label, mean in means.items()])} {plural}")
+    for singular, plural in (("holds", "hold"), ("degrades", "degrade"), ("fails", "fail")):
+        found = {quoted(label): f"({fmean(each):+z.2f})" for label, each in rises.items() if outcome(each) == singular}
+        if len(found) == 1:
+            clauses += [f"{label} {singular} {rise}" for label, rise in found.items()]
+        elif found:
+            clauses.append(f"{join([f'{label} {rise}' for label, rise in found.items()])} {plural}")
     return clauses
 
 
 def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> list[str]:
-    """Which labels are best at x, or within `TIE` of the best, in every seed; nothing for fewer than two labels.
-
-    >>> from alibi_viz.lab.say import best_at
-    >>> rows = pd.DataFrame({"label": list("abc"), "seed": 0, "x": 64, "value": [2.0, 2.01, 3.0]})
-    >>> best_at(rows, 64, "At 64")
-    ['At 64 a and b are best, within 0.02 of each other.']
-    """
+    """Which labels are best at x, or within `TIE` of the best, in every seed; nothing for fewer than two labels."""
     values = rows[rows["x"] == x].set_index(["seed", "label"])["value"].unstack("label", sort=False)
     values = values.dropna(axis="columns", how="all").dropna(how="all") * (1 if lowest else -1)
     if len(values.columns) < 2:
         return []
     near = values.le(values.min(axis="columns") + TIE, axis="index").all()
-    leaders = list(near.index[near])
-    names, verb = join(list(map(quoted, leaders))), "are" if len(leaders) > 1 else "is"
-    seeds = " in every seed" if len(values) > 1 else ""
-    if not leaders:
-        return [f"{where} no method is best{seeds}."]
+    leaders, seeds = list(map(quoted, near.index[near])), " in every seed" if len(values) > 1 else ""
     if len(leaders) == len(near):
         return [f"{where} all are within {TIE:g} of the best{seeds}."]
-    return [f"{where} {names} {verb} best{seeds}{f', within {TIE:g} of each other' if len(leaders) > 1 else ''}."]
+    if len(leaders) > 1:
+        return [f"{where} {join(leaders)} are best{seeds}, within {TIE:g} of each other."]
+    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}."]
 
 
 # What a `Question` (whose module imports this one) says about its rows, of which there are some.

@@ -27,7 +27,8 @@ PLOTS = ("lost", "promise", "loan", "secret")  # in `tales.toml`, each has a par
 ENDING_BYTES = 90  # about as long as what ends a plot, or a tale
 CANDIDATES = 8  # sentences to choose from, so that facts come back after each distance about equally often
 PRONOUNS = {"he": "she", "his": "her", "him": "her"}
-SLOT = re.compile(r"\{([^{}]+)\}")
+SLOT = re.compile(r"\{(?:(a|new) )?([^{}]+?)(?: (noun|[Hh]e|[Hh]is|[Hh]im))?\}")
+WORD = re.compile(r"\b\w+\b")
 
 
 class Fact(NamedTuple):
@@ -79,24 +80,18 @@ def write_tales(size: int, seed: int, variety: int | None = None) -> tuple[str, 
 
 
 def mentions(text: str) -> list[Mention]:
-    """The names, animals, places and things of the tales in a text, in its order; few or none in another text.
-
-    >>> from alibi_viz.lab.tales import mentions
-    >>> [mention.value for mention in mentions("Leo hid the red bell under the bridge.")]
-    ['Leo', 'bell', 'bridge']
-    """
-    pattern, kinds = _known_values()
-    return [Mention(*match.span(), kinds[match[0]], match[0]) for match in pattern.finditer(text)]
+    """The names, animals, places and things of the tales in a text, in its order; few or none in another text."""
+    facts = _world()["facts"]
+    values = {"name": facts["female"] + facts["male"], "animal": facts["animal"], "thing": facts["thing"]}
+    values["place"] = [place.split()[-1] for place in facts["place"]]
+    kinds = {value: kind for kind, names in values.items() for value in names}
+    return [Mention(*match.span(), kinds[match[0]], match[0]) for match in WORD.finditer(text) if match[0] in kinds]
 
 
 def retell(context: str, value: str) -> str:
     """The context as if the fact had another value: "Leo" becomes another boy's name everywhere.
 
     `value` is what a fact's bytes say. The new value is one of its kind that the context doesn't have.
-
-    >>> from alibi_viz.lab.tales import retell
-    >>> retell("Leo hid it in the barn. He likes the barn.", "in the barn")
-    'Leo hid it in the castle. He likes the castle.'
     """
     for values in _world()["facts"].values():
         place = next((each for each in values if each == value or each.endswith(f" {value}")), None)
@@ -110,15 +105,6 @@ def retell(context: str, value: str) -> str:
 
 
 @cache
-def _known_values() -> tuple[re.Pattern[str], dict[str, str]]:
-    facts = _world()["facts"]
-    values = {"name": facts["female"] + facts["male"], "animal": facts["animal"], "thing": facts["thing"]}
-    values["place"] = [place.split()[-1] for place in facts["place"]]
-    kinds = {value: kind for kind, names in values.items() for value in names}
-    return re.compile(rf"\b(?:{'|'.join(kinds)})\b"), kinds
-
-
-@cache
 def _world() -> dict[str, Any]:
     return tomllib.loads((files("alibi_viz.lab") / "tales.toml").read_text(encoding="utf-8"))
 
@@ -129,15 +115,11 @@ def _sentences(part: str) -> list[Sentence]:
 
 
 def _parse(line: str) -> Sentence:
-    pieces = SLOT.split(line)  # text and gaps in turn
-    slots = []
-    for before, gap in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        words, form = gap.split(), ""
-        if words and words[0] in ("a", "new"):
-            form, *words = words
-        elif words and words[-1].lower() in ("noun", *PRONOUNS):
-            *words, form = words
-        slots.append(Slot(before, " ".join(words), form))
+    *gaps, end = SLOT.split(line)  # before each gap the text, then the groups of the pattern
+    slots = [
+        Slot(before, name, first or last or "") for before, first, name, last in zip(*[iter(gaps)] * 4, strict=True)
+    ]
+    slots.append(Slot(end, "", ""))
     needs = {slot.name for slot in slots if slot.name and slot.name[0] != "~"}
     recalls = {slot.name for slot in slots if slot.name in needs and slot.form.lower() not in ("new", *PRONOUNS)}
     persons = [slot for slot in slots if _world()["roles"].get(slot.name) == "person"]

@@ -57,12 +57,7 @@ class Task:
 
 
 def evaluation_distances(task: Task, length: int, longest: int = 32) -> list[int]:
-    """The largest distances in examples of L, 2L, 4L, ..., up to `longest` times L tokens.
-
-    >>> from alibi_viz.lab.tasks import evaluation_distances
-    >>> evaluation_distances(lab.TASKS["needle"], 32)
-    [31, 63, 127, 255, 511, 1023]
-    """
+    """The largest distances in examples of L, 2L, 4L, ..., up to `longest` times L tokens."""
     check_instance("task", task, Task)
     return [task.max_distance(size) for size in evaluation_lengths(length, longest)]
 

@@ -103,7 +103,10 @@ def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
     """The name and the bytes of a text of your own, as `load_text` takes it. Raises as `load_text`."""
     name = content.name if isinstance(content, Path) else "your text"
     if isinstance(content, Path):
-        data = _read(content)
+        if not content.is_file():
+            raise FileNotFoundError(f"there is no file {str(content)!r} (looked in {str(Path.cwd())!r})")
+        _check_size(name, content.stat().st_size)
+        data = content.read_bytes()
     elif isinstance(content, str):
         data = content.encode("utf-8", "replace")  # an unpaired surrogate becomes "?"
     elif isinstance(content, bytes | bytearray | memoryview):
@@ -181,15 +184,6 @@ def check_testable(text: Text, longest: int) -> None:
             f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also stand in its "
             "training part, so a test would only show what a model knows by heart"
         )
-
-
-def _read(path: Path) -> bytes:
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r} (looked in {str(Path.cwd())!r})")
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is not a file")
-    _check_size(path.name, path.stat().st_size)
-    return path.read_bytes()
 
 
 def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,7 @@ import pandas as pd
 from alibi_viz.arguments import check_known
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
-from alibi_viz.lab.runs import Record, read_records, record_table
-from alibi_viz.lab.sweep import check_new, create_folder
+from alibi_viz.lab.runs import Record, check_new, create_folder, read_records, record_table
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.study.parts import PARTS, SEARCH, SEEDS, STUDY, Rates, best_rates, part_runs
 

@@ -107,7 +107,7 @@ def test_what_is_saved_is_read_back(comparison: Comparison, tmp_path: Path) -> N
 def test_a_second_call_trains_only_what_is_missing(
     comparison: Comparison, folder: Path, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["alibi_viz.lab.sweep"], "measure", lambda run: pytest.fail(f"{run} again"))
+    monkeypatch.setattr(sys.modules["alibi_viz.lab.runs"], "measure", lambda run: pytest.fail(f"{run} again"))
     again = lab.compare(["alibi", "rotary", laws.square_root], seeds=3, text=text, out=folder, **TINY)
     pd.testing.assert_frame_equal(again.table, comparison.table)
     fewer = lab.compare(["rotary"], seeds=2, text=text, out=folder, **TINY)

@@ -83,7 +83,7 @@ def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text
         expected = bits_per_byte(model, tokens[:-13], tokens[-13:], sizes, 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
     at_once = curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4)
-    monkeypatch.setattr(sys.modules["alibi_viz.lab.length_curve"], "MAX_BATCH_TOKENS", 1)
+    monkeypatch.setattr(sys.modules["alibi_viz.lab.evaluation"], "MAX_BATCH_TOKENS", 1)
     assert curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4) == pytest.approx(at_once, abs=1e-6)
 
 

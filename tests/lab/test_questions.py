@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
-from alibi_viz.lab.modify import evaluation_variants
-from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, find_question, main_question, memory_bits
+from alibi_viz.lab.modify import VARIANTS, evaluation_variants
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, STRIDE, find_question, main_question, memory_bits
 from tests.tables import SMALL
 
 TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
@@ -39,6 +39,13 @@ def test_questions_have_different_names_and_each_task_a_main_one_that_is_answere
         find_question("nothing")
     for task in ("text", *lab.TASKS):
         assert main_question(task).task == task and main_question(task).while_training
+
+
+def test_descriptions_agree_with_the_code() -> None:
+    assert find_question("longer windows").variants == ("as trained", *VARIANTS)
+    assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
+    for name, task in lab.TASKS.items():
+        assert f"{task.chance:.1%}" in find_question(name).note
 
 
 def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from alibi_viz import lab
-from alibi_viz.lab import text, training
+from alibi_viz.lab import training
 from alibi_viz.lab.evaluation import shared_losses
 from alibi_viz.lab.runs import record_table
 from alibi_viz.lab.training import limited_threads
@@ -89,9 +89,9 @@ def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -
 def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, reads, read = tmp_path / "text.txt", [], text._read
+    path, reads, read = tmp_path / "text.txt", [], Path.read_bytes
     path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
-    monkeypatch.setattr(text, "_read", lambda path: reads.append(path) or read(path))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
     record = lab.measure(lab.Run("none", path=path, **TINY))
     assert reads == [path]
     assert record["text"] == lab.load_text(path).fingerprint

@@ -18,12 +18,11 @@ import pytest
 from torch import Tensor
 
 from alibi_viz import lab
-from alibi_viz.lab.runs import read_records
-from alibi_viz.lab.sweep import process_pool
+from alibi_viz.lab.runs import executor, read_records
 from tests.lab.test_runs import steep
 from tests.tables import SMALL
 
-sweep_module = sys.modules["alibi_viz.lab.sweep"]  # lab.sweep is the function
+sweep_module = sys.modules["alibi_viz.lab.runs"]
 
 
 def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
@@ -62,7 +61,7 @@ def test_a_pool_gives_the_same_numbers_bit_for_bit_also_for_the_methods_of_a_not
         return -distance.float() / head
 
     many = [*runs(2), *(replace(runs(1)[0], position=method, label="") for method in (local, steep(2.0)))]
-    with process_pool(1) as pool:
+    with executor(2) as pool:
         records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
     assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
     assert {record["run"]["label"] for record in records} == {"alibi", "none", "local", "law"}
@@ -132,7 +131,7 @@ def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
 
 SCRIPT = """
 from alibi_viz import lab
-from alibi_viz.lab.sweep import executor
+from alibi_viz.lab.runs import executor
 from tests.lab.test_sweep import runs
 
 if __name__ == "__main__":
@@ -180,7 +179,7 @@ def test_workers_end_with_a_sweep_that_is_killed(script: Callable[..., Any]) -> 
 
 
 def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path: Path) -> None:
-    with process_pool(1) as pool:
+    with executor(2) as pool:
         stream = lab.sweep(runs(4, steps=200), pool, path=tmp_path, progress=False)
         next(stream)
         os.kill(next(iter(pool._processes)), signal.SIGKILL)

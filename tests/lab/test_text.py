@@ -106,7 +106,7 @@ def test_the_shortest_text_that_can_be_tested_and_one_byte_less() -> None:
         (b"PK\x03\x04\x00\x01", ValueError, "zero byte at position 4"),
         (3, TypeError, "got int"),
         (Path("nowhere.txt"), FileNotFoundError, "no file 'nowhere.txt'"),
-        (Path(), ValueError, "is not a file"),
+        (Path(), FileNotFoundError, "no file '.'"),
     ],
 )
 def test_unusable_content_is_refused_with_the_reason(content: Any, error: type[Exception], message: str) -> None:

@@ -12,9 +12,8 @@ from alibi_viz import lab
 from alibi_viz.figures.curves import STYLES, assign_slots
 from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.questions import Question, main_question
-from alibi_viz.lab.race import Race
 from alibi_viz.lab.tasks import evaluation_distances
-from alibi_viz.lab.training import LEARNING_RATE
+from alibi_viz.lab.training import LEARNING_RATE, Race
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.race import Race
+from alibi_viz.lab.training import Race
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, open_tab, small, trained
