@@ -32,10 +32,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Check for a floating-point tensor [heads] of finite numbers.
-
-    The numbers are read on the CPU only: reading them would stall a GPU and break a compiled graph.
-    """
+    """Check for a floating-point tensor [heads] of numbers that are finite; they are read on the CPU only."""
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
     if slopes.is_cpu and not torch.compiler.is_compiling():
         values = unwrapped(slopes)

@@ -40,16 +40,13 @@ _MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this
 
 @torch.no_grad()
 def attention_spans(inputs: AttentionInputs) -> Tensor:
-    """How many steps away the queries of each head have to look, at most the key length: int64 [heads].
-
-    Beyond it, no query has more than the tolerance of the inputs as a share of its weights. On a GPU, reading the
-    slopes waits once for all earlier work.
-    """
+    """How many steps away each head has to look, at most the key length: int64 [heads]. On a GPU, it waits once."""
     query, length = inputs.query, inputs.key_length
     spans = torch.full((query.shape[1],), length, device=query.device)
     if inputs.slopes is None or not query.numel():
         return spans
-    log_t = math.log(inputs.largest_share_skipped) - (0 if inputs.causal else math.log(2))  # keys on both sides
+    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    log_t = math.log(tolerance) - (0 if inputs.causal else math.log(2))  # keys on both sides
     near_keys = {
         head: min(2 ** max(0, round(-math.log2(m))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
         for head, m in enumerate(inputs.slopes.tolist())
@@ -125,10 +122,7 @@ def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
 
 
 def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
-    """The smallest span of each head beyond which every query has at most `tolerance` of its weight.
-
-    weights: [batch, heads, query, key]; the queries are the last of the keys.
-    """
+    """The smallest span of each head beyond which no query has more than `tolerance` of its weights."""
     if not weights.numel():
         return (0,) * weights.shape[1]
     query_length, key_length = weights.shape[-2:]

@@ -28,11 +28,10 @@ def blank() -> go.Figure:
     figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
     for name, (line, marker) in _STYLES.items():
         figure.add_scatter(name=name, line=line, marker=marker, mode="lines+markers", hovertemplate=_LOSS, row=1, col=2)
+    heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
     for name, (_, marker) in _STYLES.items():
-        heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
         figure.add_scatter(name=name, marker=marker, **heads, row=1, col=1)
-    figure.update_traces(marker_size=8, line_width=2)
-    figure.update_traces(cliponaxis=False)
+    figure.update_traces(marker_size=8, line_width=2, cliponaxis=False)
     figure.update_annotations(font_size=13)
     figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alibi_viz.figures.color_scale import NUM_COLORS, WEIGHT_SCALE, ColorScale
+from alibi_viz.figures.theme import NUM_COLORS, WEIGHT_SCALE, ColorScale
 
 KINDS = ("linear", "logarithmic")
 ends = st.floats(-1000, 1000, allow_nan=False, width=32)

@@ -36,7 +36,7 @@ def test_masked_differs_from_every_color_of_the_diverging_scale():
     assert f"rgba({red}, {green}, {blue}, {round(share, 2)})" == theme.MASKED
     for background in (255, 17):
         seen = np.array([red, green, blue]) * share + background * (1 - share)
-        assert np.abs(theme.rgb(theme.DIVERGING, 253).astype(int) - seen).max(axis=1).min() >= 20
+        assert np.abs(theme.ColorScale(-1, 1).palette.astype(int) - seen).max(axis=1).min() >= 20
 
 
 def test_on_white_returns_a_copy_without_random_ids():

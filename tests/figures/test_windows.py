@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from alibi_viz import lab
-from alibi_viz.figures import windows as picture
+from alibi_viz.figures import slopes as picture
 from alibi_viz.lab.attention_sources import Words
 
 
@@ -19,8 +19,8 @@ def table(length: int, heads: int) -> pd.DataFrame:
 @pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])
 def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) -> None:
     spans = table(length, heads)
-    figure = picture.blank()
-    picture.draw(figure, spans, length)
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, spans, length)
     line, bound, needed = figure.data
     for trace, column in ((bound, "bound"), (needed, "needed")):
         assert trace.name == column
@@ -37,11 +37,11 @@ def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) ->
 
 def test_heads_without_a_positive_slope_are_not_drawn_and_the_figure_is_updated_in_place() -> None:
     spans = table(50, 3)
-    figure = picture.blank()
-    picture.draw(figure, table(900, 8), 900)
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, table(900, 8), 900)
     traces = list(figure.data)
     for slopes, drawn in (([0.0, 0.5, -0.1], 1), ([0.0] * 3, 0)):
-        picture.draw(figure, spans.assign(slope=slopes), 50)
+        picture.draw_spans(figure, spans.assign(slope=slopes), 50)
         assert all(new is old for new, old in zip(figure.data, traces, strict=True))
         assert [len(trace.x) for trace in traces[1:]] == [drawn] * 2
         assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
