@@ -83,7 +83,7 @@ def try_each(
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
-    """A float64 tensor on the CPU, and the dtype. Raises Unusable for no real numbers, or for NaN unless `nan`."""
+    """A float64 tensor on the CPU, and its own dtype. Raises Unusable unless all are real numbers, or NaN if `nan`."""
     try:
         tensor = value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
         if tensor.is_complex() or tensor.dtype == torch.bool:

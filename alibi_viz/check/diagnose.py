@@ -153,7 +153,7 @@ def rules(
     window: int | None = None,
     last_key: Tensor | None = None,
 ) -> Iterator[Rule]:
-    """All rules, those with the fewest faults first. `cap`, `window` and `last_key` [heads] limit biases and keys."""
+    """All rules, the simplest first. Biases may end at a distance `cap`, keys at a `window` or a `last_key` [heads]."""
     row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
     key = torch.arange(probe.key_length, dtype=torch.float64)
     query = row + probe.key_length - probe.query_length

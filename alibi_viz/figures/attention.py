@@ -100,16 +100,11 @@ def draw(
     bias_name: str = "bias",
     page_width: int = 880,
 ) -> None:
-    """Draw one text into a figure from `blank`, plain or live.
+    """Draw a text and its trace [1, heads, length, length] into a figure from `blank`, plain or live.
 
-    Args:
-        tokens: [length], plain text; markup is shown as it is.
-        trace: of one text, [1, heads, length, length]; a cell whose logit is -inf is masked.
-        other: the same text with another bias; its weights are the diamonds.
-        head, query: the selected head, and the position of the selected query; negative from the end.
-        names: the names of `trace` and `other` in the legend.
-        bias_name: the title of the bias panel.
-        page_width: pixels available for the figure; they decide the number of labels.
+    A cell whose logit is -inf is masked. `other`, the same text with another bias, gives the diamonds, and `names` are
+    those of both in the legend. The selected head and query may be negative, from the end. `bias_name` is the title of
+    the bias panel, and `page_width`, the pixels available, decides the number of labels.
     """
     heads, length = trace.weights.shape[1:3]
     head, query = head % heads, query % length

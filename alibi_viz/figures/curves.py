@@ -99,13 +99,10 @@ def draw(
     training: pd.DataFrame | None = None,
     steps: int = 1,
 ) -> None:
-    """Draw curves into a figure from `blank`, plain or live.
+    """Draw curves into a figure from `blank`, plain or live, from rows with the columns label, seed, x and value.
 
-    Args:
-        slots: the label in each slot, "" for none. A label without rows is listed in the legend; others are left out.
-        rows: with the columns label, seed, x and value.
-        training: rows of the "training loss" of one seed, in order, to draw on the left; None for the curves alone.
-        steps: how many training steps there will be.
+    A label in a slot is listed in the legend even without rows; labels without a slot are left out. `training` are rows
+    of the "training loss" of one seed of so many `steps`, in order, to draw on the left; None for the curves alone.
     """
     means = over_seeds(rows, limits=axes.limits).reset_index("x")
     first, last = min(axes.ticks), max(axes.ticks)

@@ -108,12 +108,9 @@ def blank_spans() -> go.Figure:
 
 
 def draw_spans(figure: go.Figure, spans: pd.DataFrame, length: int) -> None:
-    """Draw spans into a figure from `blank_spans`, plain or live.
+    """Draw the spans of `lab.window_table` for a text of `length` tokens into a figure from `blank_spans`.
 
-    Args:
-        spans: a table with the columns "head", "slope", "bound", "needed" and "left_out" of `lab.window_table`.
-            Heads without a positive slope are not drawn.
-        length: the number of tokens of the text; heads with a bound that reaches its first token look at everything.
+    Heads without a positive slope are not drawn. Those with a bound that reaches the first token look at everything.
     """
     spans = spans[spans["slope"] > 0]
     slope, first = spans["slope"].to_numpy(), max(1, length - 1)  # steps back to the first token
