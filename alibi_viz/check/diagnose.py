@@ -253,8 +253,9 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
-            yield ("slopes of a head slice",), lambda heads, n=devices: reference(heads // n).repeat(n)
-            yield ("slopes of a head slice",), lambda heads, n=devices: reference(heads)[: heads // n].repeat(n)
+            slices = ("slopes of a head slice",)
+            yield slices, partial(lambda n, heads: reference(heads // n).repeat(n), devices)
+            yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
     # the steepest of the correct slopes where the steepest is, and so on
     yield (
         ("heads in another order",),

@@ -56,12 +56,10 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
     half = bool(trained) and parameter.dtype != torch.float32  # the sum of q . k and the bias is rounded too
 
-    def to_device(tensor: Tensor) -> Tensor:
-        return tensor.to(parameter.device)
-
     def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
         """Compare with the official slopes, divided by `divisor`."""
-        reader = AttentionReader(attention, "bhld", attention.head_dim, parameter.dtype, to_device, seconds, read_dtype)
+        sizes = "bhld", attention.head_dim, parameter.dtype
+        reader = AttentionReader(attention, *sizes, lambda tensor: tensor.to(parameter.device), seconds, read_dtype)
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 

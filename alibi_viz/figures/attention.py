@@ -38,7 +38,8 @@ _TILE_TITLE = 18  # for the number of a head
 _LABEL = 10  # from one label to the next
 _COLUMN = 0.293  # the width of a panel, as a share of the plotting area
 
-Floats, Texts = NDArray[np.float64], NDArray[np.object_]
+Floats = NDArray[np.float64]
+Texts = NDArray[np.object_]
 
 
 def blank() -> go.Figure:

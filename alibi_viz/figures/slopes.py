@@ -6,14 +6,17 @@ shortest at the top.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to import, and the slopes don't need it
 
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
@@ -107,7 +110,7 @@ def blank_spans() -> go.Figure:
     return figure.update_yaxes(title_text="steps back", type="log", tickformat=",d", dtick="D2")
 
 
-def draw_spans(figure: go.Figure, spans: pd.DataFrame, length: int) -> None:
+def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
     """Draw the spans of `lab.window_table` for a text of `length` tokens into a figure from `blank_spans`.
 
     Heads without a positive slope are not drawn. Those with a bound that reaches the first token look at everything.
