@@ -32,12 +32,9 @@ def _kind(tensor: Tensor) -> str:
 
 
 def check_slopes(name: str, slopes: Tensor) -> None:
-    """Check for a floating-point tensor [heads] of finite numbers.
-
-    The numbers are read on the CPU only: reading them would stall a GPU and break a compiled graph.
-    """
+    """Check for a floating-point tensor [heads] of numbers that are finite; they are read on the CPU only."""
     check_tensor(name, slopes, "floating-point", "[heads]", ndim=1)
-    if slopes.is_cpu and not torch.compiler.is_compiling():
+    if slopes.is_cpu and not torch.compiler.is_compiling():  # reading them would stall a GPU and break a graph
         values = unwrapped(slopes)
         if not all(map(math.isfinite, values.flatten().tolist())):
             raise ValueError(f"{name} must be finite, got {values.tolist()}")

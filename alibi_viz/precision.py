@@ -21,25 +21,17 @@ _MAX_CELLS = 64  # along each side of `WeightErrors.cells`
 
 
 class WeightErrors(NamedTuple):
-    """How far the attention weights of one head are from the exact ones.
+    """How far the attention weights of one head are from the exact ones."""
 
-    Attributes:
-        cells: float64 [cell, cell], the largest error among `size` queries and `size` keys; NaN where all are masked.
-        size: queries and keys per cell; the last cell of a row or a column may have fewer.
-        query, key: the position of the largest error.
-        weight, exact: the weight there, and the exact one.
-    """
-
-    cells: NDArray[np.float64]
-    size: int
-    query: int
+    cells: NDArray[np.float64]  # [cell, cell], the largest error among so many queries and keys; NaN where masked
+    size: int  # queries and keys per cell; the last cell of a row or a column may have fewer
+    query: int  # the position of the largest error
     key: int
-    weight: float
+    weight: float  # the weight there, and the exact one
     exact: float
 
     @property
-    def largest(self) -> float:
-        """The largest error of a weight."""
+    def largest(self) -> float:  # error of a weight
         return abs(self.weight - self.exact)
 
     @property

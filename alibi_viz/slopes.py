@@ -11,9 +11,7 @@ SCHEMES = ("official", "geometric", "halving")
 MAX_HEADS = 65_536  # far above any real model; a mistyped head count should not allocate gigabytes
 
 
-def alibi_slopes(
-    num_heads: int, scheme: str = "official", *, bias_max: float = 8.0, total_heads: int | None = None
-) -> Tensor:
+def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 8.0) -> Tensor:
     """Compute the slope of each head.
 
     - "official": the paper's code. For a power of two, the geometric sequence 2^(-8/H), 2^(-16/H), ..., 2^-8. For
@@ -25,7 +23,6 @@ def alibi_slopes(
         num_heads: number of heads H, 1 to 65536.
         scheme: one of the above.
         bias_max: the smallest slope is 2^-bias_max (`alibi_bias_max` in MPT). Not supported by "halving".
-        total_heads: length of the result, `num_heads` by default; additional heads get slope 0 (no bias).
 
     Returns float32 [heads], computed in float64 and rounded once. Raises TypeError for an argument of another type, and
     ValueError for one out of range or an unknown scheme.
@@ -38,10 +35,6 @@ def alibi_slopes(
     tensor([0.2500, 0.0625, 0.0156, 0.0039, 0.5000, 0.1250])
     """
     check_integer("num_heads", num_heads, 1, MAX_HEADS)
-    total_heads = num_heads if total_heads is None else total_heads
-    check_integer("total_heads", total_heads, 1, MAX_HEADS)
-    if total_heads < num_heads:
-        raise ValueError(f"total_heads must be at least num_heads={num_heads}, got {total_heads}")
     check_positive("bias_max", bias_max)
     if scheme == "official":
         power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
@@ -55,7 +48,7 @@ def alibi_slopes(
         slopes = [2.0**-head for head in range(1, num_heads + 1)]
     else:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-    return torch.tensor(slopes + [0.0] * (total_heads - num_heads), dtype=torch.float64).to(torch.float32)
+    return torch.tensor(slopes, dtype=torch.float64).to(torch.float32)
 
 
 def _geometric(num_heads: int, bias_max: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Compare the adapters and slopes with transformers and x-transformers, which only tests and benchmarks need."""
+"""Compare the slopes with transformers and x-transformers, which only tests and benchmarks need."""
 
 import os
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from alibi_viz import alibi_slopes
-from alibi_viz.adapters import flash_attention_slopes
 
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
@@ -28,12 +27,3 @@ def test_slopes_equal_those_of_the_packages(heads: int) -> None:
     ):
         assert torch.allclose(ours, theirs, rtol=1e-6, atol=0)
     assert torch.equal(ours.bfloat16().float(), build_falcon_alibi(one, heads, torch.float32)[:, 0, 1])
-
-
-def test_flash_attention_slopes_are_contiguous_float32_without_gradient() -> None:
-    slopes = flash_attention_slopes(alibi_slopes(6).double().requires_grad_(), batch=3)
-    assert (slopes.shape, slopes.dtype, slopes.is_contiguous()) == ((3, 6), torch.float32, True)
-    assert not slopes.requires_grad
-    assert torch.equal(flash_attention_slopes(alibi_slopes(6)), alibi_slopes(6))
-    with pytest.raises(TypeError, match=r"batch must be an integer, got 2\.0"):
-        flash_attention_slopes(alibi_slopes(6), batch=2.0)

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top, in reading order: a module may import those before it, except the `APART` ones.
 FLOORS = (
-    *("minimal", "arguments", "slopes", "laws", "bias", "attention", "adapters", "gallery", "models", "__init__"),
+    *("minimal", "arguments", "slopes", "laws", "bias", "attention", "gallery", "models", "__init__"),
     *(
         "table",
         "figures",

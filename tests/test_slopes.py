@@ -49,10 +49,6 @@ def test_slopes_are_below_one_and_the_smallest_follows_from_bias_max(
     assert float(slopes.min()) == pytest.approx(2**-bias_max, rel=1e-6)
 
 
-def test_heads_beyond_num_heads_get_slope_zero() -> None:
-    assert alibi_slopes(4, total_heads=6).tolist() == [*alibi_slopes(4).tolist(), 0.0, 0.0]
-
-
 def test_half_life_equals_its_formula_also_for_numbers() -> None:
     slopes = torch.tensor([0.5, 1 / 256, 0.0])
     assert half_life(slopes).tolist() == pytest.approx([2 * math.log(2), 256 * math.log(2), math.inf])
@@ -72,7 +68,6 @@ def test_learned_slopes_start_at_the_initial_slopes_and_stay_positive() -> None:
 INVALID: list[tuple[str, dict[str, Any]]] = [
     *(("num_heads", {"num_heads": wrong}) for wrong in (0, MAX_HEADS + 1, 8.0, "8", None, True)),
     *(("bias_max", {"bias_max": wrong}) for wrong in ("8", 0.0, -8.0, math.nan, math.inf)),
-    ("total_heads", {"total_heads": 4}),
     ("scheme", {"scheme": "offical"}),
     ("bias_max is not supported", {"scheme": "halving", "bias_max": 4.0}),
 ]

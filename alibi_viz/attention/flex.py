@@ -17,24 +17,17 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from alibi_viz.attention.inputs import AttentionInputs, Backend
 
 
-def alibi_score_mod(
-    slopes: Tensor, *, offset: Tensor | int = 0, symmetric: bool = False
-) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Make FlexAttention's `score_mod(score, batch, head, query, key)` that adds the bias.
+def alibi_score_mod(slopes: Tensor, offset: Tensor | int, *, causal: bool) -> Callable[..., Tensor]:
+    """FlexAttention's `score_mod` for slopes, float32 [heads]; `offset` is the position of the first query.
 
-    Args:
-        slopes: float32 [heads], on the device of the attention.
-        offset: position of the first query, key length - query length when decoding.
-        symmetric: add -m |i - j|, for encoders, instead of -m (i - j).
-
-    >>> score_mod = alibi_score_mod(alibi_slopes(8))
+    >>> score_mod = alibi_score_mod(alibi_slopes(8), 0, causal=True)
     >>> score_mod(torch.tensor(0.0), *torch.tensor([0, 0, 7, 4]))  # batch 0, head 0, query 7, key 4
     tensor(-1.5000)
     """
 
     def score_mod(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         distance = query + offset - key
-        return score - slopes[head] * (distance.abs() if symmetric else distance)
+        return score - slopes[head] * (distance if causal else distance.abs())
 
     return score_mod
 
@@ -45,7 +38,7 @@ def _attend(inputs: AttentionInputs) -> Tensor:
     offset = torch.tensor(inputs.key_length - inputs.query_length, device=query.device)
     options: dict[str, Any] = {"scale": inputs.scaling, "enable_gqa": inputs.group_size > 1}
     if slopes is not None:
-        options["score_mod"] = alibi_score_mod(slopes.float(), offset=offset, symmetric=not inputs.causal)
+        options["score_mod"] = alibi_score_mod(slopes.float(), offset, causal=inputs.causal)
     return _compiled(query.is_cpu)(query, key, value, block_mask=_block_mask(inputs, offset), **options)
 
 

@@ -161,10 +161,7 @@ def _from_zero(inputs: AttentionInputs) -> AttentionInputs:
 
 
 def _hide_padding(inputs: AttentionInputs, is_real: Tensor) -> AttentionInputs:
-    """Add a channel to query and key that lowers the logits of padded keys so far that their weights are 0.
-
-    It is 0 in real keys, so however large the penalty is, their logits stay exact.
-    """
+    """Add a channel that is 0 in real keys, and lowers the logits of padded keys so far that their weights are 0."""
     is_padding, key = ~is_real[:, None, :, None], inputs.key  # [batch, 1, key, 1]
     penalty = min(torch.finfo(key.dtype).max, _PADDING_PENALTY / max(inputs.scaling, 1.0))
     penalties = torch.where(is_padding, -penalty, 0.0).to(key.dtype).expand(*key.shape[:3], 1)

@@ -98,10 +98,6 @@ class AttentionInputs(NamedTuple):
     def slopes_need_gradients(self) -> bool:
         return self.slopes is not None and self.slopes.requires_grad and torch.is_grad_enabled()
 
-    @property
-    def largest_share_skipped(self) -> float:  # of a query's weights; by default half a rounding
-        return torch.finfo(self.query.dtype).eps / 2 if self.tolerance is None else self.tolerance
-
     def ball(self) -> KeyBall:
         """The ball around the keys: that given, or computed from the tensors."""
         if self.key_ball is None:
@@ -178,8 +174,9 @@ class AttentionInputs(NamedTuple):
             if not 0 < self.tolerance < 1:
                 raise ValueError(f"tolerance must be between 0 and 1, or None, got {self.tolerance!r}")
         if not (self.key_ball is None or isinstance(self.key_ball, KeyBall) or callable(self.key_ball)):
-            got = type(self.key_ball).__name__
-            raise TypeError(f"key_ball must be a KeyBall or a function that returns one, got {got}")
+            raise TypeError(
+                f"key_ball must be a KeyBall or a function that returns one, got {type(self.key_ball).__name__}"
+            )
 
     def _check_shape(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
         """Check a tensor that is None or has one of the shapes; if it broadcasts, it may have size 1 in any axis."""

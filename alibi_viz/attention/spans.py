@@ -24,9 +24,7 @@ tolerance 2^-24), the spans by that threshold are 1.6 to 1.7 times as wide as ou
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -40,19 +38,16 @@ _MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this
 
 @torch.no_grad()
 def attention_spans(inputs: AttentionInputs) -> Tensor:
-    """How many steps away the queries of each head have to look, at most the key length: int64 [heads].
-
-    Beyond it, no query has more than the tolerance of the inputs as a share of its weights. On a GPU, reading the
-    slopes waits once for all earlier work.
-    """
+    """How many steps away the queries of each head have to look, at most the key length: int64 [heads]."""
     query, length = inputs.query, inputs.key_length
     spans = torch.full((query.shape[1],), length, device=query.device)
     if inputs.slopes is None or not query.numel():
         return spans
-    log_t = math.log(inputs.largest_share_skipped) - (0 if inputs.causal else math.log(2))  # keys on both sides
+    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
+    log_t = math.log(tolerance) - (0 if inputs.causal else math.log(2))  # keys on both sides
     near_keys = {
         head: min(2 ** max(0, round(-math.log2(m))), _MOST_NEAR_KEYS)  # within 1 / m the bias is still small
-        for head, m in enumerate(inputs.slopes.tolist())
+        for head, m in enumerate(inputs.slopes.tolist())  # a GPU waits here, once
         if m * length > -log_t  # otherwise the content can only widen the span
     }
     if not near_keys:
@@ -122,24 +117,3 @@ def share_left_out(inputs: AttentionInputs, spans: Sequence[int]) -> float:
     own = len(position) * len(spans)
     seen = own + int(torch.minimum(sides, torch.tensor(spans)).sum())
     return 1 - seen / max(own + len(spans) * int(sides.sum()), 1)
-
-
-def needed_spans(weights: Tensor, tolerance: float) -> tuple[int, ...]:
-    """The smallest span of each head beyond which every query has at most `tolerance` of its weight.
-
-    weights: [batch, heads, query, key]; the queries are the last of the keys.
-    """
-    if not weights.numel():
-        return (0,) * weights.shape[1]
-    query_length, key_length = weights.shape[-2:]
-    row = torch.arange(query_length, device=weights.device)
-    position = row + key_length - query_length
-    sums = pad(weights.double().cumsum(-1), (1, 0))  # [..., k] is the weight of the first k keys
-
-    def fits(sums: Tensor, span: int) -> bool:
-        """Whether a head, sums [batch, query, key + 1], has no more than the tolerance beyond the span."""
-        first, end = (position - span).clamp(min=0), (position + span + 1).clamp(max=key_length)
-        beyond = sums[:, row, first] + sums[..., -1] - sums[:, row, end]
-        return bool((beyond <= tolerance).all())  # never with NaN
-
-    return tuple(bisect_left(range(key_length), True, key=partial(fits, of_head)) for of_head in sums.unbind(1))

@@ -151,10 +151,9 @@ def attention(
         return examine_attention(reader, subject, calls, expected, padding=padding)
 
     with on_cpu():
-        report = run(layout, calls)
+        report, swapped = run(layout, calls), layout.translate(str.maketrans("hl", "lh"))
         if report.ok or any(finding.name == "does not finish" for finding in report.findings):
             return report
-        swapped = layout.translate(str.maketrans("hl", "lh"))
         if run(swapped, calls[:1]).ok and run(swapped, calls).ok:  # one call, because most faults are others
             finding = Finding("wrong layout", f"with layout {swapped} instead of {layout}, it has no fault")
             return replace(report, findings=[finding])

@@ -17,10 +17,7 @@ _SHOWN = 300  # characters of an error message
 
 
 class Unusable(Exception):
-    """The function under test raised, hung, or returned something that cannot be read.
-
-    `fault` is the name of the fault; the message says what happened.
-    """
+    """The function under test raised, hung, or returned something unreadable. `fault` is the name of the fault."""
 
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
@@ -86,10 +83,7 @@ def try_each(
 
 
 def to_tensor(value: Any, description: str, *, nan: bool = False) -> tuple[Tensor, torch.dtype]:
-    """Convert a tensor, an array or nested lists to float64 on the CPU; also return its floating-point dtype.
-
-    Raises Unusable if it is not an array of real numbers, or contains NaN; `nan` allows it.
-    """
+    """A float64 tensor on the CPU, and its own dtype. Raises Unusable unless all are real numbers, or NaN if `nan`."""
     try:
         tensor = value.detach().to_dense().cpu() if isinstance(value, Tensor) else _from_array(value)
         if tensor.is_complex() or tensor.dtype == torch.bool:

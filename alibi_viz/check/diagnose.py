@@ -96,9 +96,9 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
 def _explain(observations: Sequence[Observation], expected: Expectation, evidence: str) -> list[Finding] | None:
     """The fewest faults that reproduce all observations, of which at least one is wrong, or None."""
     longest = max(observations, key=lambda o: o.probe.key_length)
-    cap, window, limits = longest.cap, int(longest.visible.sum(-1).max()), longest.precision
-    limited = window < longest.probe.key_length
-    candidates = (rules(o.probe, expected, cap, window if limited else None, _last_key(o)) for o in observations)
+    window, limits = int(longest.visible.sum(-1).max()), longest.precision
+    limited = window if window < longest.probe.key_length else None
+    candidates = (rules(o.probe, expected, longest.cap, limited, o.last_key) for o in observations)
     explanations = []
     for rule in zip(*candidates, strict=True):
         slopes = _fit(observations, rule)
@@ -108,11 +108,6 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
             if len(explanations[-1]) == 1:
                 break
     return min(filter(None, explanations), key=len, default=None)
-
-
-def _last_key(observation: Observation) -> Tensor:
-    """The number of the last key that the last query sees, int64 [heads]."""
-    return (observation.visible * torch.arange(1, observation.probe.key_length + 1)).amax(-1)
 
 
 def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
@@ -158,10 +153,7 @@ def rules(
     window: int | None = None,
     last_key: Tensor | None = None,
 ) -> Iterator[Rule]:
-    """All rules, those with the fewest faults first.
-
-    The bias may be constant beyond a distance `cap`, and keys masked beyond `window` or after the `last_key` [heads].
-    """
+    """All rules, the simplest first. Biases may end at a distance `cap`, keys at a `window` or a `last_key` [heads]."""
     row = torch.arange(probe.query_length, dtype=torch.float64)[:, None]
     key = torch.arange(probe.key_length, dtype=torch.float64)
     query = row + probe.key_length - probe.query_length
@@ -215,10 +207,7 @@ def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[T
 def name_slopes(
     slopes: Mapping[int, Tensor], expected: Expectation, relative: float, absolute: float = 0.0
 ) -> list[Finding]:
-    """Name the faults of slopes [heads], given for one or more head counts; an empty list if they are correct.
-
-    Of all hypotheses that give these slopes, within these tolerances, the one with the fewest faults wins.
-    """
+    """Name the faults of slopes, {num_heads: [heads]}: those of the hypothesis with the fewest. Empty if correct."""
     close = partial(torch.allclose, rtol=relative, atol=absolute)
     got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
     errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
@@ -229,7 +218,8 @@ def name_slopes(
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
     possible = [names for names, each in _hypotheses(slopes, expected, absolute) if close(got, each)]
     if possible:
-        return [Finding(name, evidence) for name in min(possible, key=_cost)]
+        fewest = min(possible, key=lambda names: len(names) + _VAGUE * ("bias multiplied" in names))
+        return [Finding(name, evidence) for name in fewest]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
     if len(wrong) == len(slopes):
@@ -237,25 +227,16 @@ def name_slopes(
     return name_slopes(wrong, expected, relative, absolute)
 
 
-def _cost(names: Names) -> int:
-    return len(names) + _VAGUE * ("bias multiplied" in names)
-
-
 def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
-    """Names of faults, and the slopes that they give, for all head counts one after another; the most likely first.
-
-    Each combines a scheme, a rounding and a factor.
-    """
+    """Names of faults and the slopes that they give, for all head counts one after another, the likeliest first."""
     got = torch.cat(list(slopes.values()))
     dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
     factors: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
     factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
     factors += [(("sign reversed", *names), -factor) for names, factor in factors]
     for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
-        unit, common = (
-            torch.cat([rule(heads).to(dtype).double() for heads in slopes]),
-            (*filter(None, [scheme]), *rounding),
-        )
+        unit = torch.cat([rule(heads).to(dtype).double() for heads in slopes])
+        common = (*scheme, *rounding)
         for names, factor in factors:
             yield (*common, *names), factor * unit
         fitted = float(got @ unit / (unit @ unit))  # by least squares; NaN if all are 0
@@ -263,20 +244,21 @@ def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: f
             yield (*common, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
-def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[str, Slopes]]:
+def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
     """Rules that give the slopes, without a factor, the most likely first."""
-    yield "", reference
-    yield "geometric slopes", lambda heads: alibi_slopes(heads, "geometric").double()
-    yield "halving slopes", lambda heads: alibi_slopes(heads, "halving").double()
-    yield "first slope is 1", lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
-    yield "first slope is 1", lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
+    yield (), reference
+    yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
+    yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
+    yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
-            yield "slopes of a head slice", partial(lambda n, heads: reference(heads // n).repeat(n), devices)
-            yield "slopes of a head slice", partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
+            slices = ("slopes of a head slice",)
+            yield slices, partial(lambda n, heads: reference(heads // n).repeat(n), devices)
+            yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
     # the steepest of the correct slopes where the steepest is, and so on
     yield (
-        "heads in another order",
+        ("heads in another order",),
         lambda heads: (wanted := reference(heads))[wanted.abs().argsort()][slopes[heads].abs().argsort().argsort()],
     )
-    yield "heads without a bias", lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
+    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)

@@ -1,7 +1,6 @@
 """Check a model of the transformers library: is ALiBi on, and is it right?"""
 
 import math
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
 from alibi_viz.gallery import EXHIBITS
-from alibi_viz.pretrained import evaluation_mode, longest_context
+from alibi_viz.pretrained import evaluation_mode, hooked, longest_context
 from alibi_viz.slopes import alibi_slopes
 
 # Names of the projection to queries, keys and values, and of the output projection. The first holds them per head or
@@ -59,10 +58,8 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
 
     def examine(length: int, divisor: float, read_dtype: torch.dtype) -> Report:
         """Compare with the official slopes, divided by `divisor`."""
-        sizes: dict[str, Any] = {"head_dim": attention.head_dim}
-        convert = lambda tensor: tensor.to(parameter.device)  # noqa: E731
-        sizes |= {"dtype": parameter.dtype, "read_dtype": read_dtype, "seconds": seconds}
-        reader = AttentionReader(attention, convert=convert, **sizes)
+        sizes = "bhld", attention.head_dim, parameter.dtype
+        reader = AttentionReader(attention, *sizes, lambda tensor: tensor.to(parameter.device), seconds, read_dtype)
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 
@@ -123,12 +120,12 @@ class _Layer:
         projected = torch.stack(parts, dim=self.axis).flatten(2)
         ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
         real = None if mask is None else mask.long()
-        with ExitStack() as hooks:
-            hook = self.inputs.register_forward_hook(lambda _module, _inputs, output: _replace(output, projected))
-            hooks.callback(hook.remove)
-            hook = self.output.register_forward_pre_hook(lambda _module, arguments: captured.append(arguments[0]))
-            hooks.callback(hook.remove)
-            output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
+        replacing = self.inputs.register_forward_hook(lambda _module, _inputs, output: _replace(output, projected))
+        try:
+            with hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])):
+                output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
+        finally:
+            replacing.remove()
         return output, captured[0]
 
 

@@ -57,10 +57,7 @@ class Precision(NamedTuple):
 
 
 def precision(dtype: torch.dtype) -> Precision:
-    """The precision with which correct implementations in `dtype` reproduce log weights: a few units in the last place.
-
-    Weights that are too small to change an output of the dtype may be left out.
-    """
+    """How exactly correct implementations in `dtype` reproduce log weights: to a few units in the last place."""
     half = {torch.bfloat16: Precision(2**-5, 2**-7, -8.0), torch.float16: Precision(2**-7, 2**-9, -8.0)}
     return half.get(dtype, Precision(2e-4, 5e-5, -16.0))
 
@@ -86,6 +83,11 @@ class Observation:
     def visible(self) -> Tensor:
         """The keys that the last query sees, bool [heads, key]."""
         return self.log_weights[:, -1] > self.precision.floor
+
+    @property
+    def last_key(self) -> Tensor:
+        """How many keys there are up to the last one that the last query sees, int64 [heads]."""
+        return (self.visible * torch.arange(1, self.probe.key_length + 1)).amax(-1)
 
     @property
     def cap(self) -> int | None:
@@ -192,12 +194,9 @@ class AttentionReader:
         return torch.einsum(f"{self.layout}->{axes}", output)
 
     def output(self, probe: Probe, *mask: Tensor, query: Tensor | None = None, key: Tensor | None = None) -> Tensor:
-        """The output for one-hot values, float32 [3, heads, query, key]: the attention weights, in equal sequences.
-
-        All positions and heads share one query [head_dim], by default zeros, so that all content is equal, whatever the
-        keys [key, head_dim] are.
-        """
+        """The output for one-hot values, which is the weights in equal sequences: float32 [3, heads, query, key]."""
         heads, query_length, key_length = probe
+        # All positions and heads share one query [head_dim]. Zeros make all content equal, whatever the keys are.
         query = torch.zeros(self.head_dim) if query is None else query
         key = torch.randn(key_length, self.head_dim, generator=_generator()) if key is None else key
         # One-hot values for as many keys as fit into head_dim; further keys need further calls.

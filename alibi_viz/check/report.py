@@ -103,10 +103,7 @@ class Report:
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:
-    """The text, with parts of it in bold, and pictures of the weights in the head that differs most.
-
-    The only place where the checker needs a figure: it is imported when a notebook shows a report, not before.
-    """
+    """The text, with parts of it in bold, and pictures of the weights in the head that differs most."""
     text = html.escape(text)
     for part in map(html.escape, bold):
         text = text.replace(part, f"<b>{part}</b>", 1)

@@ -12,12 +12,10 @@ The file is an object with
 - "attention": a list of {"causal", "query", "key", "value", "result"}; all but "causal" are
   [batch][heads][length][head_dim]
 
-Whole numbers are written without a decimal point, so convert the inputs to floating point after reading them. An
-implementation may leave out whole lists, but no case of a list.
+An implementation may leave out whole lists, but no case of a list.
 """
 
 import json
-import math
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -61,7 +59,7 @@ def write_vectors(path: str | Path) -> None:
         ],
         "attention": [*_record_attention(True), *_record_attention(False)],
     }
-    Path(path).write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    Path(path).write_text(json.dumps(document, separators=(",", ":")).replace("-Infinity", "null") + "\n")
 
 
 def check_vectors(path: str | Path) -> Report:
@@ -111,7 +109,7 @@ def _reference(num_heads: int) -> Tensor:
 
 def _key(*inputs: Any) -> tuple[Hashable, ...]:
     """The inputs of a case as a key of a table: tensors and lists by their bytes in float32, -0.0 as 0.0."""
-    lists = (_to_tensor(each) if isinstance(each, list) else each for each in inputs)
+    lists = (torch.tensor(each) if isinstance(each, list) else each for each in inputs)
     return tuple((e.float() + 0.0).contiguous().numpy().tobytes() if isinstance(e, Tensor) else e for e in lists)
 
 
@@ -127,24 +125,14 @@ def _look_up(table: Table, *causal: bool) -> Callable[..., Tensor]:
 
 
 def _to_lists(tensor: Tensor) -> Any:
-    """Nested lists of numbers with the nine digits that identify a float32; None for -inf, which JSON lacks."""
-    if tensor.ndim:
-        return [_to_lists(part) for part in tensor]
-    number = float(f"{float(tensor):.9g}")
-    return None if number == -math.inf else int(number) if number.is_integer() else number
-
-
-def _to_tensor(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    def fill(value: Any) -> Any:
-        return [fill(part) for part in value] if isinstance(value, list) else -math.inf if value is None else value
-
-    return torch.tensor(fill(values), dtype=dtype)
+    """Nested lists of the shortest numbers that identify each float32."""
+    return tensor.float().numpy().astype(str).astype(float).tolist()
 
 
 def _read(path: str | Path) -> dict[str, Table]:
     """The lists of a file, each as a table."""
     try:
-        document = json.loads(Path(path).read_text())
+        document = json.loads(Path(path).read_text().replace("null", "-Infinity"))  # which JSON lacks
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or any(document.get(name) != value for name, value in _FORMAT.items()):
@@ -157,7 +145,7 @@ def _read(path: str | Path) -> dict[str, Table]:
     for name, keys in _INPUTS.items():
         try:
             tables[name] = {
-                _key(*(case[key] for key in keys)): _to_tensor(case["result"], _DTYPES[dtype])
+                _key(*(case[key] for key in keys)): torch.tensor(case["result"], dtype=_DTYPES[dtype])
                 for case in document.get(name, [])
             }
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:

@@ -15,14 +15,14 @@ from typing import Any
 
 _MODULES = {
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
-    "comparison_html": "comparison",  # checked attention weights beside the correct ones
+    "comparison_html": "matrices",  # checked attention weights beside the correct ones
     "MAX_METHODS": "curves",  # how many methods a figure of curves can show
     "curve_figure": "curves",  # one measurement of several methods, such as loss against length
     "forest_figure": "forest",  # by how much each claim of the study holds, with its interval
     "mark_guesses": "forest",  # what a reader guessed of each claim
     "save_images": "theme",  # SVG, PDF and PNG files
     "slope_figure": "slopes",  # slopes and half-lives
-    "weights_html": "comparison",  # attention weights side by side
+    "weights_html": "matrices",  # attention weights side by side
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 

@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from alibi_viz.attention import AttentionTrace
 from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.color_scale import NUM_COLORS
 from alibi_viz.figures.matrices import Grid, named_trace
-from alibi_viz.figures.theme import as_array, update_changed, with_gaps
+from alibi_viz.figures.theme import ColorScale, as_array, update_changed, with_gaps
 from alibi_viz.figures.tokens import label, literal, quoted
 
 STEPS = ("content", "bias", "logits", "weights")
 _PANELS = {"content": (1, 1), "bias": (1, 2), "bars": (1, 3), "logits": (2, 1), "weights": (2, 2), "grid": (3, 1)}
 _MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
-_MAX_WEIGHT = 0.3  # upper end of the color scale of the weights; almost all weights are far below
-_PALETTE = theme.rgb(theme.SEQUENTIAL, NUM_COLORS)
+_WEIGHTS = ColorScale(0.0, 0.3, "weight")  # almost all weights are far below
 _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
 _MINUS = "\N{MINUS SIGN}"
 _PAIR = "head %{customdata[0]}<br>query %{customdata[1]}<br>key %{customdata[2]}<br>"
@@ -41,6 +39,7 @@ _LABEL = 10  # from one label to the next
 _COLUMN = 0.293  # the width of a panel, as a share of the plotting area
 
 Floats = NDArray[np.float64]
+Texts = NDArray[np.object_]
 
 
 def blank() -> go.Figure:
@@ -67,8 +66,8 @@ def blank() -> go.Figure:
     for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
         words = {"text": title, "side": "right", "font": {"size": 12}}
         figure.layout[name] = {"colorscale": colors, "colorbar": {**bar, "outlinewidth": 0, "y": y, "title": words}}
-    percent = {"tickvals": [0, _MAX_WEIGHT / 2, _MAX_WEIGHT], "ticktext": ["0%", "15%", "≥ 30%"]}
-    figure.layout.coloraxis2.update(cmin=0, cmax=_MAX_WEIGHT, colorbar=percent)
+    percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "15%", "≥ 30%"]}
+    figure.layout.coloraxis2.update(cmin=0, cmax=_WEIGHTS.high, colorbar=percent)
     frame = {"color": _FRAME_COLOR, "width": 2}
     for name in STEPS:
         place = dict(zip(("row", "col"), _PANELS[name], strict=True))
@@ -102,17 +101,11 @@ def draw(
     bias_name: str = "bias",
     page_width: int = 880,
 ) -> None:
-    """Draw one text into a figure from `blank`, plain or live.
+    """Draw a text and its trace [1, heads, length, length] into a figure from `blank`, plain or live.
 
-    Args:
-        figure: the figure.
-        tokens: [length], plain text; markup is shown as it is.
-        trace: of one text, [1, heads, length, length]; a cell whose logit is -inf is masked.
-        other: the same text with another bias; its weights are the diamonds.
-        head, query: the selected head, and the position of the selected query; negative from the end.
-        names: the names of `trace` and `other` in the legend.
-        bias_name: the title of the bias panel.
-        page_width: pixels available for the figure; they decide its height and the number of labels.
+    A cell whose logit is -inf is masked. `other`, the same text with another bias, gives the diamonds, and `names` are
+    those of both in the legend. The selected head and query may be negative, from the end. `bias_name` is the title of
+    the bias panel, and `page_width`, the pixels available, decides the number of labels.
     """
     heads, length = trace.weights.shape[1:3]
     head, query = head % heads, query % length
@@ -120,12 +113,19 @@ def draw(
     steps = np.stack([as_array(getattr(trace, name)[0]) for name in STEPS]).round(5)
     others, masked = as_array(other.weights[0]).round(5), np.isneginf(steps[2])
     width = max(page_width - _MARGIN["l"] - _MARGIN["r"], 1)
+    words = np.array([f"{at} “{label(token, 40)}”" for at, token in enumerate(tokens)], dtype=object)
+    (hover,) = _hover(steps[:, [head]], [head + 1], words)
     with figure.batch_update():
         _label(figure, tokens, query=query, room=max(1, int(_COLUMN * width / _LABEL)))
-        hover = _draw_matrices(figure, tokens, steps, head=head, query=query)
-        row = steps[3, :, query], others[:, query], masked[head, query]
-        _draw_bars(figure, hover[query], *row, head=head, other_name=names[1])
-        _draw_grid(figure, tokens, steps, head=head, query=query, width=width)
+        _draw_matrices(figure, steps, hover, head=head, query=query)
+        for name, weights in (("bars", steps[3]), ("other", others)):
+            heights = with_gaps(weights[head, query], masked[head, query])
+            named_trace(figure, name).update(x=np.arange(length), y=heights, customdata=hover[query])
+        template = f"key %{{customdata[2]}}<br>weight {names[1]} %{{y:.2%}}<extra></extra>"
+        update_changed(named_trace(figure, "other"), hovertemplate=template)
+        top = 1.08 * max(steps[3, :, query].max(), others[:, query].max())  # of all heads, for a steady axis
+        update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, top])
+        _draw_grid(figure, words, steps, head=head, query=query, width=width)
         signs = zip((*theme.COLORS[:2], theme.MASKED, _FRAME_COLOR), "■◇■▭", strict=True)
         bars, diamonds, gray, frame = (f'<span style="color:{color}">{sign}</span>' for color, sign in signs)
         word = literal(f"query {query:,} {quoted(tokens[query], 16)}")
@@ -149,61 +149,29 @@ def _label(figure: go.Figure, tokens: Sequence[str], *, query: int, room: int) -
             update_changed(y, range=ends[::-1], tickvals=down, ticktext=bold)
 
 
-def _draw_matrices(
-    figure: go.Figure, tokens: Sequence[str], steps: Floats, *, head: int, query: int
-) -> NDArray[np.object_]:
-    """The four steps of one head, from steps [4, heads, query, key], with a frame around the selected query.
-
-    The colors of content, bias and logits depend on all heads, so selecting a head keeps them. Returns the customdata
-    of the matrices, [query, key, 7].
-    """
-    masked, names = np.isneginf(steps[2]), _names(tokens)
+def _draw_matrices(figure: go.Figure, steps: Floats, hover: Texts, *, head: int, query: int) -> None:
+    """The four steps of one head, from [4, heads, query, key]. The colors depend on all heads, so they are steady."""
+    masked = np.isneginf(steps[2])
     limit = max(4, math.ceil(1.5 * float(np.abs(steps[0][~masked]).max())))
     update_changed(figure.layout.coloraxis, cmin=-limit, cmax=limit)
     ticks = {"tickvals": [-limit, 0, limit], "ticktext": [f"≤ {_MINUS}{limit}", "0", f"≥ {limit}"]}
     update_changed(figure.layout.coloraxis.colorbar, **ticks)
-    (hover,) = _hover(steps[:, [head]], [head + 1], names, names)
     for name, values in zip(STEPS, steps[:, head], strict=True):
         named_trace(figure, name).update(z=with_gaps(values, masked[head]), customdata=hover)
         update_changed(_shape(figure, name), y0=query - 0.5, y1=query + 0.5)
-    return hover
 
 
-def _draw_bars(
-    figure: go.Figure,
-    hover: NDArray[np.object_],
-    weights: Floats,
-    others: Floats,
-    masked: NDArray[np.bool_],
-    *,
-    head: int,
-    other_name: str,
-) -> None:
-    """The weights of one query in one head, from [heads, key], and those with another bias, [heads, key].
-
-    `hover` is what the matrices show of the query, and `masked` is bool [key].
-    """
-    keys = np.arange(len(hover))
-    for name, each in (("bars", weights), ("other", others)):
-        named_trace(figure, name).update(x=keys, y=with_gaps(each[head], masked), customdata=hover)
-    template = f"key %{{customdata[2]}}<br>weight {other_name} %{{y:.2%}}<extra></extra>"
-    update_changed(named_trace(figure, "other"), hovertemplate=template)
-    top = 1.08 * max(weights.max(), others.max())  # of all heads, for a steady axis
-    update_changed(figure.get_subplot(*_PANELS["bars"]).yaxis, range=[0, top])
-
-
-def _draw_grid(figure: go.Figure, tokens: Sequence[str], steps: Floats, *, head: int, query: int, width: int) -> None:
+def _draw_grid(figure: go.Figure, words: Texts, steps: Floats, *, head: int, query: int, width: int) -> None:
     """The weights of every head, from steps [4, heads, query, key], with the query and the selected head framed."""
     _, heads, length, _ = steps.shape
     grid, numbers = Grid(heads, width - 10, _GRID_HEIGHT - 10), range(1, heads + 1)
-    colors = np.rint(np.minimum(steps[3] / _MAX_WEIGHT, 1) * (NUM_COLORS - 1)).astype(np.uint8)
     start = "head " if len(f"head {heads}") * matrices.LETTER <= grid.side else ""
     titles = [f"<b>{start}{number}</b>" if number == head + 1 else f"{start}{number}" for number in numbers]
-    matrices.fill_grid(figure, grid, grid.png(colors, np.isneginf(steps[2]), _PALETTE), titles)
+    png = grid.png(_WEIGHTS.indices(steps[3]), np.isneginf(steps[2]), _WEIGHTS.palette)
+    matrices.fill_grid(figure, grid, png, titles)
     at = grid.hover_cells(length, _MAX_HOVER)
-    names = np.array(_names(tokens), dtype=object)[at].tolist()
-    matrices.fill_hover(figure, grid, length, _hover(steps[:, :, at][..., at], numbers, names, names), numbers)
-    across, down = matrices.grid_ranges(grid, width)
+    matrices.fill_hover(figure, grid, length, _hover(steps[:, :, at][..., at], numbers, words[at]), numbers)
+    across, down = grid.ranges(width)
     x, y = figure.get_subplot(*_PANELS["grid"])
     update_changed(x, range=across)
     update_changed(y, range=[down[1] + _GRID_HEIGHT, down[1]])
@@ -217,21 +185,16 @@ def _draw_grid(figure: go.Figure, tokens: Sequence[str], steps: Floats, *, head:
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)
 
 
-def _names(tokens: Sequence[str]) -> list[str]:
-    """Each token with its position, for hover texts."""
-    return [f"{at} “{label(token, 40)}”" for at, token in enumerate(tokens)]
-
-
 def _shape(figure: go.Figure, name: str) -> Any:
     return next(figure.select_shapes({"name": name}))
 
 
-def _hover(steps: Floats, heads: Sequence[int], queries: Sequence[str], keys: Sequence[str]) -> NDArray[np.object_]:
+def _hover(steps: Floats, heads: Sequence[int], words: Texts) -> Texts:
     """The customdata of cells [4, heads, query, key], which is [heads, query, key, 7], see `_PAIR` and `_SUM`."""
     masked = np.isneginf(steps[2])
     cells = np.empty((*masked.shape, 7), dtype=object)
-    cells[..., 0], cells[..., 1] = np.array(heads)[:, None, None], np.array(queries, dtype=object)[:, None]
-    cells[..., 2], cells[..., 3:] = np.array(keys, dtype=object), np.moveaxis(steps, 0, -1).round(3)
+    cells[..., 0], cells[..., 1], cells[..., 2] = np.array(heads)[:, None, None], words[:, None], words
+    cells[..., 3:] = np.moveaxis(steps, 0, -1).round(3)
     cells[..., 6] = (100 * steps[3]).round(3)
     cells[masked, 4], cells[masked, 5] = f"{_MINUS}∞ (masked)", f"{_MINUS}∞"
     return cells

@@ -8,8 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from alibi_viz.figures import matrices
-from alibi_viz.figures.color_scale import WEIGHT_SCALE, ColorScale
-from alibi_viz.figures.theme import as_array
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
 # {what a figure shows: the text beside its color bar}
 SHOWS = {
@@ -60,7 +59,6 @@ def draw(
     calls it when the user stops moving a control.
 
     Args:
-        figure: the figure.
         bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
         masked: bool, broadcastable to [heads, length, length]; these cells are gray.
         show: "weight" for the weight that a key gets at equal content, relative to the most favored key of its query

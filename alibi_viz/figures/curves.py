@@ -63,26 +63,20 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
 
 
 def blank(height: int) -> go.Figure:
-    """A figure with empty curves on the axes x2 and y2, one slot per style. The axes x and y, on the left, are hidden.
-
-    Its first traces are the means of all slots, then the seeds, then the losses while training.
-    """
+    """A figure with empty means of all slots, then seeds, on the axes x2 and y2; then losses on the hidden x and y."""
     figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     right = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False}
     bars, seed = {"thickness": 1.5, "width": 5}, "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
     step = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"
-    lines = [{"color": color, "dash": dash, "width": 2} for color, dash, _ in STYLES]
-    for line, (color, _, symbol) in zip(lines, STYLES, strict=True):
-        marker = {"color": color, "symbol": symbol, "size": 8}
+    for color, dash, symbol in STYLES:
+        line, marker = {"color": color, "dash": dash, "width": 2}, {"color": color, "symbol": symbol, "size": 8}
         figure.add_scatter(mode="lines+markers", line=line, marker=marker, error_y=bars, showlegend=True, **right)
-    for line in lines:
-        figure.add_scatter(
-            mode="lines", line=line | {"dash": "solid", "width": 1}, opacity=0.6, hovertemplate=seed, **right
-        )
-    for line in lines:
-        figure.add_scatter(mode="lines", line=line, hovertemplate=step)
+    for color in theme.COLORS:
+        thin = {"color": color, "dash": "solid", "width": 1}
+        figure.add_scatter(mode="lines", line=thin, opacity=0.6, hovertemplate=seed, showlegend=False, **right)
+    for mean in figure.data[:MAX_METHODS]:
+        figure.add_scatter(mode="lines", line=mean.line, hovertemplate=step, showlegend=False)
     figure.update_traces(visible=False)
-    figure.update_traces(showlegend=False, selector={"mode": "lines"})
     span = {"xref": "x2", "yref": "y2 domain", "y0": 0, "y1": 1, "layer": "below"}
     figure.add_shape(type="rect", fillcolor=theme.SHADE, line_width=0, **span)
     figure.add_shape(type="line", line=theme.DOTTED, **span)
@@ -91,9 +85,9 @@ def blank(height: int) -> go.Figure:
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
     for text in ("", "Loss while training"):
         figure.add_annotation(place, text=text, showarrow=False, yshift=4, font_size=13)
-    left, right = {"domain": HIDDEN, "visible": False}, {"anchor": "y2", "title": {"standoff": 14}}
-    figure.update_layout(showlegend=True, legend_y=1.1, xaxis=left, xaxis2=right, yaxis2={"anchor": "x2"})
-    return figure.update_layout(yaxis={"type": "log", "visible": False})
+    x, y = {"domain": HIDDEN, "visible": False}, {"type": "log", "visible": False}
+    figure.update_layout(showlegend=True, legend_y=1.1, xaxis=x, yaxis=y, yaxis2={"anchor": "x2"})
+    return figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}})
 
 
 def draw(
@@ -105,13 +99,10 @@ def draw(
     training: pd.DataFrame | None = None,
     steps: int = 1,
 ) -> None:
-    """Draw curves into a figure from `blank`, plain or live.
+    """Draw curves into a figure from `blank`, plain or live, from rows with the columns label, seed, x and value.
 
-    Args:
-        slots: the label in each slot, "" for none. A label without rows is listed in the legend; others are left out.
-        rows: with the columns label, seed, x and value.
-        training: rows of the "training loss" of one seed, in order, to draw on the left; None for the curves alone.
-        steps: how many training steps there will be.
+    A label in a slot is listed in the legend even without rows; labels without a slot are left out. `training` are rows
+    of the "training loss" of one seed of so many `steps`, in order, to draw on the left; None for the curves alone.
     """
     means = over_seeds(rows, limits=axes.limits).reset_index("x")
     first, last = min(axes.ticks), max(axes.ticks)
@@ -163,7 +154,7 @@ def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
 def _draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int) -> None:
     """The loss while training, averaged in groups of steps; hidden for None."""
     visible, group, points = losses is not None, math.ceil(steps / MAX_POINTS), list(_LOSSES)
-    curves = dict(list(losses.groupby("label"))) if losses is not None else {}
+    curves = {} if losses is None else dict(list(losses.groupby("label")))
     for trace, label in zip(figure.data[-len(slots) :], slots, strict=True):
         trace.visible = label in curves
         if label in curves:

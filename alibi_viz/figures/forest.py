@@ -1,6 +1,7 @@
 """A forest plot: by how much each claim of the study holds, with its interval, in every setting."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -24,31 +25,28 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
     """
     claims, settings = list(dict.fromkeys(table["claim"])), list(dict.fromkeys(table["setting"]))
     figure = theme.blank(110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05})
-    for place, setting in enumerate(settings):
-        for verdict, color in COLORS.items():
-            rows = table[(table["setting"] == setting) & (table["verdict"] == verdict) & table["margin"].notna()]
-            if rows.empty:
-                continue
-            x, low, high = (_shrink(rows[name]) for name in ("margin", "low", "high"))
-            bars = {"type": "data", "symmetric": False, "array": high - x, "arrayminus": x - low}
-            figure.add_scatter(
-                x=x,
-                y=np.array([claims.index(claim) for claim in rows["claim"]])
-                + _OFFSET * (2 * place - len(settings) + 1),
-                mode="markers",
-                name=setting,
-                legendgroup=setting,
-                showlegend=setting not in {trace.name for trace in figure.data},
-                marker={"color": color, "symbol": SYMBOLS[place % 2], "size": 11, "line": {"width": 2, "color": color}},
-                error_x={**bars, "color": color, "thickness": 2, "width": 4},
-                customdata=rows[["text", "numbers"]].to_numpy(),
-                hovertemplate=f"<b>{verdict}</b>, {setting}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
-            )
-    figure.add_vline(x=0, line={"color": theme.COLORS[6], "width": 1.5})
-    for anchor, text, shift in (("right", "◂ doesn't hold", -8), ("left", "holds ▸", 8)):
-        figure.add_annotation(
-            x=0, y=1, yref="paper", yanchor="bottom", xanchor=anchor, xshift=shift, text=text, showarrow=False
+    for (place, setting), (verdict, color) in product(enumerate(settings), COLORS.items()):
+        rows = table[(table["setting"] == setting) & (table["verdict"] == verdict) & table["margin"].notna()]
+        if rows.empty:
+            continue
+        x, low, high = (_shrink(rows[name]) for name in ("margin", "low", "high"))
+        bars = {"type": "data", "symmetric": False, "array": high - x, "arrayminus": x - low}
+        figure.add_scatter(
+            x=x,
+            y=rows["claim"].map(claims.index) + _OFFSET * (2 * place - len(settings) + 1),
+            mode="markers",
+            name=setting,
+            legendgroup=setting,
+            showlegend=setting not in {trace.name for trace in figure.data},
+            marker={"color": color, "symbol": SYMBOLS[place % 2], "size": 11, "line": {"width": 2, "color": color}},
+            error_x={**bars, "color": color, "thickness": 2, "width": 4},
+            customdata=rows[["text", "numbers"]].to_numpy(),
+            hovertemplate=f"<b>{verdict}</b>, {setting}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
         )
+    figure.add_vline(x=0, line={"color": theme.COLORS[6], "width": 1.5})
+    top = {"x": 0, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
+    figure.add_annotation(top, xanchor="right", xshift=-8, text="◂ doesn't hold")
+    figure.add_annotation(top, xanchor="left", xshift=8, text="holds ▸")
     ends = _shrink(_TICKS[[0, -1]])
     figure.update_xaxes(title="by how much, in bits per byte (needles: share of answers)", range=ends)
     figure.update_xaxes(tickvals=_shrink(_TICKS), ticktext=[f"{abs(tick):g}" for tick in _TICKS])
@@ -64,22 +62,15 @@ def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, s
     """
     first = table.drop_duplicates("claim").set_index("claim")["verdict"]
     made = {claim: guess for claim, guess in guesses.items() if guess is not None}
-    sides = {
-        "seen here": (_END, "triangle-right"),
-        "not seen here": (-_END, "triangle-left"),
-        "can't tell": (0, "circle"),
-    }
+    sides = dict(zip(COLORS, ((_END, "triangle-right"), (-_END, "triangle-left"), (0, "circle")), strict=True))
+    symbols = [sides[guess][1] + "-open" * (guess != first[claim]) for claim, guess in made.items()]
     figure.add_scatter(
         x=[sides[guess][0] for guess in made.values()],
         y=[list(first.index).index(claim) for claim in made],
         mode="markers",
         name="your guess (filled: right)",
         showlegend=bool(made),
-        marker={
-            "symbol": [sides[guess][1] + "-open" * (guess != first[claim]) for claim, guess in made.items()],
-            "size": 12,
-            "color": theme.COLORS[2],
-        },
+        marker={"symbol": symbols, "size": 12, "color": theme.COLORS[2]},
         text=[f"{claim}: you guessed “{guess}”" for claim, guess in made.items()],
         hoverinfo="text",
     )

@@ -6,12 +6,14 @@ step of a slider took 1,702 ms for 32 heads of 256 x 256 (179 ms with at most 64
 
 The coordinates of a grid are pixels on the page, x to the right and y down, from the upper left corner of the first
 tile. They don't depend on the size of the matrices, so that only the image changes with it.
+
+Reports show a few matrices side by side as HTML, which needs neither a kernel nor JavaScript.
 """
 
 import base64
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,10 +22,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from alibi_viz.figures import theme
-from alibi_viz.figures.color_scale import ColorScale
-from alibi_viz.figures.theme import update_changed
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array, update_changed
 
 LETTER = 6.2  # pixels of a letter of a title
 _GAP, _MASKED, _FIRST_COLOR = 0, 1, 2  # the meaning of a byte in the image; colors go from 2 to 254
@@ -36,10 +38,11 @@ _GAPS = (18, 24)
 _MARGIN = {"l": 56, "r": 20, "t": 58, "b": 46}
 _BAR_LENGTH, _LEGEND_WIDTH = 220, 440  # pixels: the color bar, and the same with its text
 _TILES, _TITLES = "tiles", "titles"  # the traces
+_HTML_CELLS, _HTML_SIDE = 32, 224  # of a picture in HTML: queries and keys at most, and pixels
 
 
 def png_source(pixels: NDArray[np.uint8], palette: bytes, **options: Any) -> str:
-    """An image of rows of a palette [height, width] as a data URI. `options` are those of Pillow for PNG."""
+    """An image of rows of a palette [height, width] as a data URI. `options` are Pillow's for PNG."""
     image, file = Image.fromarray(pixels, mode="P"), io.BytesIO()
     image.putpalette(palette)
     image.save(file, "PNG", **options)
@@ -92,6 +95,10 @@ class Grid:
         """The width and height of all tiles together."""
         x, y = (self.corners.max(0) + self.side).tolist()
         return x, y
+
+    def ranges(self, width: float) -> tuple[list[float], list[float]]:
+        """The ranges of the axes, where one unit is one pixel, if the x axis has this width."""
+        return [-_PAD, width - _PAD], [self.extent[1] + _PAD, -_PAD]
 
     def arrange(self, cells: NDArray[Any], gaps: Sequence[int] = (1, 1), fill: Any = None) -> NDArray[Any]:
         """Arrange [tiles, rows, columns, ...] like the tiles, with gaps of so many cells across and down."""
@@ -175,7 +182,7 @@ def draw(
     width, roomy = max(grid.extent[0] + 2 * _PAD, min(_LEGEND_WIDTH, grid.width + 2 * _PAD)), grid.side >= 160
     height = grid.extent[1] + 2 * _PAD + _MARGIN["t"] + _MARGIN["b"]
     gray = f' &nbsp; <span style="color:{theme.MASKED}">■</span> masked' if masked.any() else ""
-    axes = zip((figure.layout.yaxis, figure.layout.xaxis), grid_ranges(grid, width)[::-1], numbers, (1, 0), strict=True)
+    axes = zip((figure.layout.yaxis, figure.layout.xaxis), grid.ranges(width)[::-1], numbers, (1, 0), strict=True)
     with figure.batch_update():
         update_changed(figure.layout, width=width + _MARGIN["l"] + _MARGIN["r"], height=height)
         for axis, ends, labels, side in axes:
@@ -193,10 +200,7 @@ def draw(
 
 
 def add_grid(figure: go.Figure, template: str, x: str = "x", y: str = "y") -> None:
-    """Add the image of a grid, its titles and its hover layer to a pair of axes. `template` is that of the hover texts.
-
-    There, z is the number of the tile, counted from 1 or as given to `fill_hover`.
-    """
+    """Add a grid's image, titles and hover layer to a pair of axes. In the hover `template`, z is the tile's number."""
     axes = {"xaxis": x, "yaxis": y}
     figure.add_heatmap(
         name=_TILES, opacity=0, showscale=False, hoverongaps=False, hovertemplate=f"{template}<extra></extra>", **axes
@@ -213,19 +217,10 @@ def fill_grid(figure: go.Figure, grid: Grid, png: str, titles: Sequence[str]) ->
     update_changed(named_trace(figure, _TITLES), x=grid.corners[:, 0], y=grid.corners[:, 1] - 2, text=titles)
 
 
-def grid_ranges(grid: Grid, width: float | None = None) -> tuple[list[float], list[float]]:
-    """The ranges of the axes of a grid, where one unit is one pixel. `width` is that of the x axis, if it is wider."""
-    across, down = grid.extent
-    return [-_PAD, (width or across + 2 * _PAD) - _PAD], [down + _PAD, -_PAD]
-
-
 def fill_hover(
     figure: go.Figure, grid: Grid, size: int | tuple[int, int], custom: NDArray[np.object_], numbers: Sequence[int]
 ) -> None:
-    """Fill the hover layer: what the template shows of each cell [tiles, rows, columns, ...], and the tiles' numbers.
-
-    `size` is that of the matrices; of square ones, the cells are those at `hover_cells`.
-    """
+    """Fill the hover layer for cells [tiles, rows, columns, ...] of matrices of this size, and the tiles' numbers."""
     edges = []
     for starts, length, count in zip(grid.corners.T, np.broadcast_to(size, 2)[::-1], custom.shape[2:0:-1], strict=True):
         ends = np.append(np.arange(0, length, math.ceil(length / count)), length) * (grid.side / length)
@@ -244,3 +239,61 @@ def on_tile_click(figure: go.FigureWidget, callback: Callable[[int], None]) -> N
                 callback(int(tiles.z[row][column]))
 
     named_trace(figure, _TILES).on_click(clicked)
+
+
+def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) -> str:
+    """Draw the correct weights, the checked ones, and their difference for one head, as HTML.
+
+    Of long sequences, the part around `place` is shown.
+
+    Args:
+        wanted: the correct weights [heads, query, key].
+        got: the checked weights, the same shape.
+        place: (head, query, key); a frame marks the cell.
+    """
+    head, *cell = place
+    parts = []  # at most `_HTML_CELLS` queries and keys that contain the cell, preferably before it
+    for index, size in zip(cell, wanted.shape[1:], strict=True):
+        start = max(0, min(index + 3, size) - _HTML_CELLS)
+        parts.append(slice(start, min(start + _HTML_CELLS, size)))
+    rows, keys = parts
+    correct, checked = (as_array(weights[head])[rows, keys] for weights in (wanted, got))
+    error = checked - correct
+    largest, limit = max(correct.max(), checked.max()), np.abs(error).max() or 1.0
+    weights, frame = ColorScale(0.0, float(largest), "weight"), (cell[0] - rows.start, cell[1] - keys.start)
+    pictures = (
+        _picture(f"wanted (0 to {largest:.2g})", correct, weights, frame),
+        _picture(f"got (0 to {largest:.2g})", checked, weights, frame),
+        _picture(f"got minus wanted ({-limit:.2g} blue, {limit:.2g} orange)", error, ColorScale(-limit, limit), frame),
+    )
+    where = f"head {head + 1}, queries {rows.start} to {rows.stop - 1} down, keys {keys.start} to {keys.stop - 1}"
+    return _side_by_side(f"{where} across", pictures)
+
+
+def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
+    """Draw attention weights [rows, keys] side by side as HTML, {caption: weights}. `rows` says what a row is."""
+    pictures = [_picture(name, as_array(each), WEIGHT_SCALE) for name, each in weights.items()]
+    return _side_by_side(f"{rows} (down), keys (across). Yellow is the largest weight of a row.", pictures)
+
+
+def _side_by_side(words: str, pictures: Sequence[str]) -> str:
+    return f'<p>{words}</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(pictures)}</div>'
+
+
+def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell: tuple[int, int] | None = None) -> str:
+    """One matrix with a caption, and a frame around a cell."""
+    # Without compression, the bytes are the same with every version of zlib: tests compare outputs.
+    source = png_source(scale.indices(values), scale.palette.tobytes(), compress_level=0)
+    size, frame = _HTML_SIDE / max(values.shape), ""
+    height, width = (round(size * length) for length in values.shape)
+    if cell is not None:
+        top, left = (place * size - 1 for place in cell)
+        frame = (
+            f'<div style="position:absolute;top:{top:g}px;left:{left:g}px;width:{size:g}px;height:{size:g}px;'
+            f'box-sizing:border-box;outline:2px solid {theme.COLORS[1]}"></div>'
+        )
+    return (
+        f'<figure style="margin:0"><div style="position:relative"><img alt="{caption}" width="{width}" '
+        f'height="{height}" style="image-rendering:pixelated;outline:1px solid #888" src="{source}">{frame}</div>'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )

@@ -1,11 +1,12 @@
-"""The slope of every head and its half-life in tokens.
+"""The slope of every head and its half-life in tokens; and its span, which is how far back it looks, over its slope.
 
-The vertical axis is logarithmic: if slopes are a geometric sequence, they lie on a straight line. The half-life is
+The axis of the slopes is logarithmic: if slopes are a geometric sequence, they lie on a straight line. The half-life is
 ln 2 / slope, so a second axis on the right gives the same points in tokens, from the longest at the bottom to the
 shortest at the top.
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,6 +14,9 @@ from numpy.typing import ArrayLike
 
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import as_array
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to import, and the slopes don't need it
 
 _HOVER = (
     "head %{x}<br>slope %{y:.5g}<br>half-life %{customdata[0]:,.4g} tokens"
@@ -40,12 +44,10 @@ def blank() -> go.Figure:
     diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5}
     figure.add_scatter(mode="markers", marker=diamond, opacity=0.8, hovertemplate=_HOVER)
     figure.add_scatter(yaxis="y2", mode="markers", opacity=0, showlegend=False, hoverinfo="skip")
-    tokens = {"type": "log", "overlaying": "y", "side": "right", "showgrid": False, "tickformat": ",~g"}
-    figure.update_layout(yaxis2=tokens, yaxis2_title_text="half-life, ln 2 / m, in tokens")
-    figure.update_layout(
-        xaxis={"title_text": "head", "showgrid": False}, yaxis={"title_text": "slope m", "type": "log"}
-    )
-    return figure.update_traces(cliponaxis=False)
+    figure.update_layout(xaxis={"title_text": "head", "showgrid": False}, yaxis={"title_text": "slope m"})
+    tokens = {"overlaying": "y", "side": "right", "showgrid": False, "tickformat": ",~g"}
+    figure.update_layout(yaxis2={**tokens, "title_text": "half-life, ln 2 / m, in tokens"})
+    return figure.update_yaxes(type="log").update_traces(cliponaxis=False)
 
 
 def draw(
@@ -54,7 +56,6 @@ def draw(
     """Draw slopes into a figure from `blank`, plain or live.
 
     Args:
-        figure: the figure.
         slopes: [heads], positive.
         name: the name of these slopes in the legend.
         other: [heads], slopes to compare with, drawn as open diamonds; none by default.
@@ -91,3 +92,40 @@ def power_ticks(powers: range) -> dict[str, object]:
         "tickvals": [2.0**power for power in powers],
         "ticktext": [texts.get(power, f"2<sup>{power}</sup>") for power in powers],
     }
+
+
+def blank_spans() -> go.Figure:
+    """The figure without data: a line of what the slope alone predicts, and two marks per head."""
+    figure = theme.blank(400, hovermode="closest", margin={"l": 70, "r": 24, "t": 40, "b": 48}, showlegend=True)
+    gray = {"color": theme.DOTTED["color"], "dash": "dash", "width": 1.5}
+    figure.add_scatter(mode="lines", line=gray, hoverinfo="skip", name="equal content: ln(2<sup>24</sup>) / m")
+    hover = "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back<br>"
+    hover += "bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
+    diamond = {"color": theme.COLORS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 1.5}}
+    for name, marker in (("bound", diamond), ("needed", {"color": theme.COLORS[0], "size": 7})):
+        figure.add_scatter(mode="markers", hovertemplate=hover, cliponaxis=False, marker=marker, name=name)
+    place = {"annotation_position": "top right", "annotation_yshift": 4}
+    figure.add_hline(1, line={**gray, "dash": "solid", "width": 1}, annotation_text=" ", **place)
+    figure.update_xaxes(title_text="slope m", type="log")
+    return figure.update_yaxes(title_text="steps back", type="log", tickformat=",d", dtick="D2")
+
+
+def draw_spans(figure: go.Figure, spans: "pd.DataFrame", length: int) -> None:
+    """Draw the spans of `lab.window_table` for a text of `length` tokens into a figure from `blank_spans`.
+
+    Heads without a positive slope are not drawn. Those with a bound that reaches the first token look at everything.
+    """
+    spans = spans[spans["slope"] > 0]
+    slope, first = spans["slope"].to_numpy(), max(1, length - 1)  # steps back to the first token
+    ends = np.array([min([2**-8, *slope]) / 1.4, max([2**-1, *slope]) * 1.4])  # always includes the usual range
+    steps = spans[["bound", "needed"]].clip(lower=1)  # a logarithmic axis has no 0
+    custom = spans[["head", "needed", "bound", "left_out"]].to_numpy()
+    with figure.batch_update():
+        figure.data[0].update(x=ends, y=math.log(2**24) / ends)
+        for trace in figure.data[1:]:
+            trace.update(x=slope, y=steps[trace.name].to_numpy(), customdata=custom)
+        figure.layout.shapes[0].update(y0=first, y1=first)
+        figure.layout.annotations[0].update(y=math.log10(first), text=f"the whole text, {length:,} tokens")
+        low, high = np.log2(ends)
+        figure.layout.xaxis.update(range=np.log10(ends), **power_ticks(range(math.ceil(low), math.floor(high) + 1)))
+        figure.layout.yaxis.range = np.log10([0.6 * min([first, 30, *steps["needed"]]), 2 * max(first, 60)])

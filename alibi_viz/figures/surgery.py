@@ -12,10 +12,7 @@ from numpy.typing import ArrayLike
 from alibi_viz.figures import theme
 
 BEFORE, AFTER = "as trained", "changed"
-_STYLES = {  # of the lines and of the markers
-    BEFORE: ({"color": theme.COLORS[6], "dash": "dot"}, {"color": theme.COLORS[6], "symbol": "circle-open"}),
-    AFTER: ({"color": theme.COLORS[0], "dash": "solid"}, {"color": theme.COLORS[0], "symbol": "circle"}),
-}
+_STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
 _TITLES = "How far back each head looks", "Loss on longer windows"
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
@@ -26,13 +23,13 @@ def blank() -> go.Figure:
     """The empty figure: a line per series for the losses, then one marker per head for the distances."""
     figure = theme.blank(380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
-    for name, (line, marker) in _STYLES.items():
-        figure.add_scatter(name=name, line=line, marker=marker, mode="lines+markers", hovertemplate=_LOSS, row=1, col=2)
-    for name, (_, marker) in _STYLES.items():
-        heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
-        figure.add_scatter(name=name, marker=marker, **heads, row=1, col=1)
-    figure.update_traces(marker_size=8, line_width=2)
-    figure.update_traces(cliponaxis=False)
+    losses = {"mode": "lines+markers", "hovertemplate": _LOSS}
+    heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}
+    for column, options in ((2, losses), (1, heads)):
+        for name, (color, dash, symbol) in _STYLES.items():
+            line, marker = {"color": color, "dash": dash}, {"color": color, "symbol": symbol}
+            figure.add_scatter(name=name, line=line, marker=marker, **options, row=1, col=column)
+    figure.update_traces(marker_size=8, line_width=2, cliponaxis=False)
     figure.update_annotations(font_size=13)
     figure.add_hline(y=1, line=theme.DOTTED, row=1, col=1)
     figure.add_vline(x=1, line=theme.DOTTED, layer="below", row=1, col=2)

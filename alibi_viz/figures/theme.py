@@ -2,6 +2,8 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,17 @@ from torch import Tensor
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
 COLORS, DASHES, SYMBOLS, DIVERGING = (tuple(_THEME[name]) for name in ("colors", "dashes", "symbols", "diverging"))
 SEQUENTIAL = tuple(sequential.Cividis)
+NUM_COLORS = 253  # of a scale: odd, so that zero has its own, and images need two more values for gaps and masks
 # Half-transparent gray, different from zero and from every color of the scales.
 MASKED_RGBA, MASKED = (128, 128, 128, 90), "rgba(128, 128, 128, 0.35)"
 SHADE = "rgba(128, 128, 128, 0.10)"  # of lengths beyond those of training
-DOTTED = {"color": "#8C8C8C", "width": 1.5, "dash": "dot"}
+DOTTED = {"color": COLORS[6], "width": 1.5, "dash": "dot"}
 COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", "ticklen": 3}
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
 _TEMPLATE = go.layout.Template(layout={**_THEME["template"], **_AXES, "colorway": COLORS})
 _WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of the figure, and pixels of a PNG for each of these
+_LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
 STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
 
 
@@ -39,18 +43,6 @@ def on_white(figure: go.Figure) -> go.Figure:
     for trace in copy.data:
         trace.uid = None
     return copy
-
-
-def rgb(scale: tuple[str, ...], steps: int) -> NDArray[np.uint8]:
-    """A color scale sampled at `steps` evenly spaced positions: uint8 [steps, 3], linear between its colors.
-
-    >>> from alibi_viz.figures import theme
-    >>> rgb(DIVERGING, 9)[4].tolist()
-    [255, 255, 255]
-    """
-    stops = np.array([list(bytes.fromhex(color[1:])) for color in scale])
-    where = np.linspace(0, len(scale) - 1, steps)
-    return np.stack([np.interp(where, range(len(scale)), channel) for channel in stops.T], 1).round().astype(np.uint8)
 
 
 def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
@@ -74,13 +66,84 @@ def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> ND
 
 
 def update_changed(target: Any, **properties: Any) -> None:
-    """`target.update(**properties)` for a plotly object, without the properties that have these values already.
-
-    plotly validates every value that it is given, equal or not: 0.2 ms each.
-    """
+    """`target.update(**properties)`, but only what has changed: plotly takes 0.2 ms to validate each value."""
     for name, value in properties.items():
         if not np.array_equal(target[name], value):
             target[name] = value
+
+
+@dataclass(frozen=True)
+class ColorScale:
+    """The colors of the values from `low` to `high`.
+
+    `kind` is "linear" or "logarithmic" for biases: white is zero, an end or the middle of the scale (create it with
+    `around_zero`), blue is below and orange above. It is "weight" for weights, such as `WEIGHT_SCALE`.
+
+    >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
+    [0, 126, 252]
+    >>> ColorScale.around_zero(-8.0, 2.0)
+    ColorScale(low=-8.0, high=8.0, kind='linear')
+    """
+
+    low: float
+    high: float
+    kind: str = "linear"
+
+    @classmethod
+    def around_zero(cls, low: float, high: float, kind: str = "linear") -> "ColorScale":
+        """The smallest scale that contains `low` and `high` and has zero at an end or in the middle."""
+        size = max(-low, high) or 1.0
+        return cls(-size if low < 0 or high <= 0 else 0.0, size if high > 0 else 0.0, kind)
+
+    def fraction(self, values: ArrayLike) -> NDArray[np.floating]:
+        """The position of each value on the color bar, from 0 at `low` to 1 at `high`."""
+        value, ends = np.asarray(values), np.array([self.low, self.high])
+        if self.kind == "logarithmic":
+            value, ends = (np.sign(each) * np.log1p(np.abs(each) / _LINEAR_BELOW) for each in (value, ends))
+        low, high = ends.tolist()
+        return (value - low) * (1 / (high - low))
+
+    def indices(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
+        """The row of `palette` for each value. Values beyond an end get the color of that end."""
+        scaled = self.fraction(values)
+        scaled *= NUM_COLORS - 1  # in place: there may be millions of values
+        return np.rint(scaled.clip(0, NUM_COLORS - 1, out=scaled), out=scaled).astype(np.uint8)
+
+    @cached_property
+    def palette(self) -> NDArray[np.uint8]:
+        """Red, green and blue of each color, uint8 [NUM_COLORS, 3]."""
+        stops = np.array([list(bytes.fromhex(color[1:])) for color in self._colors])
+        where = np.linspace(0, len(stops) - 1, NUM_COLORS)
+        return np.stack([np.interp(where, range(len(stops)), each) for each in stops.T], 1).round().astype(np.uint8)
+
+    @property
+    def _colors(self) -> tuple[str, ...]:
+        if self.kind == "weight":
+            return SEQUENTIAL
+        middle = len(DIVERGING) // 2
+        return DIVERGING[0 if self.low < 0 else middle : None if self.high > 0 else middle + 1]
+
+    @property
+    def axis(self) -> dict[str, object]:
+        """Properties of a plotly `coloraxis` with this scale, with labels at both ends and at round values.
+
+        It always runs from 0 to 1 and only the labels change: plotly redraws labels quickly, a changed axis slowly.
+        """
+        stops = [[at / (len(self._colors) - 1), color] for at, color in enumerate(self._colors)]
+        ticks, style = [0.0, 0.25, 0.5, 0.75, 1.0], ".0%"
+        if self.kind != "weight":
+            size, style = max(-self.low, self.high), ".3g"
+            sizes = [size, size / 2]
+            if self.kind == "logarithmic":  # powers of ten that are far enough apart to be readable
+                sizes = [size, *(10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5)]
+            sizes = sizes[::2] if self.low < 0 < self.high else sizes  # a side has half of the room
+            ticks = sorted({0.0, *(tick for each in sizes for tick in (-each, each) if self.low <= tick <= self.high)})
+        labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+        bar = {"colorbar_tickvals": self.fraction(ticks).tolist(), "colorbar_ticktext": labels}
+        return {"cmin": 0, "cmax": 1, "colorscale": stops, **bar}
+
+
+WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")
 
 
 def save_images(figures: Mapping[str | Path, go.Figure]) -> None:

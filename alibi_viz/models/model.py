@@ -270,7 +270,6 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
         """[batch, length, d_model], or only the `last` positions at the end: less work in the last block."""
-        check_positive_integers(last=1 if last is None else last)
         if x.ndim != 3 or x.shape[-1] != self.config.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
         layers = [None] * len(self.blocks) if cache is None else cache
@@ -301,8 +300,7 @@ class LanguageModel(nn.Module):
         self.transformer = Transformer(config)
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)
 
-    def is_defined_at(self, length: int) -> bool:
-        """Whether the position method is defined for inputs of this many tokens."""
+    def is_defined_at(self, length: int) -> bool:  # in tokens
         return self.transformer.position.is_defined_at(length)
 
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
@@ -351,7 +349,7 @@ class LanguageModel(nn.Module):
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         supports_cache = self.transformer.position.supports_cache
-        cache = self.transformer.new_cache() if use_cache or (use_cache is None and supports_cache) else None
+        cache = self.transformer.new_cache() if (supports_cache if use_cache is None else use_cache) else None
         tokens = new = tokens.long()
         for _ in range(new_tokens):
             logits = self(tokens if cache is None else new, cache, last=1)[:, -1]  # [batch, vocabulary]

@@ -16,7 +16,7 @@ from alibi_viz import lessons
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import matrices
-from alibi_viz.figures.color_scale import WEIGHT_SCALE
+from alibi_viz.figures.theme import WEIGHT_SCALE
 from alibi_viz.lessons import BUGS, Bug
 from alibi_viz.lessons.bugs import MATCH, SECONDS, View
 from alibi_viz.widgets.core.app import App, Why

@@ -14,11 +14,11 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_score_mod_equals_the_bias(symmetric: bool) -> None:
+@pytest.mark.parametrize("causal", [True, False])
+def test_score_mod_equals_the_bias(causal: bool) -> None:
     slopes, rows, columns = alibi_slopes(3), 4, 6
-    score_mod = alibi_score_mod(slopes, offset=columns - rows, symmetric=symmetric)
-    bias = alibi_bias(slopes, rows, columns, form="symmetric" if symmetric else "relative")
+    score_mod = alibi_score_mod(slopes, columns - rows, causal=causal)
+    bias = alibi_bias(slopes, rows, columns, form="relative" if causal else "symmetric")
     indices = torch.arange(3)[:, None, None], torch.arange(rows)[:, None], torch.arange(columns)
     assert torch.equal(score_mod(torch.zeros(3, rows, columns), torch.tensor(0), *indices), bias)
 

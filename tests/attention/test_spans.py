@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from alibi_viz import attention_trace
+from alibi_viz import AttentionTrace, attention_trace
 from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.spans import attention_spans, needed_spans, share_left_out
+from alibi_viz.attention.spans import attention_spans, share_left_out
 from tests.attention.cases import normal
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -211,7 +211,7 @@ def test_the_ball_contains_all_keys(
 def test_spans_of_the_trace_are_minimal_and_at_most_those_of_the_bound(inputs: AttentionInputs) -> None:
     query, key, _, slopes, causal = inputs[:5]
     trace = attention_trace(query.double(), key.double(), slopes, causal=causal, scale=inputs.scale)
-    tolerance = inputs.largest_share_skipped
+    tolerance = torch.finfo(query.dtype).eps / 2 if inputs.tolerance is None else inputs.tolerance
     smallest, bound = trace.spans(2 * tolerance), spans_of(inputs)  # twice: for the rounding of sums in float64
     assert all(one <= other for one, other in zip(smallest, bound, strict=True)), (smallest, bound)
     exact = trace.spans(tolerance)
@@ -228,7 +228,7 @@ def test_spans_of_a_trace_without_queries_are_zero_and_with_nan_all_keys() -> No
         assert trace.spans() == (0, 0)
     weights = torch.eye(4)[None, None].repeat(1, 2, 1, 1)
     weights[0, 1, 2, 1] = math.nan
-    assert needed_spans(weights, 1e-6) == (0, 4)
+    assert AttentionTrace(*[weights] * 4).spans(1e-6) == (0, 4)
 
 
 @given(length=st.integers(1, 30), rows=st.integers(1, 30), span=st.integers(0, 40), causal=st.booleans())

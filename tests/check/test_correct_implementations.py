@@ -17,6 +17,10 @@ def masked(heads: int, queries: int, keys: int, value: float) -> Tensor:
     return alibi_bias(alibi_slopes(heads), queries, keys).masked_fill(~causal_mask(queries, keys), value)
 
 
+def more_heads(heads: int, queries: int, keys: int) -> Tensor:
+    return alibi_bias(torch.cat([alibi_slopes(heads), torch.zeros(4)]), queries, keys)
+
+
 CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "relative": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k),
     "key form": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="key"),
@@ -27,10 +31,8 @@ CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
     "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),
-    "further heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k),
-    "masked heads without a bias": lambda h, q, k: alibi_bias(alibi_slopes(h, total_heads=h + 4), q, k).masked_fill(
-        ~causal_mask(q, k), -1e9
-    ),
+    "further heads without a bias": more_heads,
+    "masked heads without a bias": lambda h, q, k: more_heads(h, q, k).masked_fill(~causal_mask(q, k), -1e9),
     "extended precision": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy().astype(np.longdouble),
     "sparse": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).to_sparse(),
     "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],

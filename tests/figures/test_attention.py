@@ -82,7 +82,7 @@ def test_grid_shows_the_weights_of_every_head() -> None:
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
     assert (seen[:, future] == theme.MASKED_RGBA).all()
     share = np.minimum(on.weights[0].numpy()[:, ~future] / 0.3, 1)
-    expected = theme.rgb(theme.SEQUENTIAL, 253)[np.rint(share * 252).astype(int)]
+    expected = theme.WEIGHT_SCALE.palette[np.rint(share * 252).astype(int)]
     assert np.abs(seen[:, ~future, :3].astype(int) - expected).max() <= 3
 
 

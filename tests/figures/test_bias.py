@@ -10,8 +10,8 @@ from alibi_viz import alibi_bias, alibi_slopes, causal_mask
 from alibi_viz.bias import FORMS
 from alibi_viz.figures import bias as picture
 from alibi_viz.figures import theme
-from alibi_viz.figures.color_scale import WEIGHT_SCALE, ColorScale
 from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale
 from tests.figures.reading import cell_colors, hovered
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz.figures import matrices, theme
-from alibi_viz.figures.color_scale import WEIGHT_SCALE
 from alibi_viz.figures.matrices import Grid, named_trace
+from alibi_viz.figures.theme import WEIGHT_SCALE
 from tests.figures.reading import pixels
 
 

@@ -1,13 +1,15 @@
-"""The figure of the slopes reads back: its points, its two axes, and redrawing in place."""
+"""The figures of slopes and spans read back: points, lines, axes that include them all, and redrawing in place."""
 
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from alibi_viz import alibi_slopes, figures, half_life
+from alibi_viz import alibi_slopes, figures, half_life, lab
 from alibi_viz.figures import slopes as picture
+from alibi_viz.lab.attention_sources import Words
 from alibi_viz.slopes import SCHEMES
 
 
@@ -36,3 +38,40 @@ def test_drawing_again_changes_the_figure_in_place() -> None:
     traces = list(figure.data)
     picture.draw(figure, alibi_slopes(3))
     assert all(new is old for new, old in zip(figure.data, traces, strict=True)) and figure.data[1].visible is False
+
+
+def table(length: int, heads: int) -> pd.DataFrame:
+    spans = lab.window_table(Words(), "word " * length, num_heads=heads)
+    return spans[spans["content"] == "same word"]
+
+
+@pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])
+def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) -> None:
+    spans = table(length, heads)
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, spans, length)
+    line, bound, needed = figure.data
+    for trace, column in ((bound, "bound"), (needed, "needed")):
+        assert trace.name == column
+        assert np.array_equal(trace.x, spans["slope"])
+        assert np.array_equal(trace.y, spans[column].clip(lower=1)), "an axis of logarithms has no 0"
+        for axis, values in ((figure.layout.xaxis, trace.x), (figure.layout.yaxis, trace.y)):
+            low, high = axis.range
+            assert low < np.log10(values.min()) and np.log10(values.max()) < high
+    assert np.array_equal(needed.customdata, spans[["head", "needed", "bound", "left_out"]])
+    assert figure.layout.shapes[0].y0 == max(1, length - 1)
+    assert f"{length:,} tokens" in figure.layout.annotations[0].text
+    assert np.allclose(line.x * line.y, math.log(2**24)), "the span at equal content"
+
+
+def test_heads_without_a_positive_slope_are_not_drawn_and_the_figure_is_updated_in_place() -> None:
+    spans = table(50, 3)
+    figure = picture.blank_spans()
+    picture.draw_spans(figure, table(900, 8), 900)
+    traces = list(figure.data)
+    for slopes, drawn in (([0.0, 0.5, -0.1], 1), ([0.0] * 3, 0)):
+        picture.draw_spans(figure, spans.assign(slope=slopes), 50)
+        assert all(new is old for new, old in zip(figure.data, traces, strict=True))
+        assert [len(trace.x) for trace in traces[1:]] == [drawn] * 2
+        assert np.isfinite([*figure.layout.xaxis.range, *figure.layout.yaxis.range]).all()
+    assert "50 tokens" in figure.layout.annotations[0].text

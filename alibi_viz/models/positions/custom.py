@@ -48,7 +48,6 @@ def register_method(method: Method) -> str:
         if method not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, or a function, got {method!r}")
         return method
-    is_class = isinstance(method, type)
     is_function = isinstance(inspect.unwrap(method), FunctionType)
     if not (issubclass(method, Position) if isinstance(method, type) else is_function):
         raise TypeError(f"a position method must be a name, a function or a subclass of Position, got {method!r}")
@@ -62,7 +61,7 @@ def register_method(method: Method) -> str:
     if name not in _CUSTOM or not _is_same(_CUSTOM[name], method):
         POSITIONS.pop(name, None)  # the last one in menus
         _CUSTOM[name] = method
-        POSITIONS[name] = method if is_class else law_class(name, method)  # type: ignore[assignment, arg-type]
+        POSITIONS[name] = method if isinstance(method, type) else law_class(name, method)
         POSITIONS[name].name = name
     return name
 
@@ -189,10 +188,8 @@ def _reads(definition: Any) -> dict[str, Any]:
     """The names and values that a function takes from outside its text, or that a class is made of."""
     if isinstance(definition, type):
         members = {name: getattr(each, "__func__", each) for name, each in vars(definition).items()}
-        texts = ("name", "summary")
-        own = {
-            n: m for n, m in members.items() if isinstance(m, FunctionType) or not (n.startswith("__") or n in texts)
-        }
+        texts = [name for name in members if name.startswith("__") or name in ("name", "summary")]
+        own = {n: each for n, each in members.items() if isinstance(each, FunctionType) or n not in texts}
         return {"bases": definition.__bases__, **own}
     known, names = definition.__globals__, sorted(_global_names(definition.__code__))
     used = {name: known[name] for name in names if name in known and not isinstance(known[name], ModuleType)}

@@ -5,7 +5,7 @@ from typing import Any
 import plotly.graph_objects as go
 from ipywidgets import Widget
 
-from alibi_viz.figures import windows as window_plot
+from alibi_viz.figures import slopes as picture
 from alibi_viz.lab.attention_sources import AttentionSource
 from alibi_viz.lab.attention_stats import head_spans
 from alibi_viz.lab.text import load_text
@@ -47,7 +47,7 @@ class WindowExplorer(TextApp):
         super().__init__(source, **state)
 
     def blank(self) -> go.Figure:
-        return window_plot.blank()
+        return picture.blank_spans()
 
     def controls(self) -> list[Widget]:
         return [*super().controls(), self.reset_button()]
@@ -55,7 +55,7 @@ class WindowExplorer(TextApp):
     def draw(self) -> tuple[str, str]:
         reading = self.read(self.text)
         spans, length = head_spans(reading), len(reading.tokens)
-        window_plot.draw(self.figure, spans, length)
+        picture.draw_spans(self.figure, spans, length)
         self.note_length(reading)
         left_out, details = spans["left_out"], reading.note
         if not left_out.any():
