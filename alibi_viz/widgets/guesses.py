@@ -207,7 +207,8 @@ def guess_curve(
     figure.layout.on_change(drag, "shapes")
     for slider in sliders:
         slider.observe(move, names="value")
-    return Guess(key, question, why, value, reveal, figure, row(Label("Drag a circle up or down, or move a slider:"), *sliders))
+    hint = Label("Drag a circle up or down, or move a slider:")
+    return Guess(key, question, why, value, reveal, figure, row(hint, *sliders))
 
 
 def guess_grid(guesses: Iterable[Guess]) -> Box:

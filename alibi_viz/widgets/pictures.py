@@ -5,7 +5,7 @@
 
 import html
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -48,28 +48,15 @@ class Words(State):
 
 
 class Picture(App):
-    """An app of a few sliders. Its figure is described anew for each state; only what differs reaches the page."""
-
-    sliders: ClassVar[dict[str, tuple[str, str]]]  # {trait: (label, tooltip)}
-
-    def picture(self) -> tuple[go.Figure, str]:
-        """The figure of the state, always with the same traces, shapes and notes, and the caption."""
-        raise NotImplementedError
-
-    def blank(self) -> go.Figure:
-        return self.picture()[0]
+    """An app with a slider for each of its `Count` traits, whose `help` is "label: tooltip"."""
 
     def controls(self) -> list[Widget]:
-        sliders = [self.slider(name, label, f"s-{name}", tip) for name, (label, tip) in self.sliders.items()]
+        sliders = []
+        for name in self._names():
+            if isinstance(trait := self.traits()[name], Count):
+                label, tip = trait.help.split(": ")
+                sliders.append(self.slider(name, label, f"s-{name}", tip))
         return [*sliders, self.reset_button()]
-
-    def draw(self) -> str:
-        figure, caption = self.picture()
-        with self.figure.batch_update():
-            self.figure.layout.update(figure.layout)
-            for old, new in zip(self.figure.data, figure.data, strict=True):
-                old.update(new)
-        return caption
 
 
 class Forgetting(Picture):
@@ -81,33 +68,39 @@ class Forgetting(Picture):
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
-    half_life = Count(4, 1, 64)
+    half_life = Count(4, 1, 64, help="half-life in words: The weight halves every so many words")
     text = Words(SENTENCE)
-    sliders: ClassVar = {"half_life": ("half-life in words", "The weight halves every so many words")}
 
     def controls(self) -> list[Widget]:
         field = Text(description="text", continuous_update=False, tooltip=Words.info_text, layout=Layout(width="360px"))
         slider, reset = super().controls()
         return [slider, self.link(field.add_class("s-text"), "text"), reset]
 
-    def picture(self) -> tuple[go.Figure, str]:
-        words, slope = self.text.split(), math.log(2) / self.half_life
-        last = len(words) - 1
-        place, fine, half = np.arange(len(words)), np.linspace(0, last, 200), last - self.half_life
+    def blank(self) -> go.Figure:
         figure = theme.blank(280, showlegend=False, bargap=0.25, margin={"b": 80, "t": 16})
-        hover = "%{y:.1%} of the last word's weight<extra></extra>"
-        figure.add_bar(x=place, y=np.exp(slope * (place - last)), marker_color=BLUE, hovertemplate=hover)
-        curve = {"mode": "lines", "line": {"color": ORANGE, "width": 2}, "hoverinfo": "skip"}
-        figure.add_scatter(x=fine, y=np.exp(slope * (fine - last)), **curve)
-        figure.update_yaxes(tickformat=".0%", range=[0, 1.12], title_text="weight")
-        ticks = {"tickvals": place, "ticktext": [html.escape(word[:16]) for word in words], "ticks": ""}
-        figure.update_xaxes(tickangle=-60, showgrid=False, range=[-0.6, last + 0.6], **ticks)
-        figure.add_shape(type="line", line=theme.DOTTED, x0=half, x1=last, y0=0.5, y1=0.5)
-        note = {"xanchor": "right", "xshift": -20, "showarrow": False}
-        figure.add_annotation(text=f"half, {self.half_life} words back", x=half, y=0.5, **note)
-        return figure, (
+        figure.add_bar(marker_color=BLUE, hovertemplate="%{y:.1%} of the last word's weight<extra></extra>")
+        figure.add_scatter(mode="lines", line={"color": ORANGE, "width": 2}, hoverinfo="skip")
+        figure.update_layout(yaxis={"tickformat": ".0%", "range": [0, 1.12], "title_text": "weight"})
+        figure.update_layout(xaxis={"tickangle": -60, "showgrid": False, "ticks": ""})
+        figure.add_shape(type="line", line=theme.DOTTED)
+        figure.add_annotation(xanchor="right", xshift=-20, showarrow=False)
+        return figure
+
+    def draw(self) -> str:
+        words, slope = self.text.split(), math.log(2) / self.half_life
+        back, half = np.arange(len(words))[::-1], len(words) - 1 - self.half_life
+        fine = np.linspace(0, len(words) - 1, 200)
+        with self.figure.batch_update():
+            self.figure.data[0].update(x=np.arange(len(words)), y=np.exp(-slope * back))
+            self.figure.data[1].update(x=fine, y=np.exp(-slope * (len(words) - 1 - fine)))
+            axis = {"tickvals": np.arange(len(words)), "ticktext": [html.escape(word[:16]) for word in words]}
+            self.figure.layout.xaxis.update(range=[-0.6, len(words) - 0.4], **axis)
+            self.figure.layout.shapes[0].update(x0=half, x1=len(words) - 1, y0=0.5, y1=0.5)
+            self.figure.layout.annotations[0].update(text=f"half, {self.half_life} words back", x=half, y=0.5)
+        first = math.exp(-slope * back[0])
+        return (
             f"A half-life of {self.half_life} words is a slope of {slope:.2g}: {self.half_life} words back, a word "
-            f"weighs half as much as the last one. The first word, {last} back, keeps {math.exp(-slope * last):.1%}."
+            f"weighs half as much as the last one. The first word, {back[0]} back, keeps {first:.1%}."
         )
 
 
@@ -122,43 +115,44 @@ class AddConstant(Picture):
 
     why = Why("Each row has its own softmax.", "02_biases", "Three ways to write the same attention")
     where = Choice("row", ("row", "column"))
-    index = Count(4, 1, 6)
-    constant = Count(3, -9, 9)
-    sliders: ClassVar = {
-        "index": ("number", "Which row or column"),
-        "constant": ("constant", "What is added to each of its logits"),
-    }
+    index = Count(4, 1, 6, help="number: Which row or column")
+    constant = Count(3, -9, 9, help="constant: What is added to each of its logits")
 
     def controls(self) -> list[Widget]:
         where = self.menu("where", "add a constant to a", "s-where", "A row is one query, a column is one key")
         return [where, *super().controls()]
 
-    def picture(self) -> tuple[go.Figure, str]:
+    def blank(self) -> go.Figure:
+        figure = theme.blank(330, margin_t=56)
+        figure.set_subplots(1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights"))
+        for column, scale, low, high, text in ((1, theme.DIVERGING, -9, 9, ".1f"), (2, theme.SEQUENTIAL, 0, 1, ".2f")):
+            panel, bar = {"row": 1, "col": column}, theme.COLOR_BAR | {"x": 0.56 * column - 0.11, "len": 0.9}
+            shown = {"zmin": low, "zmax": high, "colorscale": scale, "hoverinfo": "skip", "colorbar": bar}
+            figure.add_heatmap(texttemplate=f"%{{z:{text}}}", **shown, **panel)
+            square = {"x0": -0.5, "x1": 5.5, "y0": -0.5, "y1": 5.5, **panel}
+            figure.add_shape(fillcolor=theme.MASKED, layer="below", line_width=0, **square)
+            figure.add_shape(name="frame", line={"color": ORANGE, "width": 4}, **square)
+        ticks = {"tickvals": np.arange(6), "ticktext": list("123456"), "showgrid": False}
+        figure.update_annotations(font_size=12).update_xaxes(title_text="key", **ticks)
+        return figure.update_yaxes(autorange="reversed", **ticks).update_yaxes(title_text="query", col=1)
+
+    def draw(self) -> str:
         content, masked = torch.randn(6, 6, generator=torch.Generator().manual_seed(1)), ~causal_mask(6)
         before = (content + alibi_bias(torch.tensor([0.25]), 6)[0]).masked_fill(masked, -torch.inf)
         after, at = before.clone(), self.index - 1
         (after if self.where == "row" else after.T)[at] += self.constant
         weights, change = after.softmax(-1), (after.softmax(-1) - before.softmax(-1)).abs()
-        figure = theme.blank(330, margin_t=56)
-        figure.set_subplots(1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights"))
         along, across = "xy" if self.where == "row" else "yx"
         frame = {f"{along}0": -0.5, f"{along}1": 5.5, f"{across}0": at - 0.5, f"{across}1": at + 0.5}
-        heatmaps = (after, -9, 9, theme.DIVERGING, "%{z:.1f}"), (weights, 0, 1, theme.SEQUENTIAL, "%{z:.2f}")
-        for column, (values, low, high, scale, text) in enumerate(heatmaps, 1):
-            panel, bar = {"row": 1, "col": column}, theme.COLOR_BAR | {"x": 0.56 * column - 0.11, "len": 0.9}
-            shown = {"zmin": low, "zmax": high, "colorscale": scale, "texttemplate": text, "hoverinfo": "skip"}
-            figure.add_heatmap(z=theme.with_gaps(values, masked), colorbar=bar, **shown, **panel)
-            gray = {"fillcolor": theme.MASKED, "layer": "below", "line_width": 0}
-            figure.add_shape(x0=-0.5, x1=5.5, y0=-0.5, y1=5.5, **gray, **panel)
-            figure.add_shape(line={"color": ORANGE, "width": 4}, **frame, **panel)
-        ticks = {"tickvals": np.arange(6), "ticktext": list("123456"), "showgrid": False}
-        figure.update_annotations(font_size=12).update_xaxes(title_text="key", **ticks)
-        figure.update_yaxes(autorange="reversed", **ticks).update_yaxes(title_text="query", col=1)
+        with self.figure.batch_update():
+            self.figure.update_shapes(frame, {"name": "frame"})
+            for heatmap, values in zip(self.figure.data, (after, weights), strict=True):
+                heatmap.z = theme.with_gaps(values, masked)
         added = f"{self.constant:+d} on every logit of {self.where} {self.index}"
         if self.where == "row" or not self.constant:
-            return figure, f"{added}: no weight changes. A constant in a row cancels in its softmax."
+            return f"{added}: no weight changes. A constant in a row cancels in its softmax."
         rows = int((change.amax(-1) > 1e-6).sum())
-        return figure, f"{added}: weights change by up to {change.max():.2f}, in {rows} of 6 rows."
+        return f"{added}: weights change by up to {change.max():.2f}, in {rows} of 6 rows."
 
 
 class TugOfWar(Picture):
@@ -173,42 +167,43 @@ class TugOfWar(Picture):
     why = Why(
         "Content and bias are added, so they compete.", "03_attention", "How much content does distance outweigh?"
     )
-    head = Count(3, 1, 8)
-    content = Count(4, 0, 12)
-    distance = Count(16, 1, LONGEST - 1)
-    sliders: ClassVar = {
-        "head": ("head", "Head 1 has slope 1/2, head 8 slope 1/256"),
-        "content": ("content", "By how much the logit of the match is higher"),
-        "distance": ("tokens back", "How far back the match is"),
-    }
+    head = Count(3, 1, 8, help="head: Head 1 has slope 1/2, head 8 slope 1/256")
+    content = Count(4, 0, 12, help="content: By how much the logit of the match is higher")
+    distance = Count(16, 1, LONGEST - 1, help="tokens back: How far back the match is")
 
-    def picture(self) -> tuple[go.Figure, str]:
+    def blank(self) -> go.Figure:
+        figure = theme.blank(300, showlegend=False, margin={"t": 30, "l": 84})
+        figure.add_bar(y=[0, 1, 2], marker_color=[GREEN, ORANGE, BLUE], orientation="h", hoverinfo="skip")
+        figure.add_scatter(xaxis="x2", yaxis="y2", mode="lines", line_color=BLUE, hovertemplate="%{x} back: %{y:.0%}")
+        figure.add_scatter(xaxis="x2", yaxis="y2", marker={"size": 13, "color": GREEN}, hoverinfo="skip")
+        figure.update_layout(
+            xaxis={"domain": [0, 0.38], "range": [-16, 16], "title_text": "pull on the logit", "zeroline": True},
+            xaxis2={"domain": [0.52, 1], "type": "log", "title_text": "tokens back"},
+            yaxis={"tickvals": [0, 1, 2], "ticks": "", "showgrid": False},
+            yaxis2={"anchor": "x2", "range": [0, 1.03], "tickformat": ".0%", "title_text": "weight of the match"},
+        )
+        figure.layout.xaxis2.update(range=[0, math.log10(LONGEST)], tickvals=[1, 4, 16, 64, 256])
+        figure.add_shape(type="line", xref="x2", yref="y2 domain", y0=0, y1=1, line=theme.DOTTED)
+        return figure
+
+    def draw(self) -> str:
         slope = float(alibi_slopes(8)[self.head - 1])
         cost, back = slope * self.distance, np.arange(LONGEST)
-        others, match = np.exp(-slope * back), np.exp(self.content - slope * back)
+        others = np.exp(-slope * back)
+        match = np.exp(self.content - slope * back)
         weights = match / (others.sum() - others + match)
-        pulls, tie = {"sum": self.content - cost, "distance": -cost, "content": self.content}, self.content / slope
-        figure = theme.blank(300, showlegend=False, margin={"t": 30, "l": 84})
-        figure.set_subplots(1, 2, column_widths=[0.38, 0.48], horizontal_spacing=0.14)
-        bars = {"marker_color": [GREEN, ORANGE, BLUE], "orientation": "h", "hoverinfo": "skip"}
-        figure.add_bar(x=np.clip([*pulls.values()], -16, 16), y=[0, 1, 2], **bars, row=1, col=1)
-        line, dot = {"line_color": BLUE, "hovertemplate": "%{x} back: %{y:.0%}"}, {"size": 13, "color": GREEN}
-        figure.add_scatter(x=back[1:], y=weights[1:], mode="lines", **line, row=1, col=2)
-        here = {"x": [self.distance], "y": [weights[self.distance]]}
-        figure.add_scatter(**here, marker=dot, hoverinfo="skip", row=1, col=2)
-        figure.add_vline(min(max(tie, 1), LONGEST), line=theme.DOTTED, row=1, col=2)
-        names = [f"{name} {pull:+.1f}" for name, pull in pulls.items()]
-        figure.update_layout(
-            xaxis={"range": [-16, 16], "title_text": "pull on the logit", "zeroline": True},
-            xaxis2={"type": "log", "range": [0, math.log10(LONGEST)], "tickvals": [1, 4, 16, 64, 256]},
-            xaxis2_title_text="tokens back",
-            yaxis={"tickvals": [0, 1, 2], "ticktext": names, "ticks": "", "showgrid": False},
-            yaxis2={"range": [0, 1.03], "tickformat": ".0%", "title_text": "weight of the match"},
-        )
+        with self.figure.batch_update():
+            pulls = {"sum": self.content - cost, "distance": -cost, "content": self.content}
+            self.figure.data[0].x = np.clip(list(pulls.values()), -16, 16)
+            self.figure.layout.yaxis.ticktext = [f"{name} {pull:+.1f}" for name, pull in pulls.items()]
+            self.figure.data[1].update(x=back[1:], y=weights[1:])
+            self.figure.data[2].update(x=[self.distance], y=[weights[self.distance]])
+            tie = min(max(self.content / slope, 1), LONGEST)
+            self.figure.layout.shapes[0].update(x0=tie, x1=tie)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
-        return figure, (
+        return (
             f"{winner}: a distance of {self.distance} costs {cost:.1f}, content gives {self.content}: the match gets "
-            f"{weights[self.distance]:.0%} of the weight. They tie {tie:,.0f} tokens back."
+            f"{weights[self.distance]:.0%} of the weight. They tie {self.content / slope:,.0f} tokens back."
         )
 
 
@@ -224,58 +219,66 @@ class PositionZoo(Picture):
 
     why = Why("Only what training showed is known to work.", "04_a_zoo_of_positions", "One picture for each")
     method = Choice("alibi", ("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"))
-    distance = Count(200, 0, LONGEST - 1)
-    sliders: ClassVar = {"distance": ("distance", "In tokens; for the waves, the position")}
+    distance = Count(200, 0, LONGEST - 1, help="distance: In tokens; for the waves, the position")
 
     def controls(self) -> list[Widget]:
         tabs = self.tabs("method", "position method", lambda method: f"What {method} makes of the distance")
         return [tabs, *super().controls()]
 
-    def picture(self) -> tuple[go.Figure, str]:
-        waves, clocks, logits = self.method == "sinusoidal", self.method == "rotary", logits_by_distance(self.method)
-        bottom, new = 0.5 if waves else 0.56 if clocks else 0, _is_new(SPEEDS, self.distance)
-        figure = theme.blank(500 if bottom else 320, showlegend=False, margin_t=36)
-        line = {"line": {"color": BLUE, "width": 3}, "hovertemplate": "%{x} back: %{y:.2f}<extra></extra>"}
-        figure.add_scatter(x=np.arange(LONGEST), y=logits, **line)
-        dot = {"marker": {"size": 13, "color": ORANGE}, "hoverinfo": "skip"}
-        figure.add_scatter(x=[self.distance], y=logits[[self.distance]], **dot)
-        barcode = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()
-        shown = {"colorscale": theme.DIVERGING, "showscale": False, "hoverinfo": "skip", "visible": waves}
-        figure.add_heatmap(z=barcode, yaxis="y2", **shown)
-        for color, width, lines in _clocks(self.distance, new):
-            shown = {"line": {"color": color, "width": width, "simplify": False}, "hoverinfo": "skip"}
-            place = {"x": lines.real, "y": lines.imag, "xaxis": "x2", "yaxis": "y3", "mode": "lines"}
-            figure.add_scatter(**place, **shown, visible=clocks)
+    def blank(self) -> go.Figure:
+        figure = theme.blank(320, showlegend=False, margin_t=36)
+        figure.add_scatter(line={"color": BLUE, "width": 3}, hovertemplate="%{x} back: %{y:.2f}<extra></extra>")
+        figure.add_scatter(marker={"size": 13, "color": ORANGE}, hoverinfo="skip")
+        waves = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()
+        figure.add_heatmap(z=waves, yaxis="y2", colorscale=theme.DIVERGING, showscale=False, hoverinfo="skip")
+        turns = np.linspace(0, 2 * np.pi, 100)
+        outlines, seen = _turned(0.44, turns), _turned(0.4, np.minimum(turns, SPEEDS[:, None] * (TRAINED - 1)))
+        for color, width, points in ((GRAY, 1, outlines), (SEEN, 10, seen), (BLUE, 4, seen[:0]), (RED, 4, seen[:0])):
+            line = {"color": color, "width": width, "simplify": False}
+            figure.add_scatter(**_lines(points), xaxis="x2", yaxis="y3", mode="lines", line=line, hoverinfo="skip")
         bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
-        title = "distance (below: position), tokens" if waves else "distance, tokens back"
         figure.update_layout(
-            xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False, "title_text": title},
-            xaxis_position=0.56 if clocks else 0,
+            xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
             xaxis2={"anchor": "y3", "range": [-0.6, 3.6], **bare},
-            yaxis={"range": [-17, 1.5], "title_text": "logit at equal content", "domain": [bottom, 1]},
-            yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], "visible": waves, **bare},
+            yaxis={"range": [-17, 1.5], "title_text": "logit at equal content"},
+            yaxis2={"title_text": "waves", "autorange": "reversed", "domain": [0, 0.4], **bare},
             yaxis3={"anchor": "x2", "range": [-0.65, 0.5], "scaleanchor": "x2", "domain": [0, 0.36], **bare},
         )
-        unseen = {"x0": TRAINED - 0.5, "x1": LONGEST, "y0": 0, "y1": 1, "line_width": 0, "fillcolor": UNSEEN}
-        figure.add_shape(type="rect", yref="y domain", **unseen)
-        figure.add_shape(type="rect", yref="y2 domain", **unseen, visible=waves)
-        here = {"x0": self.distance, "x1": self.distance, "y0": 0, "y1": 1, "line": {"color": ORANGE, "width": 3}}
-        figure.add_shape(type="line", yref="y2 domain", **here, visible=waves)
+        for axis in ("y", "y2"):
+            rect = {"x0": TRAINED - 0.5, "x1": LONGEST, "y0": 0, "y1": 1, "yref": f"{axis} domain"}
+            figure.add_shape(type="rect", line_width=0, fillcolor=UNSEEN, **rect)
+        figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
             figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=14, showarrow=False)
         for clock, turn in enumerate(2 * np.pi / SPEEDS):
-            place = {"x": clock, "y": -0.58, "xref": "x2", "yref": "y3", "showarrow": False, "visible": clocks}
-            figure.add_annotation(text=f"turns in {turn:,.0f}", **place)
+            text = f"turns in {turn:,.0f}"
+            figure.add_annotation(text=text, x=clock, y=-0.58, xref="x2", yref="y3", showarrow=False)
+        return figure
+
+    def draw(self) -> str:
+        waves, clocks, logits = self.method == "sinusoidal", self.method == "rotary", logits_by_distance(self.method)
+        new, hands = _is_new(SPEEDS, self.distance), _turned(np.array([0, 0.36]), SPEEDS[:, None] * self.distance)
+        with self.figure.batch_update():
+            self.figure.layout.update(height=500 if waves or clocks else 320)
+            self.figure.layout.yaxis.domain = [0.5 if waves else 0.56 if clocks else 0, 1]
+            title = "distance (below: position), tokens" if waves else "distance, tokens back"
+            self.figure.layout.xaxis.update(position=0.56 if clocks else 0, title_text=title)
+            self.figure.data[0].update(x=np.arange(LONGEST), y=logits)
+            self.figure.data[1].update(x=[self.distance], y=logits[[self.distance]])
+            self.figure.layout.shapes[2].update(x0=self.distance, x1=self.distance)
+            for part in (self.figure.data[2], self.figure.layout.yaxis2, *self.figure.layout.shapes[1:]):
+                part.visible = waves
+            for part in (*self.figure.data[3:], *self.figure.layout.annotations[2:]):
+                part.visible = clocks
+            self.figure.data[5].update(_lines(hands[~new]))
+            self.figure.data[6].update(_lines(hands[new]))
         beyond = f"{self.distance} is {'a distance of training' if self.distance < TRAINED else 'a new distance'}"
-        caption = f"{beyond}, with the logit {logits[self.distance]:.1f}. {MESSAGES.get(self.method)}"
         if clocks:
-            caption = (
-                f"{beyond}: {new.sum()} of the four hands of a head point where no hand pointed in training (red)."
-            )
+            return f"{beyond}: {new.sum()} of the four hands of a head point where no hand pointed in training (red)."
         if waves:
             count = _is_new(rotary_frequencies(64).numpy(), self.distance).sum()
-            caption = f"At position {self.distance}, {count} of 32 waves are where they never were in training."
-        return figure, caption
+            return f"At position {self.distance}, {count} of 32 waves are where they never were in training."
+        return f"{beyond}, with the logit {logits[self.distance]:.1f}. {MESSAGES[self.method]}"
 
 
 def logits_by_distance(method: str) -> NDArray[np.float64]:
@@ -295,14 +298,12 @@ def _is_new(speeds: NDArray[np.float64], distance: int) -> NDArray[np.bool_]:
     return (speeds * distance) % (2 * np.pi) > speeds * (TRAINED - 1) + 1e-9
 
 
-def _clocks(distance: int, new: NDArray[np.bool_]) -> list[tuple[str, int, NDArray[np.complex128]]]:
-    """Outlines, arcs seen in training, known hands and new hands of four clocks: color, width, and complex points."""
+def _turned(radius: Any, turns: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Points on the four clocks, turned clockwise from noon: complex [clocks, points]."""
+    return np.arange(4)[:, None] + radius * np.exp(1j * (np.pi / 2 - turns))
 
-    def points(radius: Any, turns: NDArray[np.float64]) -> NDArray[np.complex128]:
-        return np.arange(4)[:, None] + radius * np.exp(1j * (np.pi / 2 - turns))  # clockwise from noon
 
-    turns, hands = np.linspace(0, 2 * np.pi, 100), points(np.array([0, 0.36]), SPEEDS[:, None] * distance)
-    seen = points(0.4, np.minimum(turns, SPEEDS[:, None] * (TRAINED - 1)))
-    drawn = (GRAY, 1, points(0.44, turns)), (SEEN, 10, seen), (BLUE, 4, hands[~new]), (RED, 4, hands[new])
-    gap = (0, 0), (0, 1)  # between two clocks
-    return [(color, width, np.pad(lines, gap, constant_values=np.nan).ravel()) for color, width, lines in drawn]
+def _lines(points: NDArray[np.complex128]) -> dict[str, NDArray[np.float64]]:
+    """x and y of one line per clock, with gaps between them."""
+    drawn = np.pad(points, ((0, 0), (0, 1)), constant_values=np.nan).ravel()
+    return {"x": drawn.real, "y": drawn.imag}
