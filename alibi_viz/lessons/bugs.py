@@ -209,7 +209,8 @@ def _load() -> dict[str, Bug]:
     bugs: dict[str, Bug] = {}
     for tier, case in ((tier, case) for tier, cases in tiers.items() for case in cases):
         exhibit, name = exhibits[case["rule"]], f"case {len(bugs) + 1}"
-        code = _source(exhibit.rule, exhibit.kind).replace(*case.get("replace", ("", "")), 1)
+        old, new = case.get("replace", ("", ""))
+        code = _source(exhibit.rule, exhibit.kind).replace(old, new, 1)
         bugs[name] = Bug(name, tier, code, exhibit, tuple(case["answers"]), View(**case["view"]))
     return bugs
 

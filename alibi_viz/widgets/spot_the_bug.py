@@ -139,9 +139,12 @@ class SpotTheBug(App):
             self._progress,
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
-        answers = [button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at)) for at in range(4)]
+        answers = [
+            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), width="auto")
+            for at in range(4)
+        ]
         self._choices = [(answer, HTML().add_class("s-problem")) for answer in answers]
-        table = Layout(grid_template_columns="max-content 1fr", grid_gap="4px 12px", align_items="center", width="100%")
+        table = Layout(grid_template_columns="220px 1fr", grid_gap="4px 12px", align_items="center", width="100%")
         tip, layout = "Your repair; empty it for the faulty code", Layout(width="calc(100% - 4px)")
         self._box = Textarea(tooltip=tip, continuous_update=False, layout=layout).add_class("s-code")
         self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
