@@ -168,7 +168,7 @@ def guess_curve(
         place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": low}
         plot.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=theme.COLORS[1], **place)
     figure = LiveFigure(plot)
-    figure._config = {"displayModeBar": False, "edits": {"shapePosition": True}}  # the circles can be dragged
+    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
     sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
