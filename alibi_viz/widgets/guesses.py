@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import plotly.graph_objects as go
 from ipywidgets import HTML, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
 from alibi_viz.figures import theme
@@ -27,9 +28,8 @@ from alibi_viz.widgets.core.figure import LiveFigure
 
 FILE = Path("guesses.json")
 TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a curve is right
-_CIRCLE = (
-    "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"  # in pixels. plotly moves a path, but resizes its own circles
-)
+# A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is grabbed near its edge.
+_CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
 _scores: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
 
 Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answer in words
@@ -155,19 +155,8 @@ def guess_curve(
     x, truth, at = list(x), list(truth), list(at or x[-2:])
     if len(x) != len(truth) or not {*at} <= {*x[1:]} or not low < high:
         raise ValueError(f"truth needs a number for each x, at values of x after the first, low < high; got {at=}")
-    plot = theme.blank(320, width=640, xaxis_title_text=x_title, yaxis_title_text=y_title, yaxis_range=[low, high])
-    plot.add_scatter(name="your guess", x=[x[0], *at], line={"color": theme.COLORS[1], "dash": "dash"}, marker_size=9)
-    for number, (label, y) in enumerate({name: truth, **(others or {})}.items()):
-        line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
-        plot.add_scatter(name=label, x=x, y=list(y), line=line, visible=False)
-    plot.update_traces(cliponaxis=False)
-    first, last = math.log10(x[0]), math.log10(x[-1])
-    margin, ticks = 0.08 * (last - first), {"tickvals": x, "ticktext": [f"{each:,}" for each in x]}
-    plot.update_xaxes(type="log", range=[first - margin, last + margin], **ticks)
-    for _ in at:
-        place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": low}
-        plot.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=theme.COLORS[1], **place)
-    figure = LiveFigure(plot)
+    titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
+    figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))
     figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
@@ -209,6 +198,22 @@ def guess_curve(
         slider.observe(move, names="value")
     hint = Label("Drag a circle up or down, or move a slider:")
     return Guess(key, question, why, value, reveal, figure, row(hint, *sliders))
+
+
+def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
+    """The figure of a guess: its line and a circle for each point to drag, both without heights, and hidden curves."""
+    figure, orange = theme.blank(320, width=640), theme.COLORS[1]
+    figure.add_scatter(name="your guess", x=[x[0], *at], line={"color": orange, "dash": "dash"}, marker_size=9)
+    for number, (name, y) in enumerate(curves.items()):
+        line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
+        figure.add_scatter(name=name, x=x, y=list(y), line=line, visible=False)
+    first, last = math.log10(x[0]), math.log10(x[-1])
+    margin, ticks = 0.08 * (last - first), {"tickvals": x, "ticktext": [f"{each:,}" for each in x]}
+    for _ in at:
+        place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": 0}
+        figure.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=orange, **place)
+    figure.update_xaxes(type="log", range=[first - margin, last + margin], **ticks)
+    return figure.update_traces(cliponaxis=False)
 
 
 def guess_grid(guesses: Iterable[Guess]) -> Box:
