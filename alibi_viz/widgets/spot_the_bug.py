@@ -183,9 +183,9 @@ class SpotTheBug(App):
         masked, kind, numbers = ~(weights > 0), "query" if view.head else "head", (view.rows, view.keys)
         places = [[f"{kind} {at}, key {key}<br>weight " for key in view.keys] for at in view.rows]
         texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights))).astype(object)
-        grid, legend = matrices.page_grid(2, self.page_width), "weight / largest of its row"
-        options: dict[str, Any] = {"scale": WEIGHT_SCALE, "titles": names, "numbers": numbers, "legend": legend}
-        matrices.draw(self.figure, grid, weights, masked, **options)
+        grid = matrices.page_grid(2, self.page_width)
+        labels: dict[str, Any] = {"titles": names, "numbers": numbers, "legend": "weight / largest of its row"}
+        matrices.draw(self.figure, grid, weights, masked, scale=WEIGHT_SCALE, **labels)
         with self.figure.batch_update():
             matrices.fill_hover(self.figure, grid, texts.shape[1:], texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
@@ -248,7 +248,5 @@ def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
         return "The two pictures are the same."
     row, column = divmod(int(difference.argmax()), len(view.keys))
     got, wanted = (format_percent(weights[row, column]) for weights in (shown, correct))
-    place = f"{'query' if view.head else 'head'} {view.rows[row]}"
-    return (
-        f"The largest difference is in {place}: key {view.keys[column]} gets {got} in {subject}; correct is {wanted}."
-    )
+    place = f"{'query' if view.head else 'head'} {view.rows[row]}: key {view.keys[column]}"
+    return f"The largest difference is in {place} gets {got} in {subject}; correct is {wanted}."
