@@ -41,7 +41,6 @@ LIBRARIES = {
     "table": {"pandas", "scipy"},
     "figures": FIGURES,
     "lab": LAB,
-    "lessons": TORCH | {"plotly", "ipywidgets"},
     "study": LAB | {"jinja2"},
     "site": LAB | {"jinja2", "nbformat", "nbconvert"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},

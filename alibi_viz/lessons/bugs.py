@@ -10,9 +10,9 @@ import math
 import re
 import tomllib
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from importlib.resources import files
 from typing import Any
 
@@ -75,13 +75,12 @@ class View:
             slopes, _ = to_tensor(function(num_heads), "the slopes")
             return slopes.reshape(num_heads, 1, 1) * alibi_bias(torch.ones(1), *lengths)
 
-        key, one_hot = torch.zeros(self.key_length, HEAD_DIM), torch.eye(self.key_length, HEAD_DIM)
-        for position in range(self.key_length if self.words else 0):
-            key[position, position % self.words] = (MATCH * HEAD_DIM**0.5) ** 0.5
+        word = torch.arange(self.key_length)[:, None] % max(1, self.words) == torch.arange(HEAD_DIM)
+        key = word * (MATCH * HEAD_DIM**0.5) ** 0.5 * bool(self.words)
         query = key[-self.query_length :]
         if kind == "attention":
-            inputs = [each.expand(1, self.num_heads, -1, -1) for each in (query, key, one_hot)]
-            weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : self.key_length]
+            inputs = (each.expand(1, self.num_heads, -1, -1) for each in (query, key, torch.eye(len(key), HEAD_DIM)))
+            weights = AttentionReader(function, seconds=seconds)(*inputs)[0, ..., : len(key)]
         else:
             sizes = Probe(self.num_heads, self.query_length, self.key_length)
             bias = read_bias(bias_of_slopes if kind == "slopes" else function, sizes, causal, seconds).logits
@@ -167,34 +166,31 @@ def load_code(code: str, seconds: float = SECONDS) -> Callable[..., Any]:
     """
     namespace: dict[str, Any] = {"torch": torch, "math": math, "av": alibi_viz}
 
+    @_naming_lines()
     def execute() -> Any:
         tree = ast.parse(code, _FILE)
         exec(compile(tree, _FILE, "exec"), namespace)
         names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         return namespace.get(names[-1]) if names else None
 
-    function = call(_naming_lines(execute), seconds=seconds, description="running the code")
+    function = call(execute, seconds=seconds, description="running the code")
     if not callable(function):
         raise Unusable("raises an error", "the code defines no function")
-    return _naming_lines(function)
+    return _naming_lines()(function)
 
 
-def _naming_lines(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose exceptions become Unusable with the line of the text in which they happened."""
-
-    @wraps(function)
-    def run(*arguments: object) -> Any:
-        try:
-            return function(*arguments)
-        except Exception as error:
-            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
-            message: object = error
-            if isinstance(error, SyntaxError) and not lines:  # the text itself cannot be read
-                lines, message = [error.lineno], error.msg
-            place = f"line {lines[-1]}: " if lines else ""
-            raise Unusable("raises an error", f"{place}{type(error).__name__}: {message}") from error
-
-    return run
+@contextmanager
+def _naming_lines() -> Iterator[None]:
+    """Turn an exception into Unusable, with the line of the text in which it happened."""
+    try:
+        yield
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
+        message: object = error
+        if isinstance(error, SyntaxError) and not lines:  # the text itself cannot be read
+            lines, message = [error.lineno], error.msg
+        place = f"line {lines[-1]}: " if lines else ""
+        raise Unusable("raises an error", f"{place}{type(error).__name__}: {message}") from error
 
 
 def _source(function: Callable[..., Any], name: str) -> str:

@@ -30,16 +30,15 @@ def copy_lessons(target: Path) -> list[str]:
     A lesson that nobody has changed is replaced by the installed version. Raises OSError for a read-only folder.
     """
     target.mkdir(parents=True, exist_ok=True)
-    manifest = target / MANIFEST
+    manifest, kept = target / MANIFEST, []
     written = json.loads(manifest.read_text(encoding="utf-8")) if manifest.exists() else {}
-    kept = []
     for lesson in sorted(lessons_folder().glob("*.ipynb")):
-        copy = target / lesson.name
-        if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), _fingerprint(lesson)):
+        copy, ours = target / lesson.name, _fingerprint(lesson)
+        if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), ours):
             kept.append(lesson.name)
-            continue
-        shutil.copyfile(lesson, copy)
-        written[lesson.name] = _fingerprint(copy)
+        else:
+            shutil.copyfile(lesson, copy)
+            written[lesson.name] = ours
     manifest.write_text(json.dumps(written), encoding="utf-8")
     return kept
 

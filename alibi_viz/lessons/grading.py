@@ -6,9 +6,10 @@ look, not what to write.
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from alibi_viz import check
 from alibi_viz.bias import causal_mask
 from alibi_viz.check import Finding, Report
-from alibi_viz.check.call import Unusable, call, try_each
+from alibi_viz.check.call import Unusable, call
 from alibi_viz.check.report import notebook_html
 from alibi_viz.lessons.bugs import View
 from alibi_viz.slopes import alibi_slopes
@@ -28,47 +29,39 @@ EXERCISES: dict[str, dict[str, Any]] = _TEXTS.pop("exercises")  # {exercise: how
 HINTS: dict[str, dict[str, str]] = _TEXTS  # {exercise: {mistake: hint}}, and "any" for all exercises
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grade:
     """What a reader is told about a try at an exercise, as text; a notebook also shows weights at equal content.
 
     Attributes:
-        name: of the reader's function.
-        mistakes: (what is wrong, a hint) for each mistake, empty if the function is right.
-        praise: what was tested, for a right function.
-        report: the checker's report, or None if the checker was not run.
-        is_written: False while the blank is still in the function.
+        text: whether the function is written and right, and if not, each mistake with a hint.
+        report: the checker's report, or None if the function isn't written.
         weights: {"correct" or "yours": float64 [rows, keys]}, each relative to the largest of its row.
         rows: what a row of the weights is.
     """
 
-    name: str
-    mistakes: tuple[tuple[str, str], ...] = ()
-    praise: str = ""
-    report: Report | None = None
-    is_written: bool = True
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
-    rows: str = ""
+    text: str
+    report: Report | None
+    weights: dict[str, Tensor]
+    rows: str
 
     @property
     def ok(self) -> bool:
         """Whether the function is written and right."""
-        return self.is_written and not self.mistakes
+        return self.report is not None and self.report.ok
 
     def __repr__(self) -> str:
-        if not self.is_written:
-            return f"{self.name} isn't written yet. Replace the three dots, and run its cell again."
-        if self.ok:
-            return f"{self.name} is right. {self.praise}"
-        mistakes = [f"  {problem}\n  Hint: {hint}" for problem, hint in self.mistakes]
-        return "\n".join([f"{self.name} isn't right yet.", *mistakes])
+        return self.text
 
     def _repr_html_(self) -> str:
-        if self.mistakes or not self.weights:
-            return notebook_html(str(self), self.report.comparison if self.report else None)
-        from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
+        if self.report and not self.report.ok:
+            return notebook_html(self.text, self.report.comparison)
+        page = notebook_html(self.text, None)
+        if self.weights:
+            from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
 
-        return notebook_html(str(self), None) + weights_html(self.weights, self.rows)
+            page += weights_html(self.weights, self.rows)
+        return page
 
 
 def grade_slopes(function: Callable[[int], Any]) -> Grade:
@@ -157,22 +150,19 @@ def grade_window(function: Callable[[float, float], Any]) -> Grade:
 
 
 def _check_window(function: Callable[[float, float], Any], seconds: float) -> Report:
-    def place(case: tuple[float, float]) -> str:
-        return f"slope 1/{1 / case[0]:g} and share {case[1]:.3g}"
+    """Compare 24 windows, up to the first mistake."""
 
-    def whole(slope: float, share: float) -> int:
-        result = function(slope, share)
-        if int(result) != result:
-            raise ValueError(f"returned {result!r}, expected an integer")
-        return int(result)
+    def compare(slope: float, share: float) -> None:
+        steps, expected = float(function(slope, share)), window(slope, share)
+        if steps != expected:
+            raise Unusable("unknown fault", f"returned {steps:g}, expected {expected}")
 
-    cases = [(2.0**-power, share) for power in range(1, 9) for share in (0.01, 0.001, 2.0**-24)]
-    results, findings = try_each(lambda case: call(whole, *case, seconds=seconds, description=place(case)), cases)
-    wrong = [case for case in results if results[case] != window(*case)]
-    if wrong and not findings:
-        evidence = f"{place(wrong[0])}: returned {results[wrong[0]]}, expected {window(*wrong[0])}"
-        findings = [Finding("unknown fault", evidence)]
-    return Report("the window", findings)
+    try:
+        for slope, share in product([2.0**-power for power in range(1, 9)], [0.01, 0.001, 2.0**-24]):
+            call(compare, slope, share, seconds=seconds, description=f"slope 1/{1 / slope:g} and share {share:.3g}")
+    except Unusable as error:
+        return Report("the window", [Finding(error.fault, str(error))])
+    return Report("the window", [])
 
 
 def window(slope: float, share: float) -> int:
@@ -200,27 +190,28 @@ def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) 
     return otherwise
 
 
-def _grade(name: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None) -> Grade:
+def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], checked: Any = None) -> Grade:
     """Check the function of an exercise, unless it still has its blank, and add a hint to each fault that is found.
 
     A hint is that of this exercise, or a general one; for faults without a hint, it is what the fault is. `checked` is
     the function as the check expects it, if that differs.
     """
-    exercise, hints, checked = EXERCISES[name], HINTS["any"] | HINTS[name], checked or function
-    view = View(**exercise["view"]) if "view" in exercise else None
+    facts, hints, name = EXERCISES[exercise], HINTS["any"] | HINTS[exercise], _name(function)
+    view, checked = View(**facts["view"]) if "view" in facts else None, checked or function
     weights = {"correct": view.correct(causal=True)} if view else {}
     rows = f"The queries of head {view.head}" if view and view.head else "The last query of each head"
     if not _is_written(function, *example):
-        return Grade(_name(function), is_written=False, weights=weights, rows=rows)
-    run = getattr(check, exercise["check"]) if view else _check_window
-    report = run(checked, seconds=SECONDS, **exercise.get("options", {}))
-    mistakes = []
+        text = f"{name} isn't written yet. Replace the three dots, and run its cell again."
+        return Grade(text, None, weights, rows)
+    run = getattr(check, facts["check"]) if view else _check_window
+    report = run(checked, seconds=SECONDS, **facts.get("options", {}))
+    text = f"{name} is right. Tested with {facts['tested']}." if report.ok else f"{name} isn't right yet."
     for finding in report.findings:
         hint = hints.get(finding.name) or f"{check.FAULTS[finding.name].problem}."
-        mistakes.append((f"{finding.name}: {finding.evidence}", hint[0].upper() + hint[1:]))
-    if view and not mistakes:
-        weights["yours"] = view.weights(exercise["check"], checked, True, SECONDS)
-    return Grade(_name(function), tuple(mistakes), f"Tested with {exercise['tested']}.", report, True, weights, rows)
+        text += f"\n  {finding.name}: {finding.evidence}\n  Hint: {hint[0].upper()}{hint[1:]}"
+    if view and report.ok:
+        weights["yours"] = view.weights(facts["check"], checked, True, SECONDS)
+    return Grade(text, report, weights, rows)
 
 
 def _check_shape(name: str, tensor: Tensor, expected: list[int]) -> None:

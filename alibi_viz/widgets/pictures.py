@@ -26,6 +26,7 @@ from alibi_viz.widgets.core.traits import Choice, Count, State
 BLUE, ORANGE, GREEN, GRAY = theme.COLORS[0], theme.COLORS[1], theme.COLORS[2], theme.COLORS[-1]
 RED, UNSEEN, SEEN = "#D53C28", "rgba(213, 60, 40, 0.16)", "rgba(0, 114, 178, 0.35)"  # red: training never showed it
 SENTENCE = "The bell is hidden under the bridge. Emma asks the old fox, and the fox asks her: where is the bell?"
+SPEEDS = rotary_frequencies(8).numpy()  # of the hands, in radians per token
 TRAINED, LONGEST = 64, 256  # tokens in training, and in the pictures of the zoo
 MESSAGES = {
     "none": "Every distance looks the same, so nothing is new, and nothing is far.",
@@ -46,7 +47,19 @@ class Words(State):
         return value
 
 
-class Forgetting(App):
+class Picture(App):
+    """An app with a slider for each of its `Count` traits, whose `help` is "label: tooltip"."""
+
+    def controls(self) -> list[Widget]:
+        sliders = []
+        for name in self._names():
+            if isinstance(trait := self.traits()[name], Count):
+                label, tip = trait.help.split(": ")
+                sliders.append(self.slider(name, label, f"s-{name}", tip))
+        return [*sliders, self.reset_button()]
+
+
+class Forgetting(Picture):
     """How much weight distance leaves to each word of a sentence, if all match the last word equally well.
 
     Traits:
@@ -55,8 +68,13 @@ class Forgetting(App):
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
-    half_life = Count(4, 1, 64)
+    half_life = Count(4, 1, 64, help="half-life in words: The weight halves every so many words")
     text = Words(SENTENCE)
+
+    def controls(self) -> list[Widget]:
+        field = Text(description="text", continuous_update=False, tooltip=Words.info_text, layout=Layout(width="360px"))
+        slider, reset = super().controls()
+        return [slider, self.link(field.add_class("s-text"), "text"), reset]
 
     def blank(self) -> go.Figure:
         figure = theme.blank(280, showlegend=False, bargap=0.25, margin={"b": 80, "t": 16})
@@ -67,12 +85,6 @@ class Forgetting(App):
         figure.add_shape(type="line", line=theme.DOTTED)
         figure.add_annotation(xanchor="right", xshift=-20, showarrow=False)
         return figure
-
-    def controls(self) -> list[Widget]:
-        field = Text(description="text", continuous_update=False, tooltip=Words.info_text, layout=Layout(width="360px"))
-        self.link(field, "text")
-        slider = self.slider("half_life", "half-life in words", "s-half-life", "The weight halves every so many words")
-        return [slider, field.add_class("s-text"), self.reset_button()]
 
     def draw(self) -> str:
         words, slope = self.text.split(), math.log(2) / self.half_life
@@ -92,7 +104,7 @@ class Forgetting(App):
         )
 
 
-class AddConstant(App):
+class AddConstant(Picture):
     """The weights of six tokens before and after a constant is added to one row or one column of the logits.
 
     Traits:
@@ -103,46 +115,39 @@ class AddConstant(App):
 
     why = Why("Each row has its own softmax.", "02_biases", "Three ways to write the same attention")
     where = Choice("row", ("row", "column"))
-    index = Count(4, 1, 6)
-    constant = Count(3, -9, 9)
+    index = Count(4, 1, 6, help="number: Which row or column")
+    constant = Count(3, -9, 9, help="constant: What is added to each of its logits")
+
+    def controls(self) -> list[Widget]:
+        where = self.menu("where", "add a constant to a", "s-where", "A row is one query, a column is one key")
+        return [where, *super().controls()]
 
     def blank(self) -> go.Figure:
         figure = theme.blank(330, margin_t=56)
-        for axis, domain, title in (("", [0, 0.44], "logits"), ("2", [0.56, 1], "weights")):
-            bar = theme.COLOR_BAR | {"x": domain[1] + 0.01, "len": 0.9}
-            limits = {"zmin": -9, "zmax": 9} if axis == "" else {"zmin": 0, "zmax": 1}
-            scale = theme.DIVERGING if axis == "" else theme.SEQUENTIAL
-            text = {"texttemplate": "%{z:.1f}" if axis == "" else "%{z:.2f}", "hoverinfo": "skip"}
-            figure.add_heatmap(xaxis=f"x{axis}", yaxis=f"y{axis}", colorscale=scale, colorbar=bar, **limits, **text)
-            ticks = {"tickvals": np.arange(6), "ticktext": [str(at) for at in range(1, 7)], "showgrid": False}
-            figure.layout[f"xaxis{axis}"] = {"domain": domain, "title_text": "key", **ticks}
-            figure.layout[f"yaxis{axis}"] = {"anchor": f"x{axis}", "autorange": "reversed", **ticks}
-            figure.add_annotation(text=title, x=sum(domain) / 2, y=1.12, xref="paper", yref="paper", showarrow=False)
-            figure.add_shape(type="rect", xref=f"x{axis}", yref=f"y{axis}", line={"color": ORANGE, "width": 4})
-        figure.layout.yaxis.title.text = "query"
-        return figure
-
-    def controls(self) -> list[Widget]:
-        return [
-            self.menu("where", "add a constant to a", "s-where", "A row is one query, a column is one key"),
-            self.slider("index", "number", "s-index", "Which row or column"),
-            self.slider("constant", "constant", "s-constant", "What is added to each of its logits"),
-            self.reset_button(),
-        ]
+        figure.set_subplots(1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights"))
+        for column, scale, low, high, text in ((1, theme.DIVERGING, -9, 9, ".1f"), (2, theme.SEQUENTIAL, 0, 1, ".2f")):
+            panel, bar = {"row": 1, "col": column}, theme.COLOR_BAR | {"x": 0.56 * column - 0.11, "len": 0.9}
+            shown = {"zmin": low, "zmax": high, "colorscale": scale, "hoverinfo": "skip", "colorbar": bar}
+            figure.add_heatmap(texttemplate=f"%{{z:{text}}}", **shown, **panel)
+            square = {"x0": -0.5, "x1": 5.5, "y0": -0.5, "y1": 5.5, **panel}
+            figure.add_shape(fillcolor=theme.MASKED, layer="below", line_width=0, **square)
+            figure.add_shape(name="frame", line={"color": ORANGE, "width": 4}, **square)
+        ticks = {"tickvals": np.arange(6), "ticktext": list("123456"), "showgrid": False}
+        figure.update_annotations(font_size=12).update_xaxes(title_text="key", **ticks)
+        return figure.update_yaxes(autorange="reversed", **ticks).update_yaxes(title_text="query", col=1)
 
     def draw(self) -> str:
-        content = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))
-        before = (content + alibi_bias(torch.tensor([0.25]), 6)[0]).masked_fill(~causal_mask(6), -torch.inf)
+        content, masked = torch.randn(6, 6, generator=torch.Generator().manual_seed(1)), ~causal_mask(6)
+        before = (content + alibi_bias(torch.tensor([0.25]), 6)[0]).masked_fill(masked, -torch.inf)
         after, at = before.clone(), self.index - 1
         (after if self.where == "row" else after.T)[at] += self.constant
         weights, change = after.softmax(-1), (after.softmax(-1) - before.softmax(-1)).abs()
-        frame = {"x0": -0.5, "x1": 5.5, "y0": at - 0.5, "y1": at + 0.5}
-        if self.where == "column":
-            frame = {"x0": frame["y0"], "x1": frame["y1"], "y0": frame["x0"], "y1": frame["x1"]}
+        along, across = "xy" if self.where == "row" else "yx"
+        frame = {f"{along}0": -0.5, f"{along}1": 5.5, f"{across}0": at - 0.5, f"{across}1": at + 0.5}
         with self.figure.batch_update():
-            for number, values in enumerate((after, weights)):
-                self.figure.data[number].z = theme.with_gaps(values, ~causal_mask(6))
-                self.figure.layout.shapes[number].update(**frame)
+            self.figure.update_shapes(frame, {"name": "frame"})
+            for heatmap, values in zip(self.figure.data, (after, weights), strict=True):
+                heatmap.z = theme.with_gaps(values, masked)
         added = f"{self.constant:+d} on every logit of {self.where} {self.index}"
         if self.where == "row" or not self.constant:
             return f"{added}: no weight changes. A constant in a row cancels in its softmax."
@@ -150,7 +155,7 @@ class AddConstant(App):
         return f"{added}: weights change by up to {change.max():.2f}, in {rows} of 6 rows."
 
 
-class TugOfWar(App):
+class TugOfWar(Picture):
     """Content against distance: the last of 256 tokens, with one good match among keys of equal content.
 
     Traits:
@@ -162,9 +167,9 @@ class TugOfWar(App):
     why = Why(
         "Content and bias are added, so they compete.", "03_attention", "How much content does distance outweigh?"
     )
-    head = Count(3, 1, 8)
-    content = Count(4, 0, 12)
-    distance = Count(16, 1, LONGEST - 1)
+    head = Count(3, 1, 8, help="head: Head 1 has slope 1/2, head 8 slope 1/256")
+    content = Count(4, 0, 12, help="content: By how much the logit of the match is higher")
+    distance = Count(16, 1, LONGEST - 1, help="tokens back: How far back the match is")
 
     def blank(self) -> go.Figure:
         figure = theme.blank(300, showlegend=False, margin={"t": 30, "l": 84})
@@ -180,14 +185,6 @@ class TugOfWar(App):
         figure.layout.xaxis2.update(range=[0, math.log10(LONGEST)], tickvals=[1, 4, 16, 64, 256])
         figure.add_shape(type="line", xref="x2", yref="y2 domain", y0=0, y1=1, line=theme.DOTTED)
         return figure
-
-    def controls(self) -> list[Widget]:
-        return [
-            self.slider("head", "head", "s-head", "Head 1 has slope 1/2, head 8 slope 1/256"),
-            self.slider("content", "content", "s-content", "By how much the logit of the match is higher"),
-            self.slider("distance", "tokens back", "s-distance", "How far back the match is"),
-            self.reset_button(),
-        ]
 
     def draw(self) -> str:
         slope = float(alibi_slopes(8)[self.head - 1])
@@ -210,7 +207,7 @@ class TugOfWar(App):
         )
 
 
-class PositionZoo(App):
+class PositionZoo(Picture):
     """What each position method makes of the distance, at equal content, within and beyond the 64 tokens of training.
 
     Below the curve, "sinusoidal" shows its waves as a barcode, and "rotary" its rotations as the hands of clocks.
@@ -222,7 +219,11 @@ class PositionZoo(App):
 
     why = Why("Only what training showed is known to work.", "04_a_zoo_of_positions", "One picture for each")
     method = Choice("alibi", ("none", "alibi", "t5", "kerple-log", "sinusoidal", "rotary"))
-    distance = Count(200, 0, LONGEST - 1)
+    distance = Count(200, 0, LONGEST - 1, help="distance: In tokens; for the waves, the position")
+
+    def controls(self) -> list[Widget]:
+        tabs = self.tabs("method", "position method", lambda method: f"What {method} makes of the distance")
+        return [tabs, *super().controls()]
 
     def blank(self) -> go.Figure:
         figure = theme.blank(320, showlegend=False, margin_t=36)
@@ -230,9 +231,11 @@ class PositionZoo(App):
         figure.add_scatter(marker={"size": 13, "color": ORANGE}, hoverinfo="skip")
         waves = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()
         figure.add_heatmap(z=waves, yaxis="y2", colorscale=theme.DIVERGING, showscale=False, hoverinfo="skip")
-        for color, width in ((GRAY, 1), (SEEN, 10), (BLUE, 4), (RED, 4)):
+        turns = np.linspace(0, 2 * np.pi, 100)
+        outlines, seen = _turned(0.44, turns), _turned(0.4, np.minimum(turns, SPEEDS[:, None] * (TRAINED - 1)))
+        for color, width, points in ((GRAY, 1, outlines), (SEEN, 10, seen), (BLUE, 4, seen[:0]), (RED, 4, seen[:0])):
             line = {"color": color, "width": width, "simplify": False}
-            figure.add_scatter(xaxis="x2", yaxis="y3", mode="lines", line=line, hoverinfo="skip")
+            figure.add_scatter(**_lines(points), xaxis="x2", yaxis="y3", mode="lines", line=line, hoverinfo="skip")
         bare = {"showgrid": False, "showticklabels": False, "ticks": ""}
         figure.update_layout(
             xaxis={"range": [-1, LONGEST], "anchor": "free", "showgrid": False},
@@ -247,34 +250,28 @@ class PositionZoo(App):
         figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
             figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=14, showarrow=False)
-        for clock, turn in enumerate(2 * np.pi / rotary_frequencies(8).numpy()):
+        for clock, turn in enumerate(2 * np.pi / SPEEDS):
             text = f"turns in {turn:,.0f}"
             figure.add_annotation(text=text, x=clock, y=-0.58, xref="x2", yref="y3", showarrow=False)
         return figure
 
-    def controls(self) -> list[Widget]:
-        tabs = self.tabs("method", "position method", lambda method: f"What {method} makes of the distance")
-        slider = self.slider("distance", "distance", "s-distance", "In tokens; for the waves, the position")
-        return [tabs, slider, self.reset_button()]
-
     def draw(self) -> str:
-        distance, waves, clocks = np.arange(LONGEST), self.method == "sinusoidal", self.method == "rotary"
-        logits, hands = logits_by_distance(self.method), rotary_frequencies(8).numpy()
-        new = _is_new(hands, self.distance)
+        waves, clocks, logits = self.method == "sinusoidal", self.method == "rotary", logits_by_distance(self.method)
+        new, hands = _is_new(SPEEDS, self.distance), _turned(np.array([0, 0.36]), SPEEDS[:, None] * self.distance)
         with self.figure.batch_update():
             self.figure.layout.update(height=500 if waves or clocks else 320)
             self.figure.layout.yaxis.domain = [0.5 if waves else 0.56 if clocks else 0, 1]
             title = "distance (below: position), tokens" if waves else "distance, tokens back"
             self.figure.layout.xaxis.update(position=0.56 if clocks else 0, title_text=title)
-            self.figure.data[0].update(x=distance, y=logits)
+            self.figure.data[0].update(x=np.arange(LONGEST), y=logits)
             self.figure.data[1].update(x=[self.distance], y=logits[[self.distance]])
             self.figure.layout.shapes[2].update(x0=self.distance, x1=self.distance)
             for part in (self.figure.data[2], self.figure.layout.yaxis2, *self.figure.layout.shapes[1:]):
                 part.visible = waves
-            for note in self.figure.layout.annotations[2:]:
-                note.visible = clocks
-            for trace, drawn in zip(self.figure.data[3:], _clocks(hands, self.distance, new), strict=True):
-                trace.update(visible=clocks, x=drawn.real, y=drawn.imag)
+            for part in (*self.figure.data[3:], *self.figure.layout.annotations[2:]):
+                part.visible = clocks
+            self.figure.data[5].update(_lines(hands[~new]))
+            self.figure.data[6].update(_lines(hands[new]))
         beyond = f"{self.distance} is {'a distance of training' if self.distance < TRAINED else 'a new distance'}"
         if clocks:
             return f"{beyond}: {new.sum()} of the four hands of a head point where no hand pointed in training (red)."
@@ -296,25 +293,17 @@ def logits_by_distance(method: str) -> NDArray[np.float64]:
     return {"none": 0.0 * distance, "alibi": -distance / 16, "kerple-log": -np.log1p(distance)}[method]
 
 
-def _is_new(frequencies: NDArray[np.float64], distance: int) -> NDArray[np.bool_]:
+def _is_new(speeds: NDArray[np.float64], distance: int) -> NDArray[np.bool_]:
     """Which hands, turned so many steps, point where they don't within the distances of training."""
-    return (frequencies * distance) % (2 * np.pi) > frequencies * (TRAINED - 1) + 1e-9
+    return (speeds * distance) % (2 * np.pi) > speeds * (TRAINED - 1) + 1e-9
 
 
-def _clocks(frequencies: NDArray[np.float64], distance: int, new: NDArray[np.bool_]) -> list[NDArray[np.complex128]]:
-    """Outlines, arcs seen in training, known hands and new hands, as complex points with gaps between the clocks."""
+def _turned(radius: Any, turns: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Points on the four clocks, turned clockwise from noon: complex [clocks, points]."""
+    return np.arange(4)[:, None] + radius * np.exp(1j * (np.pi / 2 - turns))
 
-    def joined(parts: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
-        return np.concatenate([np.append(part, np.nan) for part in [*parts, np.zeros(0)]])
 
-    def arc(clock: int, radius: float, end: float) -> NDArray[np.complex128]:
-        return clock + radius * np.exp(1j * (np.pi / 2 - np.linspace(0, end, 100)))  # clockwise from noon
-
-    ends = np.minimum(frequencies * (TRAINED - 1), 2 * np.pi)
-    hands = [arc(k, 0.36, turn)[[-1]] for k, turn in enumerate(frequencies * distance)]
-    lines = [np.array([k, hand[0]]) for k, hand in enumerate(hands)]
-    return [
-        joined([arc(k, 0.44, 2 * np.pi) for k in range(4)]),
-        joined([arc(k, 0.4, end) for k, end in enumerate(ends)]),
-        *(joined([line for line, is_new in zip(lines, new, strict=True) if is_new == red]) for red in (False, True)),
-    ]
+def _lines(points: NDArray[np.complex128]) -> dict[str, NDArray[np.float64]]:
+    """x and y of one line per clock, with gaps between them."""
+    drawn = np.pad(points, ((0, 0), (0, 1)), constant_values=np.nan).ravel()
+    return {"x": drawn.real, "y": drawn.imag}

@@ -4,21 +4,20 @@ import html
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from ipywidgets import HTML, HBox, Label, Layout, Textarea, Widget
+from ipywidgets import HTML, GridBox, Label, Layout, Textarea, Widget
 from torch import Tensor
 from traitlets import HasTraits, observe
 
-from alibi_viz import lessons
 from alibi_viz.check import FAULTS, Report
 from alibi_viz.check.call import Unusable
 from alibi_viz.figures import matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE
-from alibi_viz.lessons import BUGS, Bug
-from alibi_viz.lessons.bugs import MATCH, SECONDS, View
+from alibi_viz.lessons.bugs import BUGS, MATCH, SECONDS, Bug, View, try_repair
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import button, column, row
 from alibi_viz.widgets.core.formatting import format_percent
@@ -113,11 +112,10 @@ class SpotTheBug(App):
         """Check the code, and show its report and its weights."""
         bug, this, weights = BUGS[self.bug], self._tries[self.bug], None
         code = self.code or bug.code
-        report = lessons.try_repair(bug.name, code, SECONDS)
+        report = try_repair(bug.name, code, SECONDS)
         hangs = any(finding.name == "does not finish" for finding in report.findings)
-        if not hangs:
-            with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
-                weights = bug.weights(code, SECONDS)
+        with suppress(Unusable):  # the report says why; the picture stays that of the faulty code
+            weights = None if hangs else bug.weights(code, SECONDS)
         text = f'<div role="status">{report._repr_html_()}{_HANGS * hangs}</div>'
         this.checked, this.solved = (code, text, weights), this.solved or report.ok
         self.refresh()
@@ -141,13 +139,12 @@ class SpotTheBug(App):
             self._progress,
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
-        self._answers = [
-            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), flex="none", width="220px")
+        answers = [
+            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), width="auto")
             for at in range(4)
         ]
-        self._problems = [HTML(layout=Layout(flex="1 1 0", min_width="0")).add_class("s-problem") for _ in range(4)]
-        side_by_side = Layout(align_items="center", grid_gap="12px", overflow="visible")
-        rows = [HBox(pair, layout=side_by_side) for pair in zip(self._answers, self._problems, strict=True)]
+        self._choices = [(answer, HTML().add_class("s-problem")) for answer in answers]
+        table = Layout(grid_template_columns="220px 1fr", grid_gap="4px 12px", align_items="center", width="100%")
         tip, layout = "Your repair; empty it for the faulty code", Layout(width="calc(100% - 4px)")
         self._box = Textarea(tooltip=tip, continuous_update=False, layout=layout).add_class("s-code")
         self.link(self._box, "code", self._read_code, lambda code: code or BUGS[self.bug].code)
@@ -156,7 +153,7 @@ class SpotTheBug(App):
         check.button_style = "primary"
         self._revealed = column(self._verdict, column(Label("your repair"), self._box), check, self._report)
         question = HTML("<b>What is wrong with the implementation on the right?</b>")
-        return [column(cases, question, *rows, self._revealed)]
+        return [column(cases, question, GridBox([*chain(*self._choices)], layout=table), self._revealed)]
 
     def draw(self) -> tuple[str, str]:
         bug, this = BUGS[self.bug], self._tries[self.bug]
@@ -166,7 +163,7 @@ class SpotTheBug(App):
         correct, faulty, found = _faulty(self.bug)
         shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
         self._draw_pair(bug.view, np.stack([correct, shown]), ("a correct implementation", name))
-        for answer, choice, problem in zip(self.answers, self._answers, self._problems, strict=True):
+        for answer, (choice, problem) in zip(self.answers, self._choices, strict=True):
             right = self.guess is not None and answer == bug.fault
             mark = ("check", "success") if right else ("times", "danger") if answer == self.guess else ("", "")
             choice.description, (choice.icon, choice.button_style) = answer, mark
@@ -186,9 +183,9 @@ class SpotTheBug(App):
         masked, kind, numbers = ~(weights > 0), "query" if view.head else "head", (view.rows, view.keys)
         places = [[f"{kind} {at}, key {key}<br>weight " for key in view.keys] for at in view.rows]
         texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights))).astype(object)
-        grid, legend = matrices.page_grid(2, self.page_width), "weight / largest of its row"
-        options: dict[str, Any] = {"scale": WEIGHT_SCALE, "titles": names, "numbers": numbers, "legend": legend}
-        matrices.draw(self.figure, grid, weights, masked, **options)
+        grid = matrices.page_grid(2, self.page_width)
+        labels: dict[str, Any] = {"titles": names, "numbers": numbers, "legend": "weight / largest of its row"}
+        matrices.draw(self.figure, grid, weights, masked, scale=WEIGHT_SCALE, **labels)
         with self.figure.batch_update():
             matrices.fill_hover(self.figure, grid, texts.shape[1:], texts, (1, 2))
             self.figure.layout.yaxis.title.text = "query position i" if view.head else "head"
@@ -216,7 +213,7 @@ class SpotTheBug(App):
 def _faulty(name: str) -> tuple[Tensor, Tensor, Report]:
     """The correct weights in the view of a bug, those of its faulty code, and the checker's report on that code."""
     bug = BUGS[name]
-    return bug.view.correct(bug.causal), bug.weights(), lessons.try_repair(name, bug.code)
+    return bug.view.correct(bug.causal), bug.weights(), try_repair(name, bug.code)
 
 
 def _reveal(bug: Bug, guess: str, report: Report) -> str:
@@ -251,7 +248,5 @@ def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
         return "The two pictures are the same."
     row, column = divmod(int(difference.argmax()), len(view.keys))
     got, wanted = (format_percent(weights[row, column]) for weights in (shown, correct))
-    place = f"{'query' if view.head else 'head'} {view.rows[row]}"
-    return (
-        f"The largest difference is in {place}: key {view.keys[column]} gets {got} in {subject}; correct is {wanted}."
-    )
+    place = f"{'query' if view.head else 'head'} {view.rows[row]}: key {view.keys[column]}"
+    return f"The largest difference is in {place} gets {got} in {subject}; correct is {wanted}."

@@ -5,8 +5,7 @@ import torch
 
 from alibi_viz import check
 from alibi_viz.check import FAULTS
-from alibi_viz.lessons import BUGS, Bug, try_repair
-from alibi_viz.lessons.bugs import load_code
+from alibi_viz.lessons.bugs import BUGS, Bug, load_code, try_repair
 from tests.lessons.repairs import REPAIRS
 
 each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))

@@ -3,14 +3,15 @@
 import traitlets
 
 from alibi_viz import lessons
-from alibi_viz.lessons.history import HISTORY
+from alibi_viz.lessons.pages import HISTORY
 
 
 def test_live_texts_are_written_again_when_a_trait_changes_and_escaped() -> None:
     app = type("App", (traitlets.HasTraits,), {"factor": traitlets.Float(1.0)})()
     texts = lessons.live_texts(app, ["factor"], lambda: {"after": ("Once ", f"<{app.factor:g}>")})
     app.factor = 2.0
-    assert "&lt;2&gt;" in texts._page.value and "<2>" not in texts._page.value
+    page = texts.children[1].value
+    assert "&lt;2&gt;" in page and "<2>" not in page
     assert repr(texts) == "after: Once <1>"  # what a notebook stores doesn't change
 
 

@@ -1,0 +1,272 @@
+"""Guesses: the reader commits to one, then sees the truth. The score goes on through all lessons.
+
+A guess is a widget that waits for its button, so "Run all" goes on without an answer. The first guess at a question
+counts, from 0 points to 1. The score is kept in `guesses.json` in the current folder and sent nowhere. A file that
+can't be read or written costs the score, not the lesson: the widget says so.
+The cell of a guess contains the answer, so hide its source in the notebook (`"jupyter": {"source_hidden": true}`).
+
+Lessons use them as `lessons.guess_choice(...)` and so on.
+"""
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import plotly.graph_objects as go
+from ipywidgets import HTML, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
+
+from alibi_viz.figures import theme
+from alibi_viz.lessons.pages import Texts, side_by_side
+from alibi_viz.widgets.core.controls import FIT, button, row
+from alibi_viz.widgets.core.figure import LiveFigure
+
+FILE = Path("guesses.json")
+TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a curve is right
+# A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is grabbed near its edge.
+_CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
+_scores: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
+
+Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answer in words
+
+
+class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A box of widgets in the style of the apps. Its text is what a notebook stores, so it never changes."""
+
+    def __init__(self, text: str, *children: Widget) -> None:
+        self.text = text
+        super().__init__([HTML(theme.STYLE), *children], layout=Layout(overflow="visible"))
+        self.add_class("alibi-guess")  # not "alibi-app", which has a picture for readers without a kernel
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return super()._repr_mimebundle_(**options) | {"text/plain": self.text}  # ipywidgets would cut it
+
+
+class Guess(Box):
+    """A question, the widgets that take a guess, and a button that shows the answer.
+
+    Args:
+        key: the name of the question in the score.
+        why: the reason for the answer.
+        value: returns the reader's guess, or None while it isn't finished.
+        reveal: shows the truth, for a guess.
+        items: what there is to choose from, for the text.
+    """
+
+    points: float | None = None  # from 0 to 1, once the reader has guessed
+
+    def __init__(
+        self,
+        key: str,
+        question: str,
+        why: str,
+        value: Callable[[], Any],
+        reveal: Callable[[Any], Result],
+        *inputs: Widget,
+        items: Sequence[str] = (),
+    ) -> None:
+        self.key, self.why, self.value, self.reveal = key, why, value, reveal
+        self.told = HTML().add_class("alibi-caption")
+        asked = HTML(f"<b>Your guess.</b> {html.escape(question)}").add_class("alibi-caption")
+        show = button("Show the answer", "", "s-answer", "Compare your guess with the truth", self.answer)
+        text = "\n".join([f"Your guess. {question}", *(f"  ( ) {item}" for item in items)])
+        super().__init__(text, asked, *inputs, show, self.told)
+
+    def answer(self) -> None:
+        """Compare the guess with the truth, and count it if it is the first."""
+        words, value = "Finish your guess first.", self.value()
+        if value is not None:
+            self.points, answer = self.reveal(value)
+            verdict = "Right." if self.points == 1 else "Partly right." if self.points else "Not this time."
+            words = f"<b>{verdict}</b> {html.escape(f'{answer} {self.why}')}<br><i>{_score(self.key, self.points)}</i>"
+        self.told.value = f'<div role="alert">{words}</div>'  # screen readers announce it
+
+
+def guess_choice(key: str, question: str, options: Sequence[str], answer: str, why: str = "") -> Guess:
+    """Ask for one of several options. Raises ValueError if `answer` is not among them.
+
+    >>> lessons.guess_choice("parity", "Is 7 even or odd?", ["even", "odd"], "odd", why="It isn't twice an integer.")
+    Your guess. Is 7 even or odd?
+      ( ) even
+      ( ) odd
+    """
+    if answer not in options:
+        raise ValueError(f"answer must be one of options={list(options)}, got {answer!r}")
+    buttons = RadioButtons(options=list(options), value=None, layout=FIT)
+
+    def reveal(value: str) -> Result:
+        return float(value == answer), f"It is “{answer}”."
+
+    return Guess(key, question, why, lambda: buttons.value, reveal, buttons, items=options)
+
+
+def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[str], why: str = "") -> Guess:
+    """Ask for the order of some items: the reader presses them one after the other. A pair in the right order counts.
+
+    Raises ValueError if `answer` doesn't have the same items.
+    """
+    if sorted(items) != sorted(answer) or len({*items}) < max(2, len(items)):
+        raise ValueError(f"answer must hold the different items {list(items)} in another order, got {list(answer)}")
+    order: list[str] = []
+
+    def value() -> list[str] | None:
+        return order if len(order) == len(items) else None
+
+    def press(item: str) -> None:
+        order.remove(item) if item in order else order.append(item)
+        for each, made in buttons.items():
+            made.description = f"{order.index(each) + 1}. {each}" if each in order else each
+            made.button_style = "info" if each in order else ""
+
+    def reveal(value: list[str]) -> Result:
+        pairs = list(combinations(answer, 2))
+        good = sum(value.index(first) < value.index(second) for first, second in pairs)
+        return good / len(pairs), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs are in the right order."
+
+    tip = "Press again to take it out"
+    buttons = {item: button(item, "", "s-item", tip, partial(press, item)) for item in items}
+    return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
+
+
+def guess_curve(
+    key: str, question: str, x: Sequence[float], truth: Sequence[float], *, low: float, high: float,
+    at: Sequence[float] = (), name: str = "measured", others: Mapping[str, Sequence[float]] | None = None,
+    x_title: str = "", y_title: str = "", why: str = "",
+) -> Guess:  # fmt: skip
+    """Ask for some points of a curve, to drag or to set with sliders; then draw the truth over the guess.
+
+    The first point is given. A point that is dragged out of the axes stays at their edge.
+
+    Args:
+        key: the name of the question in the score.
+        x, truth: the curve; x is positive and increasing, and its axis logarithmic.
+        low, high: the range of the guess and of the axis, which widens if the truth lies outside.
+        at: the values of x that the reader sets; by default the last two.
+        others: {name: y}, more curves that are drawn with the truth.
+    """
+    x, truth, at = list(x), list(truth), list(at or x[-2:])
+    if len(x) != len(truth) or not {*at} <= {*x[1:]} or not low < high:
+        raise ValueError(f"truth needs a number for each x, at values of x after the first, low < high; got {at=}")
+    titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
+    figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))
+    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
+    step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
+    options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
+    sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
+    moved: set[FloatSlider] = set()
+
+    def value() -> list[float] | None:
+        return [slider.value for slider in sliders] if moved else None
+
+    def draw() -> None:
+        with figure.batch_update():
+            figure.data[0].y = [truth[0], *(slider.value for slider in sliders)]
+            for circle, point, slider in zip(figure.layout.shapes, at, sliders, strict=True):
+                circle.update(xanchor=point, yanchor=slider.value)
+
+    def drag(_: Any, circles: Any) -> None:
+        for slider, height in zip(sliders, [circle.yanchor for circle in circles], strict=True):
+            slider.value = height  # within its range
+        draw()  # the circle was dragged sideways, too
+
+    def move(change: Any) -> None:
+        moved.add(change.owner)
+        draw()
+
+    def reveal(value: list[float]) -> Result:
+        truths = [truth[x.index(point)] for point in at]
+        good = sum(abs(y - right) <= TOLERANCE * (high - low) for y, right in zip(value, truths, strict=True))
+        with figure.batch_update():
+            for trace in figure.data[1:]:
+                trace.visible = True
+            every = [y for trace in figure.data[1:] for y in trace.y]
+            figure.layout.yaxis.range = [min(low, *every), max(high, 1.03 * max(every))]
+        found = " and ".join(f"{right:.2f} at {point:,}" for point, right in zip(at, truths, strict=True))
+        return good / len(at), f"It is {found}: {good} of your {len(at)} points are close."
+
+    draw()
+    figure.layout.on_change(drag, "shapes")
+    for slider in sliders:
+        slider.observe(move, names="value")
+    hint = Label("Drag a circle up or down, or move a slider:")
+    return Guess(key, question, why, value, reveal, figure, row(hint, *sliders))
+
+
+def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
+    """The figure of a guess: its line and a circle for each point to drag, both without heights, and hidden curves."""
+    figure, orange = theme.blank(320, width=640), theme.COLORS[1]
+    figure.add_scatter(name="your guess", x=[x[0], *at], line={"color": orange, "dash": "dash"}, marker_size=9)
+    for number, (name, y) in enumerate(curves.items()):
+        line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
+        figure.add_scatter(name=name, x=x, y=list(y), line=line, visible=False)
+    first, last = math.log10(x[0]), math.log10(x[-1])
+    margin, ticks = 0.08 * (last - first), {"tickvals": x, "ticktext": [f"{each:,}" for each in x]}
+    for _ in at:
+        place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": 0}
+        figure.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=orange, **place)
+    figure.update_xaxes(type="log", range=[first - margin, last + margin], **ticks)
+    return figure.update_traces(cliponaxis=False)
+
+
+def guess_grid(guesses: Iterable[Guess]) -> Box:
+    """Show several guesses side by side, as many in a row as fit."""
+    guesses = list(guesses)
+    cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
+    return Box("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells))
+
+
+def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> Box:
+    """The texts that `write` returns, side by side, and again whenever one of the traits of `app` changes."""
+    page = HTML()
+
+    def update(_: Any = None) -> str:
+        texts = side_by_side(write())
+        page.value = texts.page
+        return texts.text
+
+    text = update()
+    app.observe(update, names=list(traits))
+    return Box(text, page)
+
+
+def score() -> Box:
+    """The points so far, and a button that deletes them. It follows the guesses that are made while it is shown."""
+
+    def delete() -> None:  # the file may be damaged
+        try:
+            FILE.unlink(missing_ok=True)
+            _score()
+        except OSError as error:
+            line.value = f"{FILE} can't be deleted ({error.strerror})."
+
+    _scores.add(line := HTML())
+    _score()
+    deletes = button("Delete", "", "s-delete", f"Delete {FILE}", delete)
+    return Box("Your score so far. Run this cell to see it.", row(line, deletes))
+
+
+def _score(key: str = "", points: float = 0.0) -> str:
+    """Add the points of a first guess to the file, and say the score, here and in all scores on the page."""
+    try:
+        scored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+        if not isinstance(scored, dict) or not all(type(x) in (int, float) and 0 <= x <= 1 for x in scored.values()):
+            raise ValueError("not a table of points")
+        if key and key not in scored:
+            scored[key] = points
+            FILE.write_text(json.dumps(scored, indent=1), encoding="utf-8")
+        words = f"Score: {sum(scored.values()):.3g} of {len(scored)}." if scored else "Score: no guesses yet."
+    except ValueError:
+        words = f"No score: {FILE} is damaged. Delete it to start again; the lesson goes on without it."
+    except OSError as error:
+        words = f"No score: {FILE} can't be read or written ({error.strerror}); the lesson goes on without it."
+    for line in _scores:
+        line.value = words
+    return words

@@ -1,0 +1,164 @@
+"""A guess waits for the reader, counts once, and goes on without its file."""
+
+import itertools
+import json
+
+import pytest
+from ipywidgets import HTML, Button, FloatSlider, RadioButtons
+
+from alibi_viz import lessons
+from alibi_viz.widgets.core.controls import below
+from alibi_viz.widgets.core.figure import LiveFigure
+from alibi_viz.widgets.guesses import FILE, Box, Guess
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def choice(key: str = "wide") -> Guess:
+    return lessons.guess_choice(key, "Which <head> sees further?", ["steep", "flat"], "flat", why="It is flat.")
+
+
+def curve(**changes: object) -> Guess:
+    settings = {"x": [64, 128, 1024], "truth": [1.0, 2.0, 5.0], "low": 0, "high": 10} | changes
+    return lessons.guess_curve("loss", "How high is the loss?", **settings)
+
+
+def order() -> Guess:
+    return lessons.guess_order("heads", "Sort them.", ["b", "a", "c"], ["a", "b", "c"])
+
+
+def find(box: Box, kind: type) -> list:
+    """The widgets of a kind inside a box."""
+    return [widget for widget in below(box) if isinstance(widget, kind)]
+
+
+def press(box: Box, name: str = "Show the answer") -> str:
+    """Press a button whose text starts or ends like this, and return what the reader is told."""
+    next(button for button in find(box, Button) if name in (button.description, button.description[3:])).click()
+    return getattr(box, "told", HTML()).value
+
+
+def choose(guess: Guess, option: str) -> str:
+    find(guess, RadioButtons)[0].value = option
+    return press(guess)
+
+
+@pytest.mark.parametrize("make", [choice, curve, order])
+def test_an_unfinished_guess_is_asked_for_again_and_not_counted(make):
+    guess = make()
+    assert repr(guess) == guess._repr_mimebundle_()["text/plain"]
+    assert "Your guess." in repr(guess) and "Finish" in press(guess)
+    assert guess.points is None and not FILE.exists()
+
+
+@pytest.mark.parametrize(("option", "points"), [("flat", 1), ("steep", 0)])
+def test_choice_shows_answer_and_reason_as_text(option, points):
+    guess = choice()
+    told = choose(guess, option)
+    assert guess.points == points and "“flat”. It is flat." in told and ("Right." in told) == (points == 1)
+    assert "&lt;head&gt;" in guess.children[1].value
+
+
+def test_order_counts_pairs_and_a_second_press_takes_an_item_out():
+    for items in itertools.permutations("abc"):
+        guess = order()
+        for item in items:
+            press(guess, item)
+        told = press(guess)
+        good = sum(items.index(a) < items.index(b) for a, b in ("ab", "bc", "ac"))
+        assert guess.points == good / 3 and f"{good} of 3 pairs" in told
+    press(guess, "a")
+    assert guess.value() is None
+    assert [button.description for button in find(guess, Button)] == ["2. b", "a", "1. c", "Show the answer"]
+
+
+def slide(guess: Guess, point: int, height: float) -> None:
+    find(guess, FloatSlider)[point].value = height
+
+
+def drag(guess: Guess, point: int, height: float) -> None:
+    """What the page sends when a circle is dropped, here to the left of its place."""
+    dropped = {f"shapes[{point}].xanchor": 70.0, f"shapes[{point}].yanchor": height}
+    find(guess, LiveFigure)[0].plotly_relayout(dropped)
+
+
+@pytest.mark.parametrize("move", [slide, drag])
+@pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.4, 8), 0.5), ((10, 0), 0), ((1e9, -1e9), 0)])
+def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
+    guess = curve(others={"other": [0, 0, 20]})
+    (figure,) = find(guess, LiveFigure)
+    assert [trace.visible for trace in figure.data] == [None, False, False]
+    for point, height in enumerate(guessed):
+        move(guess, point, height)
+    drawn = [min(max(height, 0), 10) for height in guessed]  # a guess stays within the axis
+    assert list(figure.data[0].y) == [1.0, *drawn]
+    circles = [(circle.xanchor, circle.yanchor) for circle in figure.layout.shapes]
+    assert circles == [*zip((128, 1024), drawn, strict=True)], "the circles are on their points again"
+    assert "2.00 at 128 and 5.00 at 1,024" in press(guess) and guess.points == points
+    assert list(figure.data[1].y) == [1.0, 2.0, 5.0] and figure.data[1].visible
+    assert figure.layout.yaxis.range[1] > 20, "a truth outside the axis widens it"
+
+
+def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_left_in_place_is_no_guess():
+    guess = curve()
+    drag(guess, 0, 1.0)
+    assert guess.value() is None
+    for _ in range(2):
+        drag(guess, 0, 99.0)
+        assert guess.value() == [10, 1]
+        assert find(guess, LiveFigure)[0].layout.shapes[0].yanchor == 10
+
+
+def test_what_cannot_be_asked_for_raises():
+    for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 10}):
+        with pytest.raises(ValueError, match="truth needs a number for each x"):
+            curve(**changes)
+    with pytest.raises(ValueError, match="answer must be one of options="):
+        lessons.guess_choice("key", "?", ["a", "b"], "c")
+    for answer in (["a"], ["a", "c"]):
+        with pytest.raises(ValueError, match="answer must hold the different items"):
+            lessons.guess_order("key", "?", ["a", "b"], answer)
+
+
+def test_score_counts_the_first_guess_follows_and_can_be_deleted():
+    score, guess = lessons.score(), choice()
+    line, text = find(score, HTML)[1], repr(score)
+    assert "no guesses yet" in line.value
+    for option in ("steep", "flat"):
+        choose(guess, option)
+    assert json.loads(FILE.read_text()) == {"wide": 0} and "0 of 1" in line.value
+    assert "1 of 2" in choose(choice("another"), "flat") and "1 of 2" in line.value and repr(score) == text
+    for _ in range(2):
+        press(score, "Delete")
+        assert not FILE.exists() and "no guesses yet" in line.value
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"a": 2}', '{"a": "<b>"}', '{"a": true}', '{"a": NaN}', "\xff"])
+def test_a_damaged_file_is_said_kept_and_deletable(content):
+    FILE.write_bytes(content.encode("latin-1"))
+    guess, score = choice(), lessons.score()
+    told = choose(guess, "flat")
+    assert "Right." in told and "damaged" in told and "damaged" in find(score, HTML)[1].value
+    assert FILE.read_bytes() == content.encode("latin-1")
+    press(score, "Delete")
+    assert "Score: 1 of 1" in press(guess)
+
+
+def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
+    monkeypatch.setattr("alibi_viz.widgets.guesses.FILE", FILE.parent / "missing" / FILE)
+    told = choose(choice(), "flat")
+    assert "Right." in told and "can't be read or written" in told
+    FILE.mkdir()
+    monkeypatch.setattr("alibi_viz.widgets.guesses.FILE", FILE)
+    assert "can't be read or written" in choose(choice(), "flat")
+    score = lessons.score()
+    press(score, "Delete")
+    assert "can't be deleted" in find(score, HTML)[1].value
+
+
+def test_a_grid_shows_every_guess_and_stores_every_question() -> None:
+    grid = lessons.guess_grid(lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3))
+    assert all(f"Question {n}?" in repr(grid) for n in range(3))
