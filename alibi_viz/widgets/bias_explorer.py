@@ -17,7 +17,7 @@ from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
-from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, law_function, law_name
+from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, named_law
 
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _SHOWS = {"weight": "weight left, e^bias", "bias": "bias", "logarithmic bias": "bias, logarithmic colors"}
@@ -91,7 +91,7 @@ class BiasExplorer(HasHead, App):
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("show", "show", "s-show", "The weight that the bias leaves to each key, or the bias", _SHOWS),
-            self.law_menu(),
+            self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi"),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
             self._form_menu,
             head,
@@ -114,7 +114,7 @@ class BiasExplorer(HasHead, App):
         if self.head is not None:
             subject = f"Head {self.head} of {self.num_heads}{''.join(f', slope {slope}' for slope in slopes)}:"
         distance = "i \N{MINUS SIGN} j" if self.causal else "|i \N{MINUS SIGN} j|"
-        rule = f"the bias is {law_name(self.law)}(d), where d = {distance}"
+        rule = f"the bias is {named_law(self.law)[0]}(d), where d = {distance}"
         rule = f"{self.form} form, {_FORMULAS[self.form]}" if is_alibi else rule
         seen = _seen(self.show, bias[:, [0, -1]], masked[:, [0, -1]], heads)
         return f"{subject} {self.length} x {self.length}, {rule}. {seen}"
@@ -126,7 +126,7 @@ class BiasExplorer(HasHead, App):
         """
         slopes, length = alibi_slopes(self.num_heads), self.length
         if self.law != LINEAR:
-            law = law_class(law_name(self.law), law_function(self.law))(self.num_heads)
+            law = law_class(*named_law(self.law))(self.num_heads)
             curve = law.curve(torch.arange(length)) + 0.0  # [heads, distance]; -0.0 becomes 0.0
             row = torch.cat((curve.flip(1), curve[:, 1:]), dim=1)
         elif self.form in ("key", "end"):  # the same for every query

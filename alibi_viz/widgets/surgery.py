@@ -191,9 +191,8 @@ class SlopeSurgery(App):
 
     def controls(self) -> list[Widget]:
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
-        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5}
+        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
         slider = FloatLogSlider(**options, tooltip="What the slopes are multiplied by", continuous_update=False)
-        slider.layout = Layout(width="200px")
         factor = self.link(slider.add_class("s-factor"), "factor")
         tip = "Heads whose bias is dropped"
         dropped = self.menu("dropped", "drop the bias of", "s-dropped", tip, follows="subject")

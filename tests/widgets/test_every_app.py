@@ -1,7 +1,9 @@
 """What holds in every app: any value is shown or changes nothing, controls say what they do, closing ends the work."""
 
+import gc
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ipywidgets import ToggleButtons
+from ipywidgets.widgets.widget import _instances
 
 from alibi_viz import lab, widgets
 from alibi_viz.widgets.core.app import App
@@ -103,3 +106,15 @@ def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:
     assert "BiasExplorer" in dir(widgets)
     with pytest.raises(AttributeError, match="has no attribute 'SlopesExplorer'"):
         widgets.SlopesExplorer  # noqa: B018
+
+
+@pytest.mark.parametrize("name", APPS)
+def test_a_closed_app_leaves_no_widget_observer_or_thread(name: str) -> None:
+    before = set(_instances)
+    app = SMALL[name]()
+    app.close()
+    assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
+    gone = weakref.ref(app)
+    del app
+    gc.collect()
+    assert gone() is None

@@ -35,7 +35,7 @@ from ipywidgets import HTML, Widget
 from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
-from alibi_viz.widgets.core.controls import Controls, row, show
+from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
 
@@ -78,9 +78,14 @@ class App(Controls):
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()
         self.reason = HTML(self.why.as_html())
         controls = row(*self.controls()).add_class("alibi-controls")
+        self.children = [controls]
         self.figure = self.blank()
         self._drawn: dict[str, Any] = {}  # the state that the figure shows
-        self._redraw()
+        try:
+            self._redraw()
+        except BaseException:
+            self.close()  # else ipywidgets would keep the controls, and they the app
+            raise
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page = Page()
         page.observe(lambda change: self.fit(change.new), names="width")
@@ -139,11 +144,20 @@ class App(Controls):
         return path
 
     def close(self) -> None:
-        """Remove the app from the page and end its work in the background."""
+        """Remove the app from the page, end its work in the background and free its memory. Traits draw no more.
+
+        ipywidgets keeps every widget until it is closed, and closes none of those inside another.
+        """
         with self._lock:
             for work in self.works:
                 work.stop()
-        super().close()
+            for widget in below(self)[1:]:
+                for part in (widget, getattr(widget, "style", None), getattr(widget, "layout", None)):
+                    if isinstance(part, Widget):
+                        part.close()
+            self.layout.close()
+            super().close()
+            self.unobserve_all()
 
     def _redraw(self) -> None:
         with self._lock:

@@ -2,61 +2,41 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ipywidgets import (
-    Button,
-    Checkbox,
-    Dropdown,
-    HBox,
-    IntSlider,
-    Label,
-    Layout,
-    Text,
-    ToggleButton,
-    ToggleButtons,
-    VBox,
-    Widget,
-)
+import ipywidgets as widgets
+from ipywidgets import HBox, Layout, VBox, Widget
 from traitlets import TraitError, dlink
 
 FIT = {"width": "max-content"}  # the layout of a control that is as wide as its text
 
 
-def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> Button:
+def button(text: str, icon: str, css: str, tip: str, action: Callable[[], object], **layout: Any) -> widgets.Button:
     """A button that calls `action`, as wide as its text unless `layout` says otherwise."""
-    made = Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
+    made = widgets.Button(description=text, icon=icon, tooltip=tip, layout=layout or FIT).add_class(css)
     made.on_click(lambda _: action())
     return made
 
 
-def unfold_button(text: str, tip: str, unfold: Callable[[bool], object]) -> ToggleButton:
-    """A button that calls `unfold` with whether it is pressed, with the CSS class "s-more"."""
-    made = ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
-    dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
-    made.observe(lambda change: unfold(change.new), names="value")
-    return made
-
-
-def fold(text: str, tip: str, *controls: Widget) -> tuple[ToggleButton, VBox]:
-    """Rows of controls that are hidden at first, behind the button that shows them."""
+def fold(text: str, tip: str, *controls: Widget) -> tuple[widgets.ToggleButton, VBox]:
+    """A button with the CSS class "s-more", and rows of controls that are shown while it is pressed."""
+    made = widgets.ToggleButton(description=text, tooltip=tip, layout=FIT).add_class("s-more")
     folded = column(*controls)
-    show(False, folded)
-    return unfold_button(text, tip, lambda pressed: show(pressed, folded)), folded
+    dlink((made, "value"), (made, "icon"), lambda pressed: "caret-down" if pressed else "caret-right")
+    dlink((made, "value"), (folded.layout, "display"), lambda pressed: None if pressed else "none")
+    return made, folded
 
 
-def show(visible: object, *widgets: Widget) -> None:
+def show(visible: object, *shown: Widget) -> None:
     """Show or hide widgets."""
-    for widget in widgets:
+    for widget in shown:
         widget.layout.display = None if visible else "none"
 
 
-def below(widget: Widget) -> Iterator[Widget]:
+def below(widget: Widget) -> list[Widget]:
     """A widget and all widgets inside it."""
-    yield widget
-    for child in getattr(widget, "children", ()):
-        yield from below(child)
+    return [widget, *(each for child in getattr(widget, "children", ()) for each in below(child))]
 
 
 def row(*children: Widget) -> HBox:
@@ -72,7 +52,7 @@ def column(*children: Widget) -> VBox:
 
 def labeled(label: str, *controls: Widget, **layout: Any) -> HBox:
     """Controls behind a visible label, which is their accessible name as well (see page.js)."""
-    text = Label(label, layout=Layout(flex="none"))
+    text = widgets.Label(label, layout=Layout(flex="none"))
     return HBox([text, *controls], layout=Layout(align_items="center", overflow="visible", **layout))
 
 
@@ -108,11 +88,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """A slider and a text field for a `Count`. The slider has the CSS class `css`, the field `css`-field."""
         trait = self.traits()[name]
         layout = Layout(width="150px", margin="2px 2px 2px 10px")
-        slider = IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
+        slider = widgets.IntSlider(min=trait.low, max=trait.high, readout=False, tooltip=tip, layout=layout)
         self.link(slider.add_class(css), name)
         return labeled(label, slider, self.field(name, f"{css}-field", "52px", f"{label}: {trait.info()}"))
 
-    def field(self, name: str, css: str, width: str, tip: str) -> Text:
+    def field(self, name: str, css: str, width: str, tip: str) -> widgets.Text:
         """A text field for a `Count`. A number out of range shows an error message."""
 
         def read(text: str) -> Any:
@@ -121,18 +101,18 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
             except ValueError:
                 return text  # for the trait to reject, with its own message
 
-        field = Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
+        field = widgets.Text(continuous_update=False, tooltip=tip, layout=Layout(width=width)).add_class(css)
         return self.link(field, name, read, str)
 
     def menu(
         self, name: str, label: str, css: str, tip: str, texts: Mapping[Any, str] | None = None, *, follows: str = ""
-    ) -> Dropdown:
+    ) -> widgets.Dropdown:
         """A menu for a trait that has `offered`, such as `Choice`, `Head` or `Law`.
 
         `texts` maps values to their text, by default the value itself. `follows` is a trait that changes the offer.
         """
         style = {"description_width": "initial"}  # as wide as the text
-        menu = Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
+        menu = widgets.Dropdown(description=label, tooltip=tip, style=style, layout=FIT).add_class(css)
         values: dict[str, Any] = {}
         updating = False  # a menu with new options selects the first one, which is not the user's choice
 
@@ -152,26 +132,22 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.observe(update, names=[name, follows] if follows else name)
         return self.link(menu, name, lambda chosen: getattr(self, name) if updating else values[chosen], text)
 
-    def law_menu(self) -> Dropdown:
-        """A menu for the trait `law`, with the CSS class "s-law"."""
-        return self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi")
-
-    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> ToggleButtons:
+    def tabs(self, name: str, tip: str, tips: Callable[[str], str]) -> widgets.ToggleButtons:
         """One button per value of a `Choice`, with the CSS class "s-NAME". `tips` returns the tooltip of a button."""
         options = self.traits()[name].offered(self)
-        tabs = ToggleButtons(options=options, tooltip=tip, tooltips=list(map(tips, options)))
+        tabs = widgets.ToggleButtons(options=options, tooltip=tip, tooltips=list(map(tips, options)))
         tabs.style.button_width = FIT["width"]
         return self.link(tabs.add_class(f"s-{name}"), name)
 
-    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> Checkbox:
+    def checkbox(self, name: str, label: str, css: str, tip: str, **conversions: Any) -> widgets.Checkbox:
         """A checkbox for a `Flag`, or for another trait with the `conversions` of `link`."""
-        box = Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
+        box = widgets.Checkbox(description=label, indent=False, tooltip=tip, layout=FIT).add_class(css)
         return self.link(box, name, **conversions)
 
-    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[Checkbox]:
+    def boxes(self, name: str, options: Iterable[str], tips: Callable[[str], str]) -> list[widgets.Checkbox]:
         """One checkbox per option of a `Names`, with its tooltip. "kerple-log" has the CSS class "s-kerple-log"."""
 
-        def box(option: str) -> Checkbox:
+        def box(option: str) -> widgets.Checkbox:
             def read(checked: bool) -> list[str]:
                 return [other for other in getattr(self, name) if other != option] + [option] * checked
 
@@ -180,7 +156,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return [box(option) for option in options]
 
-    def reset_button(self) -> Button:
+    def reset_button(self) -> widgets.Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value at this call."""
         initial = self.trait_values(state=True)
         tip = "Set everything back to how it was at the start"

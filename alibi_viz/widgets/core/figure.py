@@ -1,4 +1,7 @@
-"""The figure of an app, live in the page, which reports its width."""
+"""The figure of an app, live in the page, which reports its width.
+
+Both scripts are text, because anywidget keeps every widget whose script is a file, to reload it when the file changes.
+"""
 
 import re
 from copy import deepcopy
@@ -15,7 +18,7 @@ class Page(anywidget.AnyWidget):
     """An invisible widget inside an app that reports the app's width in pixels and names its controls: see page.js."""
 
     width = Int(0).tag(sync=True)
-    _esm = Path(__file__).with_name("page.js")
+    _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
@@ -23,6 +26,8 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
 
     plotly sends changes as messages and keeps the *initial* state, which a reloaded page would show.
     """
+
+    _esm = str(go.FigureWidget._esm)
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)

@@ -165,11 +165,11 @@ class Law(State):
     def offered(self, obj: HasTraits | None = None) -> tuple[str | LawFunction, ...]:
         """The names of the laws, then all functions that were used as a law or as a position method."""
         custom = [method for method in map(custom_method, POSITIONS) if method and not isinstance(method, type)]
-        return (*laws.__all__, *(law for law in custom if law is not getattr(laws, law_name(law), None)))
+        return (*laws.__all__, *(law for law in custom if law is not getattr(laws, law.__name__, None)))
 
     def validate(self, obj: HasTraits, value: Any) -> Any:
         if isinstance(value, str):
-            known = {law_name(law): law for law in self.offered()}
+            known = {named_law(law)[0]: law for law in self.offered()}
             if value not in known:
                 self.error(obj, value, info=f"one of {', '.join(known)}, or a function")
             return known[value]
@@ -185,11 +185,6 @@ class Law(State):
         return value
 
 
-def law_name(law: str | LawFunction) -> str:
-    """The name of a law."""
-    return law if isinstance(law, str) else law.__name__
-
-
-def law_function(law: str | LawFunction) -> LawFunction:
-    """The function of a law."""
-    return getattr(laws, law) if isinstance(law, str) else law
+def named_law(law: str | LawFunction) -> tuple[str, LawFunction]:
+    """The name and the function of a law."""
+    return (law, getattr(laws, law)) if isinstance(law, str) else (law.__name__, law)

@@ -209,7 +209,6 @@ class LengthLab(App):
         return picture.blank(400)
 
     def controls(self) -> list[Widget]:
-        self._boxes: dict[str, Widget] = {}  # of the methods that are known so far
         self._guess_rows: dict[str, HBox] = {}  # of the methods that have been chosen so far
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
         train.button_style = "primary"
@@ -310,11 +309,13 @@ class LengthLab(App):
 
     def _show_controls(self) -> None:
         """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
-        new = [name for name in POSITIONS if name not in self._boxes]
-        self._boxes |= dict(zip(new, self.boxes("methods", new, _describe), strict=True))
-        self._methods.children = list(self._boxes.values())
-        self._guess_rows |= {name: self._guess_row(name) for name in self.methods if name not in self._guess_rows}
-        self._guesses.children = [self._asked, *(self._guess_rows[name] for name in self.methods)]
+        new = list(POSITIONS)[len(self._methods.children) :]  # your own ones come last
+        self._methods.children = [*self._methods.children, *self.boxes("methods", new, _describe)]
+        lines = self._guess_rows
+        lines |= {name: self._guess_row(name) for name in self.methods if name not in lines}
+        self._guesses.children = [self._asked, *(lines[name] for name in POSITIONS if name in lines)]
+        for name, line in lines.items():
+            show(name in self.methods, line)
         show(self.guesses and self._question.task == "text", self._guesses)
         show(not self.simple, *self._full)
         for widget in below(self._panel):

@@ -15,7 +15,7 @@ from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.tasks import evaluation_distances
 from alibi_viz.lab.training import LEARNING_RATE, Race
 from alibi_viz.models import POSITIONS, LanguageModel
-from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row, results_table
+from alibi_viz.table import TRAINING_LOSS, Row, results_table
 
 COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
 TEXT_STEPS, TASK_STEPS = 50, 60  # between two checkpoints; evaluating a task takes longer
@@ -90,7 +90,7 @@ class RaceState:
         self.source = lab.TASKS.get(self.task) or self.text or lab.load_text()
         checkpoints = max(10, self.steps // TEXT_STEPS) if self.task == "text" else max(5, self.steps // TASK_STEPS)
         settings: dict[str, Any] = {"length": self.length, "steps": self.steps}
-        settings |= {"lengths": self.lengths, "checkpoints": checkpoints, "targets": CHECKPOINT_TARGETS}
+        settings |= {"checkpoints": checkpoints, "targets": CHECKPOINT_TARGETS}
         seeds = range(self.seed, self.seed + self.seeds)
         races = {seed: lab.race(self.methods, self.source, seed=seed, **settings) for seed in seeds}
         self.state = "running"
@@ -117,15 +117,12 @@ class RaceState:
 
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other; nothing is kept if this is stopped."""
-        common = {"origin": "live", "task": self.task, "variant": AS_TRAINED, "length": self.length, "step": self.steps}
-        common |= {"text": getattr(self.source, "fingerprint", ""), "question": question.name, "unit": question.unit}
+        trained = {(row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted}
         rows, longest = [], self.lengths[-1] // self.length
-        for seed in self.counted:
-            for method, model in self.models[seed].items():
-                own = common | {"seed": seed, "method": method, "label": method}
-                for x, value, count in question.measure(model, self.source, self.length, longest):
-                    rows.append(own | {"x": x, "value": value, "count": count})
-                    yield
+        for (seed, method), row in trained.items():
+            for answer in question.measure(self.models[seed][method], self.source, self.length, longest):
+                rows.append(question.row(row, *answer))
+                yield
         self.rows += rows
         self.measured.add(question.name)
 
@@ -174,11 +171,10 @@ class RaceState:
         """Save the models of the last counted seed in `folder`, each in a new folder of its own."""
         if self.failed:
             raise ValueError("the training of these models has diverged, so they are not saved")
-        paths, seed = {method: folder / method for method in self.last_models}, self.counted[-1]
+        seed, saved = self.counted[-1], []
         settings = {"task": self.task, "length": self.length, "learning_rate": LEARNING_RATE}
         settings |= {"text": self.source.name, "seed": seed}
-        for method, path in paths.items():
-            results = self.table[(self.table["method"] == method) & (self.table["seed"] == seed)]
-            steps = int((results["question"] == TRAINING_LOSS).sum())
-            lab.save_run(path, self.last_models[method], settings=settings | {"steps": steps}, results=results)
-        return list(paths.values())
+        for method, results in self.table[self.table["seed"] == seed].groupby("method", sort=False):
+            settings["steps"] = int((results["question"] == TRAINING_LOSS).sum())
+            saved.append(lab.save_run(folder / method, self.last_models[method], settings=settings, results=results))
+        return saved
