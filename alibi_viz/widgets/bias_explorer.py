@@ -16,6 +16,7 @@ from alibi_viz.models.positions.custom import law_class
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
+from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
 from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, named_law
 
@@ -87,16 +88,18 @@ class BiasExplorer(HasHead, App):
         self._form_menu = self.menu("form", "form", "s-form", "How ALiBi's bias is computed; see the caption")
         tip = "Or click a head to enlarge it"
         head = self.menu("head", "head", "s-head", tip, {None: "all"}, follows="num_heads")
-        return [
+        law = self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi")
+        menus = row(law, self._form_menu, head)
+        more, folded = fold("More", "The law of distance, the form of the bias, and a single head", menus)
+        first = row(
             self.slider("num_heads", "heads", "s-heads", "The number of attention heads"),
             self.slider("length", "length", "s-length", "The number of tokens: queries and keys"),
             self.menu("show", "show", "s-show", "The weight that the bias leaves to each key, or the bias", _SHOWS),
-            self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi"),
             self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query"),
-            self._form_menu,
-            head,
+            more,
             self.reset_button(),
-        ]
+        )
+        return [column(first, folded)]
 
     def draw(self) -> str:
         numbers, is_alibi = range(1, self.num_heads + 1), self.law == LINEAR

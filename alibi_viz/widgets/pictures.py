@@ -21,7 +21,7 @@ from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
 from alibi_viz.slopes import alibi_slopes
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.traits import Choice, Count, State
+from alibi_viz.widgets.core.traits import Choice, Count, Flag, State
 
 BLUE, ORANGE, GREEN, GRAY = theme.COLORS[0], theme.COLORS[1], theme.COLORS[2], theme.COLORS[-1]
 RED, UNSEEN, SEEN = "#D53C28", "rgba(213, 60, 40, 0.16)", "rgba(0, 114, 178, 0.35)"  # red: training never showed it
@@ -65,11 +65,13 @@ class Forgetting(Picture):
     Traits:
         half_life: 1 to 64, the number of words after which the weight has halved.
         text: 2 to 40 words.
+        square_root: whether a second curve shows the law -m sqrt(d), with the same slope m.
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
     half_life = Count(4, 1, 64, help="half-life in words: The weight halves every so many words")
     text = Words(SENTENCE)
+    square_root = Flag(False)
 
     def controls(self) -> list[Widget]:
         field = Text(description="text", continuous_update=False, tooltip=Words.info_text, layout=Layout(width="360px"))
@@ -84,6 +86,8 @@ class Forgetting(Picture):
         figure.update_layout(xaxis={"tickangle": -60, "showgrid": False, "ticks": ""})
         figure.add_shape(type="line", line=theme.DOTTED)
         figure.add_annotation(xanchor="right", xshift=-20, showarrow=False)
+        figure.add_scatter(mode="lines", line={"color": GREEN, "width": 3, "dash": "dash"}, hoverinfo="skip")
+        figure.add_annotation(xanchor="left", yshift=28, showarrow=False, font_color=GREEN)
         return figure
 
     def draw(self) -> str:
@@ -97,10 +101,14 @@ class Forgetting(Picture):
             self.figure.layout.xaxis.update(range=[-0.6, len(words) - 0.4], **axis)
             self.figure.layout.shapes[0].update(x0=half, x1=len(words) - 1, y0=0.5, y1=0.5)
             self.figure.layout.annotations[0].update(text=f"half, {self.half_life} words back", x=half, y=0.5)
-        first = math.exp(-slope * back[0])
+            roots = np.exp(-slope * np.sqrt(len(words) - 1 - fine))
+            self.figure.data[2].update(x=fine, y=roots, visible=self.square_root)
+            note = {"text": "the square root, with the same slope", "x": 0, "y": roots[0], "visible": self.square_root}
+            self.figure.layout.annotations[1].update(note)
+        kept = f"{math.exp(-slope * back[0]):.1%}" + f", and with the square root {roots[0]:.0%}" * self.square_root
         return (
             f"A half-life of {self.half_life} words is a slope of {slope:.2g}: {self.half_life} words back, a word "
-            f"weighs half as much as the last one. The first word, {back[0]} back, keeps {first:.1%}."
+            f"weighs half as much as the last one. The first word, {back[0]} back, keeps {kept}."
         )
 
 
@@ -202,7 +210,7 @@ class TugOfWar(Picture):
             self.figure.layout.shapes[0].update(x0=tie, x1=tie)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
         return (
-            f"{winner}: a distance of {self.distance} costs {cost:.1f}, content gives {self.content}: the match gets "
+            f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives {self.content}: the match gets "
             f"{weights[self.distance]:.0%} of the weight. They tie {self.content / slope:,.0f} tokens back."
         )
 
@@ -285,7 +293,7 @@ def logits_by_distance(method: str) -> NDArray[np.float64]:
     """The logit at each distance from 0 to 255, at equal content, 0 at distance 0. What is learned is chosen here."""
     distance = np.arange(LONGEST)
     if method == "t5":  # learned steps: here each has the height that ALiBi's line has where the step begins
-        buckets = T5Buckets(1, TRAINED // 4).bucket(torch.arange(LONGEST)).numpy()
+        buckets = T5Buckets(1, TRAINED).bucket(torch.arange(LONGEST)).numpy()
         return -np.searchsorted(buckets, buckets) / 16
     if method in ("rotary", "sinusoidal"):  # all channels equal, |q||k|/sqrt(d) = 8
         angles = distance[:, None] * rotary_frequencies(8 if method == "rotary" else 64).numpy()

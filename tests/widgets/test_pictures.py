@@ -17,6 +17,9 @@ def test_weights_halve_after_the_half_life():
     for half_life in (1, 7, 64):
         bars = Forgetting(half_life=half_life, text="word " * 40).figure.data[0].y[::-1]
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
+    app = Forgetting(square_root=True)  # the curve runs from the first word, 20 back, to the last one
+    assert app.figure.data[2].y[[0, -1]] == pytest.approx([math.exp(-math.log(2) / 4 * math.sqrt(20)), 1])
+    assert app.caption.endswith("and with the square root 46%.") and not Forgetting().figure.data[2].visible
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         Forgetting(text="one")
 
@@ -52,7 +55,8 @@ def test_the_zoo_draws_the_logits_of_the_methods():
     np.testing.assert_allclose(curve("kerple-log"), kerple.curve(distance)[0].detach(), rtol=1e-6)
     query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
     np.testing.assert_allclose(curve("rotary")[::-1], (key @ query.mT)[0, 0, :, 0] - 8, atol=1e-5)
-    assert len({*curve("t5")[16:]}) == 1 and not curve("none").any()
+    assert not curve("none").any()
+    assert len({*curve("t5")[:16]}) == 16 and len({*curve("t5")[15:]}) == 1, "as in a model trained on 64 tokens"
 
 
 def test_a_hand_is_new_where_no_distance_of_training_has_turned_it():
