@@ -43,7 +43,7 @@ LIBRARIES = {
     "lab": LAB,
     "lessons": TORCH | {"plotly", "ipywidgets"},
     "study": LAB | {"jinja2"},
-    "site": LAB | {"jinja2", "nbformat", "nbconvert"},
+    "site": LAB | {"jinja2", "markupsafe", "nbformat", "nbconvert", "latex2mathml", "pdoc"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
     "cli": FIGURES,
 }

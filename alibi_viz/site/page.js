@@ -69,7 +69,7 @@ function startWriting() {
   const within = Math.max(0, data.length - prompt.length);
   const step = () => {
     if (request !== writing) return;
-    const until = performance.now() + (calm ? Infinity : 12);
+    const until = performance.now() + (calm ? 100 : 12);
     let busy = true;
     while (busy && performance.now() < until) {
       busy = false;
@@ -78,7 +78,7 @@ function startWriting() {
         if (!done) busy = Boolean(lane.bytes.push(value));
       }
     }
-    for (const { pre, note, bytes } of lanes) {
+    for (const { pre, note, bytes } of calm && busy ? [] : lanes) {  // without motion, texts appear when they are complete
       const written = new TextDecoder().decode(Uint8Array.from(bytes));
       showText(pre, beginning, written, within, known);
       const share = knownWords([written.slice(within)], known);
@@ -90,10 +90,15 @@ function startWriting() {
   step();
 }
 
-/** Change the text of a live region, once a change has settled. */
+/** Change the text of a live region. A text that stays is not announced again. */
+function say(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+}
+
+/** Change the text of a live region once no further change has come for a while: a slider passes many values. */
 function announce(id, text) {
   clearTimeout(announce[id]);
-  announce[id] = setTimeout(() => ($(id).textContent = text), 400);
+  announce[id] = setTimeout(say, 400, id, text);
 }
 
 // 2. Two models train.
@@ -102,7 +107,7 @@ const race = { workers: [], rows: {} };
 
 function startRace() {
   const guess = document.querySelector('input[name="guess"]:checked')?.value;
-  if (!guess) return void ($("race-caption").textContent = "Guess first: which of the two will fall apart?");
+  if (!guess) return say("race-caption", "Guess first: which of the two will fall apart?");
   stopRace();
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, n) => [character, n]));
@@ -114,7 +119,7 @@ function startRace() {
   for (const name of ["alibi", "sinusoidal"]) {
     const worker = new Worker(URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" })));
     worker.onmessage = ({ data: row }) => addRow(name, row);
-    worker.onerror = () => ($("race-caption").textContent = "This browser could not start a worker for training.");
+    worker.onerror = () => say("race-caption", "This browser could not start a worker for training.");
     const config = { ...data.race.config, vocabulary: characters.length, position: name };
     const parts = { training: encode(training), validation: encode(validation), prompt: encode(beginning) };
     worker.postMessage({ config, settings: { ...settings, ...parts, seed: 1, count: 8 * settings.length - beginning.length } });
@@ -150,10 +155,9 @@ function drawRace() {
     race[name] = knownWords(texts.map((text) => text.slice(within)), race.known);
   }
   $("curve").replaceChildren(curve(xs, series, length));
-  const numbers = series.map(({ name, ys }) => el("tr", {}, el("th", {}, name), ...ys.map((y) => el("td", {}, y.toFixed(2)))));
-  $("race-table").replaceChildren(el("tr", {}, el("th", {}, "bytes"), ...xs.map((x) => el("th", {}, `${x}`))), ...numbers);
-  if (race.workers.length) $("race-caption").textContent = "Training. Both read the same batches, 32 bytes at a time.";
-  else if (series.length === 2) $("race-caption").textContent = outcome(series, xs);
+  fillTable("race-table", ["bytes", ...xs], series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]));
+  if (race.workers.length) say("race-caption", "Training. Both read the same batches, 32 bytes at a time.");
+  else if (series.length === 2) say("race-caption", outcome(series, xs));
 }
 
 /** What the race showed, in two sentences. */
@@ -199,7 +203,7 @@ function weights(law, head, heads, length) {
   });
 }
 
-const SCALE = ["#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+const SCALE = data.colors.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
 /** A color from white for 0 to brown for 1. */
 function color(share) {
@@ -217,31 +221,43 @@ function paint(canvas, rows, top) {
 
 function drawHeads() {
   const heads = Number($("heads").value), length = Number($("length").value), law = $("law").value;
-  $("heads-value").textContent = heads;
-  $("length-value").textContent = length;
-  const grid = $("grid"), nearest = [];
+  const query = Math.min(Number($("query").value), length), grid = $("grid");
+  $("query").max = length;
+  Object.entries({ heads, length, query }).forEach(([id, value]) => ($(`${id}-value`).textContent = value));
+  grid.style.setProperty("--row", query - 1);
+  grid.style.setProperty("--rows", length);
   while (grid.children.length > heads) grid.lastChild.remove();
-  while (grid.children.length < heads) grid.append(el("figure", {}, el("canvas", { role: "img" }), el("figcaption")));
-  for (let head = 1; head <= heads; head++) {
-    const [canvas, caption] = grid.children[head - 1].children, rows = weights(law, head, heads, length);
-    paint(canvas, rows, 1);
-    nearest.push(rows.at(-1).slice(-8).reduce((a, b) => a + b));
-    caption.textContent = `head ${head}: ${Math.round(100 * nearest[head - 1])}%`;
-    canvas.setAttribute("aria-label", `Head ${head}: the last query gives ${caption.textContent.split(": ")[1]} of its weight to the last 8 tokens`);
+  while (grid.children.length < heads) {
+    grid.append(el("figure", {}, el("div", { class: "plot" }, el("canvas", { role: "img" })), el("figcaption")));
   }
-  announce("heads-caption", `What distance leaves when all tokens match equally well. The last query gives its last 8 tokens between `
-    + `${Math.round(100 * Math.min(...nearest))}% and ${Math.round(100 * Math.max(...nearest))}% of its weight.`);
+  const chosen = Array.from({ length: heads }, (_, n) => {
+    const [plot, caption] = grid.children[n].children, rows = weights(law, n + 1, heads, length);
+    const near = Math.round(100 * rows[query - 1].slice(-8).reduce((a, b) => a + b));
+    paint(plot.firstChild, rows, 1);
+    caption.textContent = `head ${n + 1}: ${near}%`;
+    plot.firstChild.setAttribute("aria-label", `Head ${n + 1}: query ${query} gives ${near}% of its weight to the 8 nearest tokens`);
+    return { near, row: rows[query - 1].toReversed() };
+  });
+  const nearest = chosen.map(({ near }) => near), distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
+  fillTable("heads-table", ["distance", ...distances], chosen.map(({ row }, n) =>
+    [`head ${n + 1}`, ...distances.map((distance) => `${(100 * row[distance]).toFixed(1)}%`)]));
+  announce("heads-caption", "What distance leaves when all tokens match equally well. The framed query gives its 8 nearest tokens "
+    + `between ${Math.min(...nearest)}% and ${Math.max(...nearest)}% of its weight.`);
+}
+
+/** Fill a table with a row of headings, and rows that begin with one. */
+function fillTable(id, headings, rows) {
+  const row = ([first, ...others], tag) => el("tr", {}, el("th", {}, first), ...others.map((text) => el(tag, {}, `${text}`)));
+  $(id).replaceChildren(row(headings, "th"), ...rows.map((cells) => row(cells, "td")));
 }
 
 // Start: pictures first, then text.
 
-for (const id of ["heads", "length", "law"]) $(id).addEventListener("input", drawHeads);
+for (const id of ["heads", "length", "query", "law"]) $(id).addEventListener("input", drawHeads);
 for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
 $("again").addEventListener("click", startWriting);
 $("train").addEventListener("click", startRace);
 $("stop").addEventListener("click", () => (stopRace(), drawRace()));
-document.querySelectorAll("canvas.bug").forEach((canvas, n) => paint(canvas, data.bugs[n], 1));
-document.body.classList.add("alive");
-startWriting();
 drawHeads();
+startWriting();
 $("curve").replaceChildren(curve(LENGTHS.map((times) => times * data.race.settings.length), [], data.race.settings.length));
