@@ -98,12 +98,12 @@ def _written(model: LanguageModel) -> str:
 def _content() -> dict[str, Any]:
     results = study.published_results()
     table = study.verdict_table(results)
-    heads = mask_future(alibi_bias(alibi_slopes(8), 32)).softmax(-1).numpy()
+    heads = mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
     bugs = []
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
         what = {"name": bug.name, "fault": bug.fault, "summary": exhibit.effect, "source": exhibit.system}
-        bugs.append({**what, "picture": _picture(weights), "weights": weights.tolist()})
+        bugs.append({**what, "head": bug.view.head, "picture": _picture(weights), "weights": weights.tolist()})
     return {
         "data": json.dumps(page_data()).replace("</", r"<\/"),  # "</script>" in a text must not end the element
         "worker": script("model.js", "worker.js"),

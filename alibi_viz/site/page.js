@@ -103,12 +103,13 @@ function announce(id, text) {
 
 // 2. Two models train.
 
-const race = { workers: [], rows: {} };
+const race = { workers: [], rows: { alibi: [], sinusoidal: [] } };
 
 function startRace() {
   const guess = document.querySelector('input[name="guess"]:checked')?.value;
   if (!guess) return say("race-caption", "Guess first: which of the two will fall apart?");
   stopRace();
+  Object.keys(race.rows).forEach((name) => ($(`bar-note-${name}`).textContent = "starting"));
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, n) => [character, n]));
   const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
@@ -146,7 +147,7 @@ function drawRace() {
   for (const [name, rows] of Object.entries(race.rows)) {
     const step = rows.at(-1)?.step ?? 0, tested = rows.findLast((row) => row.losses);
     $(`bar-${name}`).value = step / steps;
-    $(`bar-note-${name}`).textContent = step ? `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s` : "starting";
+    if (step) $(`bar-note-${name}`).textContent = `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s`;
     if (!tested) continue;
     series.push({ name: MODELS[name], ys: tested.losses, className: name });
     const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));
@@ -173,7 +174,7 @@ function outcome(series, xs) {
 
 /** Curves over a logarithmic axis, with a red line at the training length. */
 function curve(xs, series, length) {
-  const width = 560, height = 260, left = 44, bottom = 40, top = Math.max(4, ...series.flatMap(({ ys }) => ys)) * 1.08;
+  const width = Math.max(300, $("curve").clientWidth), height = 260, left = 44, bottom = 40, top = Math.max(4, ...series.flatMap(({ ys }) => ys)) * 1.08;
   const px = (x) => left + 16 + ((width - left - 32) * Math.log2(x / xs[0])) / Math.log2(xs.at(-1) / xs[0]);
   const py = (y) => height - bottom - ((height - bottom - 16) * y) / top;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Loss by text length; the numbers are in the table below" });
@@ -183,6 +184,7 @@ function curve(xs, series, length) {
   for (const x of xs) svg.append(el("text", { x: px(x), y: height - bottom + 18, "text-anchor": "middle" }, `${x}`));
   svg.append(el("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "bytes of text; the loss is in bits per byte"));
   svg.append(el("line", { x1: px(length), x2: px(length), y1: 10, y2: height - bottom, class: "trained" }));
+  svg.append(el("text", { x: px(length) + 6, y: 24 }, "longer than in training →"));
   for (const { name, ys, className } of series) {
     const path = ys.map((y, n) => `${n ? "L" : "M"}${px(xs[n])},${py(y)}`).join("");
     svg.append(el("path", { d: path, class: `curve ${className}` }));
@@ -194,15 +196,6 @@ function curve(xs, series, length) {
 
 // 3. Heatmaps.
 
-/** Weights at equal content of one head, [length][length]: the softmax of the bias in every row. */
-function weights(law, head, heads, length) {
-  const bias = Array.from({ length }, (_, d) => LAWS[law](d, head, heads));
-  return Array.from({ length }, (_, i) => {
-    const row = bias.slice(0, i + 1).reverse().map(Math.exp), sum = row.reduce((a, b) => a + b);
-    return row.map((weight) => weight / sum);
-  });
-}
-
 const SCALE = data.colors.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
 /** A color from white for 0 to brown for 1. */
@@ -211,11 +204,11 @@ function color(share) {
   return SCALE[low].map((from, n) => from + (at - low) * (SCALE[low + 1][n] - from));
 }
 
-/** Paint a lower triangle of values from 0 to `top`; cells that don't exist stay transparent. */
-function paint(canvas, rows, top) {
+/** Paint rows of values from 0 to 1; cells after the end of a row stay transparent. */
+function paint(canvas, rows) {
   const width = canvas.width = Math.max(...rows.map((row) => row.length)), height = canvas.height = rows.length;
   const context = canvas.getContext("2d"), image = context.createImageData(width, height);
-  rows.forEach((row, i) => row.forEach((value, j) => image.data.set([...color(value / top), 255], 4 * (i * width + j))));
+  rows.forEach((row, i) => row.forEach((value, j) => image.data.set([...color(value), 255], 4 * (i * width + j))));
   context.putImageData(image, 0, 0);
 }
 
@@ -230,18 +223,20 @@ function drawHeads() {
   while (grid.children.length < heads) {
     grid.append(el("figure", {}, el("div", { class: "plot" }, el("canvas", { role: "img" })), el("figcaption")));
   }
-  const chosen = Array.from({ length: heads }, (_, n) => {
-    const [plot, caption] = grid.children[n].children, rows = weights(law, n + 1, heads, length);
-    const near = Math.round(100 * rows[query - 1].slice(-8).reduce((a, b) => a + b));
-    paint(plot.firstChild, rows, 1);
-    caption.textContent = `head ${n + 1}: ${near}%`;
-    plot.firstChild.setAttribute("aria-label", `Head ${n + 1}: query ${query} gives ${near}% of its weight to the 8 nearest tokens`);
-    return { near, row: rows[query - 1].toReversed() };
-  });
-  const nearest = chosen.map(({ near }) => near), distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
-  fillTable("heads-table", ["distance", ...distances], chosen.map(({ row }, n) =>
-    [`head ${n + 1}`, ...distances.map((distance) => `${(100 * row[distance]).toFixed(1)}%`)]));
-  announce("heads-caption", "What distance leaves when all tokens match equally well. The framed query gives its 8 nearest tokens "
+  const sum = (values) => values.reduce((a, b) => a + b), distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
+  const nearest = [], numbers = [];
+  for (let head = 1; head <= heads; head++) {
+    const [plot, caption] = grid.children[head - 1].children;
+    const left = Array.from({ length }, (_, distance) => Math.exp(LAWS[law](distance, head, heads)));  // 1 at distance 0
+    const row = left.slice(0, query), near = Math.round((100 * sum(row.slice(0, 8))) / sum(row));
+    paint(plot.firstChild, left.map((_, i) => left.slice(0, i + 1).reverse()));
+    caption.textContent = `head ${head}: ${near}%`;
+    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the 8 nearest tokens`);
+    nearest.push(near);
+    numbers.push([`head ${head}`, ...distances.map((distance) => `${((100 * row[distance]) / sum(row)).toFixed(1)}%`)]);
+  }
+  fillTable("heads-table", ["distance", ...distances], numbers);
+  announce("heads-caption", "If all tokens match equally well, the framed query gives its 8 nearest tokens "
     + `between ${Math.min(...nearest)}% and ${Math.max(...nearest)}% of its weight.`);
 }
 
@@ -260,4 +255,5 @@ $("train").addEventListener("click", startRace);
 $("stop").addEventListener("click", () => (stopRace(), drawRace()));
 drawHeads();
 startWriting();
-$("curve").replaceChildren(curve(LENGTHS.map((times) => times * data.race.settings.length), [], data.race.settings.length));
+drawRace();
+addEventListener("resize", drawRace);

@@ -21,16 +21,21 @@ class _Renderer(IPythonRenderer):
     """Markdown as HTML: formulas as MathML, wide tables in a box that scrolls, links to the pages of other files."""
 
     def block_math(self, body: str) -> str:
-        return convert(body, display="block")
+        return _box("Formula", convert(body, display="block"))
 
     def inline_math(self, body: str) -> str:
         return convert(body)
 
     def table(self, text: str) -> str:
-        return f'<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>{text}</table></div>'
+        return _box("Table", f"<table>{text}</table>")
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         return super().link(text, re.sub(r"^(?:\.\./.+/)?(\w+)\.(?:ipynb|md)", r"\1.html", url), title)
+
+
+def _box(name: str, content: str) -> str:
+    """What may be wider than a phone, in a box that scrolls, also by keyboard."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{name}">{content}</div>'
 
 
 def markdown(text: str) -> Markup:
@@ -81,7 +86,6 @@ def write_reference(folder: Path) -> None:
         modules[name] = pdoc.doc.Module(module)
     with as_file(files("alibi_viz.site")) as templates:
         pdoc.render.configure(docformat="google", template_directory=templates)
-        pdoc.render.env.filters["code"] = code
         for name, documented in modules.items():
             page = folder / f"{name.replace('.', '/')}.html"
             page.parent.mkdir(parents=True, exist_ok=True)

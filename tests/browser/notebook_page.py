@@ -109,7 +109,7 @@ class NotebookPage:
         self.page.click(".lm-MenuBar-item >> text=Settings")
         self.page.hover(".lm-Menu-item >> text=Theme")
         self.page.click(f'.lm-Menu-item[data-command="apputils:change-theme"] >> text="{name}"')
-        self.page.wait_for_selector(f'body[data-jp-theme-name="{name}"]')
+        self.page.wait_for_selector(f'body[data-jp-theme-name="{name}"]', state="attached")
 
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
