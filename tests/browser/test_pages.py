@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -15,6 +16,7 @@ from tests.browser.accessibility import FOCUS, findings
 LESSONS = [path.stem for path in sorted(lessons_folder().glob("*.ipynb"))]
 REFERENCE = [f"api/{name.replace('.', '/')}.html" for name in MODULES]
 PAGES = ["index.html", "lessons/report.html", *(f"lessons/{name}.html" for name in LESSONS), *REFERENCE]
+VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1024), ("dark", 390)]  # colors don't depend on widths
 PROSE = "main :is(p, li, td, th, figcaption, h1, h2, h3):not(.output *, code *)"
 
 
@@ -35,7 +37,7 @@ def page(browser: Browser) -> Iterator[Page]:
 def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(page: Page, site: Path, name: str) -> None:
     page.goto((site.parent / name).as_uri())
     page.evaluate("[...document.querySelectorAll('details')].slice(0, 4).forEach((details) => (details.open = true))")
-    for theme, width in (("light", 1024), ("dark", 390)):  # two are enough: colors don't depend on the width
+    for theme, width in VIEWS:
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size({"width": width, "height": 800})
         assert findings(page) == [], f"{theme}, {width} pixels"

@@ -178,12 +178,14 @@ def test_a_settled_slider_is_announced_once_in_a_live_region_that_stays(page: Pa
             window.region = document.getElementById("heads-caption");
             window.announced = [];
             new MutationObserver(() => announced.push(region.textContent)).observe(region, { childList: true });
+            const query = document.getElementById("query");
+            for (const value of [31, 30, 29, 28, 27, 8]) {
+                query.value = value;
+                query.dispatchEvent(new Event("input"));
+            }
         }"""
     )
-    for _ in range(5):
-        page.locator("#query").press("ArrowLeft")
-    expect(page.locator("#query-value")).to_have_text("27")
-    page.locator("#heads").press("Home")
+    expect(page.locator("#query-value")).to_have_text("8")
     expect(caption).to_contain_text("between 100% and 100%")
     assert page.evaluate("announced.length === 1 && region.isConnected && region.ariaLive === 'polite'")
 
