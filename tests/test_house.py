@@ -42,7 +42,7 @@ LIBRARIES = {
     "figures": FIGURES,
     "lab": LAB,
     "study": LAB | {"jinja2"},
-    "site": LAB | {"jinja2", "nbformat", "nbconvert"},
+    "site": LAB | {"jinja2", "markupsafe", "nbformat", "nbconvert", "latex2mathml", "pdoc"},
     "widgets": FIGURES | {"ipywidgets", "anywidget", "traitlets", "IPython"},
     "cli": FIGURES,
 }

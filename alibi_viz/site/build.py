@@ -8,17 +8,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jinja2
-import nbformat
+import numpy as np
 import pandas as pd
-from nbconvert import HTMLExporter
-from torch import Tensor, cat, float16
+import torch
+from numpy.typing import NDArray
 
 from alibi_viz import lab, lessons, study
-from alibi_viz.lab.evaluation import WORD
+from alibi_viz.bias import alibi_bias, mask_future
+from alibi_viz.figures.matrices import png_source
+from alibi_viz.lab.evaluation import TEMPERATURE, WORD
 from alibi_viz.lab.tales import write_tales
 from alibi_viz.lessons.copies import lessons_folder
 from alibi_viz.models import LanguageModel
+from alibi_viz.site.pages import template, write_lessons, write_reference, write_report
+from alibi_viz.slopes import alibi_slopes
 
 BEGINNING = "This is the story of Emma, a "
 MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
@@ -26,6 +29,7 @@ MODELS = {"alibi": "ALiBi", "rotary": "rotary", "sinusoidal": "sinusoidal"}
 RACE: dict[str, Any] = {"length": 32, "batch": 16, "steps": 900, "rate": 2e-2}
 RACE_MODEL = {"layers": 1, "width": 32, "heads": 4}
 VARIETY, TRAINING, VALIDATION = 4, 250_000, 12_000  # of these tales: see `write_tales`, and bytes
+COLORS = ("#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403")  # of the heatmaps, from 0 to 1
 
 
 def build_site(out: str | Path) -> Path:
@@ -35,33 +39,34 @@ def build_site(out: str | Path) -> Path:
     """
     folder = Path(out)
     (folder / "lessons").mkdir(parents=True, exist_ok=True)
-    pages = [_write_lesson(path, folder / "lessons") for path in sorted(lessons_folder().glob("*.ipynb"))]
+    pages = write_lessons(sorted(lessons_folder().glob("*.ipynb")), folder / "lessons")
+    write_report(folder / "lessons")
+    write_reference(folder / "api")
     page = folder / "index.html"
-    page.write_text(_template().render(**_content(), lessons=pages), encoding="utf-8")
+    page.write_text(template("index.html.j2").render(**_content(), lessons=pages), encoding="utf-8")
     return page
 
 
 def page_data() -> dict[str, Any]:
-    """What the page computes with, as JSON: models, words, the texts of the race, and pictures of the bugs."""
+    """What the page computes with, as JSON: models, words, colors, and the texts of the race."""
     training, validation = (write_tales(size, seed, VARIETY)[0] for size, seed in ((TRAINING, 1), (VALIDATION, 2)))
     race = {"characters": "".join(sorted(set(training))), "training": training, "validation": validation}
     models = {name: _packed(study.published_model(name).model) for name in MODELS}
     text = lab.load_text()
     words = sorted(set(WORD.findall(bytes(text.train.tolist()).decode())))
-    bugs = [_causal_rows(bug.weights()) for bug in lessons.BUGS.values()]
     return {
         "models": models,
         "length": lab.Run.length,
         "words": words,
         "race": {**race, "config": RACE_MODEL, "settings": RACE},
-        "bugs": bugs,
+        "colors": COLORS,
     }
 
 
 def _packed(model: LanguageModel) -> dict[str, Any]:
     """The settings of a model, and its weights in half precision, in the order of its state dict."""
     config = model.config
-    weights = cat([parameter.detach().flatten() for parameter in model.parameters()]).to(float16).numpy()
+    weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).half().numpy()
     return {
         "config": {
             "layers": config.num_layers,
@@ -74,29 +79,43 @@ def _packed(model: LanguageModel) -> dict[str, Any]:
     }
 
 
-def _causal_rows(weights: Tensor) -> list[list[float]]:
-    return [[round(weight, 3) for weight in row] for row in weights.tolist()]
+def _picture(weights: NDArray[np.float32]) -> str:
+    """Weights from 0 to 1, [query, key], as an image with a pixel for each."""
+    stops = np.array([[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in COLORS])
+    shades = np.linspace(0, len(COLORS) - 1, 256)
+    palette = np.stack([np.interp(shades, range(len(COLORS)), stops[:, channel]) for channel in range(3)], axis=1)
+    return png_source(np.rint(255 * weights).astype(np.uint8), np.rint(palette).astype(np.uint8).tobytes())
+
+
+def _written(model: LanguageModel) -> str:
+    """A text for readers without JavaScript."""
+    tokens = torch.tensor([list(BEGINNING.encode())])
+    generator = torch.Generator().manual_seed(1)
+    text = model.eval().generate(tokens, 256, temperature=TEMPERATURE, generator=generator)
+    return bytes(text[0].tolist()).decode(errors="replace")
 
 
 def _content() -> dict[str, Any]:
     results = study.published_results()
     table = study.verdict_table(results)
-    bugs = [
-        {"name": bug.name, "fault": bug.fault, "summary": bug.exhibit.effect, "source": bug.exhibit.system}
-        for bug in lessons.BUGS.values()
-    ]
+    heads = mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
+    bugs = []
+    for bug in lessons.BUGS.values():
+        weights, exhibit = bug.weights().numpy(), bug.exhibit
+        what = {"name": bug.name, "fault": bug.fault, "summary": exhibit.effect, "source": exhibit.system}
+        bugs.append({**what, "head": bug.view.head, "picture": _picture(weights), "weights": weights.tolist()})
     return {
-        "css": _read("page.css"),
         "data": json.dumps(page_data()).replace("</", r"<\/"),  # "</script>" in a text must not end the element
         "worker": script("model.js", "worker.js"),
         "script": f"(() => {{{script('model.js', 'worker.js', 'page.js')}}})();",
         "length": lab.Run.length,
         "race_length": RACE["length"],
         "beginning": BEGINNING,
-        "models": list(MODELS.items()),
+        "models": [(name, title, _written(study.published_model(name).model)) for name, title in MODELS.items()],
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
         "runs": results.groupby(["task", "label", "seed"]).ngroups,
         "claims": [_claim(row) for _, row in table[table["setting"] == table["setting"].iloc[0]].iterrows()],
+        "heads": [_picture(weights) for weights in heads],
         "bugs": bugs,
     }
 
@@ -115,17 +134,3 @@ def script(*names: str) -> str:
 
 def _read(name: str) -> str:
     return (files("alibi_viz.site") / name).read_text(encoding="utf-8")
-
-
-def _template() -> jinja2.Template:
-    return jinja2.Environment(autoescape=True).from_string(_read("index.html.j2"))
-
-
-def _write_lesson(path: Path, folder: Path) -> dict[str, str]:
-    """Write a lesson as a page with its stored outputs and pictures; links lead to the other pages."""
-    notebook = nbformat.read(path, as_version=4)
-    body, _ = HTMLExporter(template_name="lab", exclude_input_prompt=True).from_notebook_node(notebook)
-    body = re.sub(r'href="(\w+)\.ipynb', r'href="\1.html', body)
-    (folder / f"{path.stem}.html").write_text(body, encoding="utf-8")
-    title = re.search(r"^# \d+\. (.+)", notebook.cells[0].source)
-    return {"file": f"{path.stem}.html", "title": title[1] if title else path.stem}

@@ -69,7 +69,7 @@ function startWriting() {
   const within = Math.max(0, data.length - prompt.length);
   const step = () => {
     if (request !== writing) return;
-    const until = performance.now() + (calm ? Infinity : 12);
+    const until = performance.now() + (calm ? 100 : 12);
     let busy = true;
     while (busy && performance.now() < until) {
       busy = false;
@@ -78,7 +78,7 @@ function startWriting() {
         if (!done) busy = Boolean(lane.bytes.push(value));
       }
     }
-    for (const { pre, note, bytes } of lanes) {
+    for (const { pre, note, bytes } of calm && busy ? [] : lanes) {  // without motion, texts appear when they are complete
       const written = new TextDecoder().decode(Uint8Array.from(bytes));
       showText(pre, beginning, written, within, known);
       const share = knownWords([written.slice(within)], known);
@@ -90,20 +90,26 @@ function startWriting() {
   step();
 }
 
-/** Change the text of a live region, once a change has settled. */
+/** Change the text of a live region. A text that stays is not announced again. */
+function say(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+}
+
+/** Change the text of a live region once no further change has come for a while: a slider passes many values. */
 function announce(id, text) {
   clearTimeout(announce[id]);
-  announce[id] = setTimeout(() => ($(id).textContent = text), 400);
+  announce[id] = setTimeout(say, 400, id, text);
 }
 
 // 2. Two models train.
 
-const race = { workers: [], rows: {} };
+const race = { workers: [], rows: { alibi: [], sinusoidal: [] } };
 
 function startRace() {
   const guess = document.querySelector('input[name="guess"]:checked')?.value;
-  if (!guess) return void ($("race-caption").textContent = "Guess first: which of the two will fall apart?");
+  if (!guess) return say("race-caption", "Guess first: which of the two will fall apart?");
   stopRace();
+  Object.keys(race.rows).forEach((name) => ($(`bar-note-${name}`).textContent = "starting"));
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, n) => [character, n]));
   const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
@@ -114,7 +120,7 @@ function startRace() {
   for (const name of ["alibi", "sinusoidal"]) {
     const worker = new Worker(URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" })));
     worker.onmessage = ({ data: row }) => addRow(name, row);
-    worker.onerror = () => ($("race-caption").textContent = "This browser could not start a worker for training.");
+    worker.onerror = () => say("race-caption", "This browser could not start a worker for training.");
     const config = { ...data.race.config, vocabulary: characters.length, position: name };
     const parts = { training: encode(training), validation: encode(validation), prompt: encode(beginning) };
     worker.postMessage({ config, settings: { ...settings, ...parts, seed: 1, count: 8 * settings.length - beginning.length } });
@@ -141,7 +147,7 @@ function drawRace() {
   for (const [name, rows] of Object.entries(race.rows)) {
     const step = rows.at(-1)?.step ?? 0, tested = rows.findLast((row) => row.losses);
     $(`bar-${name}`).value = step / steps;
-    $(`bar-note-${name}`).textContent = step ? `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s` : "starting";
+    if (step) $(`bar-note-${name}`).textContent = `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s`;
     if (!tested) continue;
     series.push({ name: MODELS[name], ys: tested.losses, className: name });
     const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));
@@ -150,10 +156,9 @@ function drawRace() {
     race[name] = knownWords(texts.map((text) => text.slice(within)), race.known);
   }
   $("curve").replaceChildren(curve(xs, series, length));
-  const numbers = series.map(({ name, ys }) => el("tr", {}, el("th", {}, name), ...ys.map((y) => el("td", {}, y.toFixed(2)))));
-  $("race-table").replaceChildren(el("tr", {}, el("th", {}, "bytes"), ...xs.map((x) => el("th", {}, `${x}`))), ...numbers);
-  if (race.workers.length) $("race-caption").textContent = "Training. Both read the same batches, 32 bytes at a time.";
-  else if (series.length === 2) $("race-caption").textContent = outcome(series, xs);
+  fillTable("race-table", ["bytes", ...xs], series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]));
+  if (race.workers.length) say("race-caption", "Training. Both read the same batches, 32 bytes at a time.");
+  else if (series.length === 2) say("race-caption", outcome(series, xs));
 }
 
 /** What the race showed, in two sentences. */
@@ -169,7 +174,7 @@ function outcome(series, xs) {
 
 /** Curves over a logarithmic axis, with a red line at the training length. */
 function curve(xs, series, length) {
-  const width = 560, height = 260, left = 44, bottom = 40, top = Math.max(4, ...series.flatMap(({ ys }) => ys)) * 1.08;
+  const width = Math.max(300, $("curve").clientWidth), height = 260, left = 44, bottom = 40, top = Math.max(4, ...series.flatMap(({ ys }) => ys)) * 1.08;
   const px = (x) => left + 16 + ((width - left - 32) * Math.log2(x / xs[0])) / Math.log2(xs.at(-1) / xs[0]);
   const py = (y) => height - bottom - ((height - bottom - 16) * y) / top;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Loss by text length; the numbers are in the table below" });
@@ -179,6 +184,7 @@ function curve(xs, series, length) {
   for (const x of xs) svg.append(el("text", { x: px(x), y: height - bottom + 18, "text-anchor": "middle" }, `${x}`));
   svg.append(el("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "bytes of text; the loss is in bits per byte"));
   svg.append(el("line", { x1: px(length), x2: px(length), y1: 10, y2: height - bottom, class: "trained" }));
+  svg.append(el("text", { x: px(length) + 6, y: 24 }, "longer than in training →"));
   for (const { name, ys, className } of series) {
     const path = ys.map((y, n) => `${n ? "L" : "M"}${px(xs[n])},${py(y)}`).join("");
     svg.append(el("path", { d: path, class: `curve ${className}` }));
@@ -190,16 +196,7 @@ function curve(xs, series, length) {
 
 // 3. Heatmaps.
 
-/** Weights at equal content of one head, [length][length]: the softmax of the bias in every row. */
-function weights(law, head, heads, length) {
-  const bias = Array.from({ length }, (_, d) => LAWS[law](d, head, heads));
-  return Array.from({ length }, (_, i) => {
-    const row = bias.slice(0, i + 1).reverse().map(Math.exp), sum = row.reduce((a, b) => a + b);
-    return row.map((weight) => weight / sum);
-  });
-}
-
-const SCALE = ["#FFFFFF", "#F8CFA0", "#E8974A", "#B8560F", "#5E2403"].map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+const SCALE = data.colors.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
 
 /** A color from white for 0 to brown for 1. */
 function color(share) {
@@ -207,41 +204,56 @@ function color(share) {
   return SCALE[low].map((from, n) => from + (at - low) * (SCALE[low + 1][n] - from));
 }
 
-/** Paint a lower triangle of values from 0 to `top`; cells that don't exist stay transparent. */
-function paint(canvas, rows, top) {
+/** Paint rows of values from 0 to 1; cells after the end of a row stay transparent. */
+function paint(canvas, rows) {
   const width = canvas.width = Math.max(...rows.map((row) => row.length)), height = canvas.height = rows.length;
   const context = canvas.getContext("2d"), image = context.createImageData(width, height);
-  rows.forEach((row, i) => row.forEach((value, j) => image.data.set([...color(value / top), 255], 4 * (i * width + j))));
+  rows.forEach((row, i) => row.forEach((value, j) => image.data.set([...color(value), 255], 4 * (i * width + j))));
   context.putImageData(image, 0, 0);
 }
 
 function drawHeads() {
   const heads = Number($("heads").value), length = Number($("length").value), law = $("law").value;
-  $("heads-value").textContent = heads;
-  $("length-value").textContent = length;
-  const grid = $("grid"), nearest = [];
+  const query = Math.min(Number($("query").value), length), grid = $("grid");
+  $("query").max = length;
+  Object.entries({ heads, length, query }).forEach(([id, value]) => ($(`${id}-value`).textContent = value));
+  grid.style.setProperty("--row", query - 1);
+  grid.style.setProperty("--rows", length);
   while (grid.children.length > heads) grid.lastChild.remove();
-  while (grid.children.length < heads) grid.append(el("figure", {}, el("canvas", { role: "img" }), el("figcaption")));
-  for (let head = 1; head <= heads; head++) {
-    const [canvas, caption] = grid.children[head - 1].children, rows = weights(law, head, heads, length);
-    paint(canvas, rows, 1);
-    nearest.push(rows.at(-1).slice(-8).reduce((a, b) => a + b));
-    caption.textContent = `head ${head}: ${Math.round(100 * nearest[head - 1])}%`;
-    canvas.setAttribute("aria-label", `Head ${head}: the last query gives ${caption.textContent.split(": ")[1]} of its weight to the last 8 tokens`);
+  while (grid.children.length < heads) {
+    grid.append(el("figure", {}, el("div", { class: "plot" }, el("canvas", { role: "img" })), el("figcaption")));
   }
-  announce("heads-caption", `What distance leaves when all tokens match equally well. The last query gives its last 8 tokens between `
-    + `${Math.round(100 * Math.min(...nearest))}% and ${Math.round(100 * Math.max(...nearest))}% of its weight.`);
+  const sum = (values) => values.reduce((a, b) => a + b), distances = [0, 1, 2, 4, 8, 16, 32].filter((distance) => distance < query);
+  const nearest = [], numbers = [];
+  for (let head = 1; head <= heads; head++) {
+    const [plot, caption] = grid.children[head - 1].children;
+    const left = Array.from({ length }, (_, distance) => Math.exp(LAWS[law](distance, head, heads)));  // 1 at distance 0
+    const row = left.slice(0, query), near = Math.round((100 * sum(row.slice(0, 8))) / sum(row));
+    paint(plot.firstChild, left.map((_, i) => left.slice(0, i + 1).reverse()));
+    caption.textContent = `head ${head}: ${near}%`;
+    plot.firstChild.setAttribute("aria-label", `Head ${head}: query ${query} gives ${near}% of its weight to the 8 nearest tokens`);
+    nearest.push(near);
+    numbers.push([`head ${head}`, ...distances.map((distance) => `${((100 * row[distance]) / sum(row)).toFixed(1)}%`)]);
+  }
+  fillTable("heads-table", ["distance", ...distances], numbers);
+  announce("heads-caption", "If all tokens match equally well, the framed query gives its 8 nearest tokens "
+    + `between ${Math.min(...nearest)}% and ${Math.max(...nearest)}% of its weight.`);
+}
+
+/** Fill a table with a row of headings, and rows that begin with one. */
+function fillTable(id, headings, rows) {
+  const row = ([first, ...others], tag) => el("tr", {}, el("th", {}, first), ...others.map((text) => el(tag, {}, `${text}`)));
+  $(id).replaceChildren(row(headings, "th"), ...rows.map((cells) => row(cells, "td")));
 }
 
 // Start: pictures first, then text.
 
-for (const id of ["heads", "length", "law"]) $(id).addEventListener("input", drawHeads);
+for (const id of ["heads", "length", "query", "law"]) $(id).addEventListener("input", drawHeads);
 for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
 $("again").addEventListener("click", startWriting);
 $("train").addEventListener("click", startRace);
 $("stop").addEventListener("click", () => (stopRace(), drawRace()));
-document.querySelectorAll("canvas.bug").forEach((canvas, n) => paint(canvas, data.bugs[n], 1));
-document.body.classList.add("alive");
-startWriting();
 drawHeads();
-$("curve").replaceChildren(curve(LENGTHS.map((times) => times * data.race.settings.length), [], data.race.settings.length));
+startWriting();
+drawRace();
+addEventListener("resize", drawRace);

@@ -17,10 +17,12 @@ its own. `show` uses a kernel that tests share, which is reset after each test. 
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from alibi_viz.site.build import build_site
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
@@ -40,6 +42,12 @@ def server(browser: Browser) -> Iterator[Server]:
     """JupyterLab on a copy of notebooks/. It depends on `browser` to be skipped together with it."""
     with jupyter.serve() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index.html of the site, which `make site` builds."""
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture

@@ -104,6 +104,13 @@ class NotebookPage:
         self.page.click(f".lm-MenuBar-item >> text={menu}")
         self.page.click(f'.lm-Menu-item[data-command="{name}"]')
 
+    def choose_theme(self, name: str) -> None:
+        """Choose a theme in the menu, and wait until the page wears it."""
+        self.page.click(".lm-MenuBar-item >> text=Settings")
+        self.page.hover(".lm-Menu-item >> text=Theme")
+        self.page.click(f'.lm-Menu-item[data-command="apputils:change-theme"] >> text="{name}"')
+        self.page.wait_for_selector(f'body[data-jp-theme-name="{name}"]', state="attached")
+
     def errors(self) -> list[str]:
         """Errors in the outputs: tracebacks, stderr, widgets that could not be displayed."""
         kinds = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")

@@ -7,11 +7,13 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from alibi_viz import widgets
+from tests.browser.accessibility import FOCUS, findings
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import IDLE, SECOND, NotebookPage, new_tab
 
 APPS = [name for name in widgets.__all__ if name != "App"]
 UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
+FOCUSABLE = "select, input, textarea, button, summary, .noUi-handle"
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
@@ -78,8 +80,12 @@ def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage,
 def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: NotebookPage) -> None:
     number = at("SlopeExplorer")
     app, before = page.app(number), page.picture(number)
+    region = app.locator(".alibi-caption").element_handle()
     page.press_slider("s-heads", "ArrowRight", number=number)
     page.wait_for_caption("9 heads", number=number)
+    assert region.evaluate("region => region.isConnected && region.textContent").startswith("9 heads")
+    expect(app.locator(".alibi-figure")).to_have_attribute("role", "img")
+    expect(app.locator(".alibi-figure")).to_have_attribute("aria-label", re.compile("^9 heads"))
     changed = page.wait_for_new_picture(before, number=number)
     field = app.get_by_role("textbox", name="heads", exact=True)
     field.fill("<b>65</b>")
@@ -90,6 +96,24 @@ def test_key_changes_caption_and_picture_and_a_bad_number_is_a_message(page: Not
     page.wait_for_caption("8 heads", number=number)
     expect(app.locator(".alibi-error")).to_have_count(0)
     page.wait_for_new_picture(changed, number=number)
+
+
+@pytest.mark.parametrize("theme", ["Dark", "Light"])  # the second is the one that the other tests see
+def test_apps_are_accessible_and_show_the_focus(page: NotebookPage, theme: str) -> None:
+    page.choose_theme(f"JupyterLab {theme}")
+    problems = []
+    for name in APPS:
+        app = page.settle(at(name))
+        app.evaluate("app => (app.id = 'checked')")
+        problems += [f"{name}: {finding}" for finding in findings(page.page, "#checked")]
+        app.evaluate("app => app.removeAttribute('id')")
+        for control in app.locator(f".alibi-controls :is({FOCUSABLE}):visible").all():
+            if control.is_enabled():
+                control.focus()
+                page.page.keyboard.press("Shift")  # now the browser knows that somebody uses the keyboard
+                element, width = page.page.evaluate(FOCUS)
+                problems += [f"{name}: no visible focus: {element}"] if width < 2 else []
+    assert problems == [], "\n".join(problems)
 
 
 def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) -> None:

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from alibi_viz import lab, laws, study
 from alibi_viz.lab.training import _training_rows, batches
 from alibi_viz.models import LanguageModel
-from alibi_viz.site.build import MODELS, RACE, RACE_MODEL, build_site, page_data, script
+from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, page_data, script
 
 SIZES = {"num_layers": RACE_MODEL["layers"], "d_model": RACE_MODEL["width"], "num_heads": RACE_MODEL["heads"]}
 
@@ -22,11 +22,6 @@ SIZES = {"num_layers": RACE_MODEL["layers"], "d_model": RACE_MODEL["width"], "nu
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
     return page_data()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture
@@ -175,6 +170,67 @@ def test_the_page_writes_from_a_file_and_no_text_becomes_markup(page: Page) -> N
     expect(page.locator("#heads-caption")).to_contain_text("100%")
 
 
+def test_a_settled_slider_is_announced_once_in_a_live_region_that_stays(page: Page) -> None:
+    caption = page.locator("#heads-caption")
+    expect(caption).to_contain_text("the framed query gives its 8 nearest tokens between 26%")
+    page.evaluate(
+        """() => {
+            window.region = document.getElementById("heads-caption");
+            window.announced = [];
+            new MutationObserver(() => announced.push(region.textContent)).observe(region, { childList: true });
+            const query = document.getElementById("query");
+            for (const value of [31, 30, 29, 28, 27, 8]) {
+                query.value = value;
+                query.dispatchEvent(new Event("input"));
+            }
+        }"""
+    )
+    expect(page.locator("#query-value")).to_have_text("8")
+    expect(caption).to_contain_text("between 100% and 100%")
+    assert page.evaluate("announced.length === 1 && region.isConnected && region.ariaLive === 'polite'")
+
+
+def test_the_numbers_of_a_heatmap_stand_in_a_table(page: Page) -> None:
+    page.locator("#heads").press("Home")
+    page.locator("#query").press("Home")
+    page.locator("#query").press("ArrowRight")
+    page.locator("#query").press("ArrowRight")
+    page.get_by_text("The numbers").nth(1).click()
+    weights = torch.tensor([0.0, -1, -2]).mul(2.0**-8).softmax(0)  # one head has the slope 1/256
+    expected = [f"{100 * weight:.1f}%" for weight in weights.tolist()]
+    assert page.locator("#heads-table tr").nth(1).locator("td").all_inner_texts() == expected
+
+
+def test_without_motion_a_text_appears_when_it_is_complete(browser: Browser, site: Path) -> None:
+    for motion in ("reduce", "no-preference"):
+        page = browser.new_page(reduced_motion=motion)
+        page.add_init_script(
+            """window.texts = new Set();
+            new MutationObserver(() => {
+                const text = document.querySelector("#written-alibi .beyond");
+                if (text) texts.add(text.textContent);
+            }).observe(document, { subtree: true, childList: true });"""
+        )
+        page.goto(site.as_uri())
+        expect(page.locator("#live-writing")).to_contain_text("ALiBi", timeout=20_000)
+        assert (page.evaluate("texts.size") == 1) == (motion == "reduce")
+        page.close()
+
+
+def test_texts_pictures_and_answers_remain_without_javascript(browser: Browser, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(site.as_uri())
+    for name in MODELS:
+        assert BEGINNING in page.locator(f"#written-{name}").inner_text()
+    expect(page.get_by_alt_text("Weights of head 8 of 8")).to_be_visible()
+    bug = page.locator(".bugs figure").first
+    bug.get_by_text("the answer").click()
+    expect(bug).to_contain_text("Seen in")
+    expect(page.get_by_role("button", name="Train")).to_be_hidden()
+    context.close()
+
+
 def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     page.click("#train")
     expect(page.locator("#race-caption")).to_contain_text("Guess first")
@@ -193,4 +249,5 @@ def test_the_page_is_small_and_links_every_lesson(site: Path) -> None:
     linked = {path.name for path in (site.parent / "lessons").glob("*.html")}
     assert linked and all(f'href="lessons/{name}"' in site.read_text(encoding="utf-8") for name in linked)
     assert sum(path.stat().st_size for path in site.parent.rglob("*") if path.is_file()) < 25_000_000
+    assert 'href="api/alibi_viz.html"' in site.read_text(encoding="utf-8")
     json.loads(site.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0])
