@@ -16,7 +16,7 @@ def test_a_hundred_races_leave_no_thread_and_no_memory_and_stop_within_half_a_se
     threads, used = threading.active_count(), 0
     for number in range(110):
         race = app.train()
-        until(lambda: len(app.results) > 0)
+        until(lambda: len(app.results) > 0, "the first row")
         begin = time.monotonic()
         app.stop()
         race.result()
