@@ -37,6 +37,7 @@ __all__ = [
     "half_life",
 ]
 
+INSTALL = "pip install 'alibi-viz[lab]'"  # what brings everything beyond torch and NumPy
 _LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")
 
 
@@ -44,7 +45,11 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("alibi-viz")
     if name in _LAZY:
-        return import_module(f"alibi_viz.{name}")
+        try:
+            return import_module(f"alibi_viz.{name}")
+        except ModuleNotFoundError as error:
+            message = f"alibi_viz.{name} needs {error.name}: {INSTALL}"
+            raise ModuleNotFoundError(message, name=error.name) from error
     raise AttributeError(f"module 'alibi_viz' has no attribute {name!r}")
 
 
