@@ -25,7 +25,7 @@ import torch
 
 import alibi_viz as av  # loads av.lab, av.study and av.figures on first use: `check` needs only torch and NumPy
 from alibi_viz import check
-from alibi_viz.arguments import check_positive, check_positive_integers, load_function
+from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
@@ -56,8 +56,8 @@ def _run(options: argparse.Namespace) -> int:
     except BrokenExecutor:
         return _complain("a worker process died; finished runs are saved, call again for the rest", 1)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        known = not isinstance(error, ModuleNotFoundError) or av.INSTALL in str(error)
-        return _complain(error if known else f"{error}: {av.INSTALL}", 2)
+        known = not isinstance(error, ModuleNotFoundError) or INSTALL in str(error)
+        return _complain(error if known else f"{error}: {INSTALL}", 2)
     except KeyboardInterrupt:
         return _complain(f"stopped{'; finished runs are saved' if 'workers' in options else ''}", 130)
 

@@ -95,6 +95,21 @@ def test_without_the_lab_one_sentence_says_what_to_install() -> None:
     assert done.stderr == "alibi-viz: alibi_viz.study needs pandas: pip install 'alibi-viz[lab]'\n"
 
 
+@pytest.mark.parametrize("name", ["widgets.SlopeExplorer", "figures.slope_figure", "lab.race"])
+def test_what_the_lab_needs_is_named_in_python_too(name: str) -> None:
+    blocked = (
+        "import sys; sys.modules.update(dict.fromkeys(['pandas', 'plotly', 'ipywidgets'])); import alibi_viz as av"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{blocked}; import alibi_viz as av; av.{name}"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "ModuleNotFoundError: alibi_viz." in done.stderr.splitlines()[-1]
+    assert done.stderr.endswith(": pip install 'alibi-viz[lab]'\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
