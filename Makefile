@@ -17,15 +17,15 @@ NBVAL := --nbval --nbval-current-env
 # Few processes, because each of them imports torch.
 PARALLEL := --numprocesses auto --maxprocesses 4
 # Several kernels share the cores: a thread of torch that waits must sleep, not spin (notebooks: 140 s to 85 s).
-units notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
+units test-lowest notebook-tests browser-tests: export OMP_WAIT_POLICY = PASSIVE
 # Otherwise JupyterLab asks at its first start whether it may fetch news, and looks for updates.
 SILENCE = $(PY) -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements
 # Jupyter refuses to run as root, the usual user in a container, without this. It listens on 127.0.0.1 only.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help install lab test units notebook-tests browser-tests check bench mutants reproduce report site models \
-	notebooks screenshots assignment clean
+.PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench mutants reproduce report site \
+	models notebooks screenshots assignment clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,14 @@ test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
 	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
+
+test-lowest: $(PY) ## run the unit tests with the lowest version of each dependency, in .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	$(PY) tests/lowest.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --constraint .venv-lowest/constraints.txt --editable '.[test]' \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	.venv-lowest/bin/python -m pytest alibi_viz tests --ignore tests/browser $(PARALLEL) --dist worksteal \
+		--deselect tests/test_environment.py::test_everything_installed_for_the_project_is_constrained $(ARGS)
 
 notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
 	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
@@ -87,7 +95,7 @@ assignment: $(VENV)/.installed-tests ## write lesson 10 for otter-grader, which 
 	$(PY) -m otter assign build/lesson_10.ipynb build/assignment
 
 clean: ## remove .venv and the caches
-	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(PY):
 	@$(PYTHON) $(NEW_ENOUGH) || { \
@@ -97,7 +105,7 @@ $(PY):
 
 # The stamp files skip the installation until a dependency changes.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(PY)
-	$(PIP_INSTALL) --editable .
+	$(PIP_INSTALL) --editable '.[lab]'
 	@$(SILENCE) >/dev/null 2>&1
 	@touch $@
 

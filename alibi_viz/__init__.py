@@ -9,10 +9,10 @@ To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `mod
 each imports only from those before it.
 """
 
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from alibi_viz.arguments import load_module
 from alibi_viz.attention import AttentionTrace, alibi_attention, attention_trace, choose_backend, fold
 from alibi_viz.bias import AlibiBias, alibi_bias, causal_mask
 from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, Transformer, TransformerConfig
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("alibi-viz")
     if name in _LAZY:
-        return import_module(f"alibi_viz.{name}")
+        return load_module(f"alibi_viz.{name}")
     raise AttributeError(f"module 'alibi_viz' has no attribute {name!r}")
 
 

@@ -1,6 +1,6 @@
 """Check arguments at public doors: a wrong type raises TypeError, a wrong value ValueError, and both name the argument.
 
-Also how the command line loads a function by its name.
+Also how a function is loaded by its name, and what is said where a dependency is missing.
 """
 
 import importlib
@@ -9,10 +9,13 @@ import operator
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+
+INSTALL = "pip install 'alibi-viz[lab]'"  # what brings everything beyond torch and NumPy
 
 
 def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | None = None) -> None:
@@ -132,6 +135,14 @@ def positive_integers(name: str, values: object) -> list[int]:
     for number in numbers:
         check_positive_integers(**{name: number})
     return numbers
+
+
+def load_module(name: str) -> ModuleType:
+    """Import a module of alibi_viz. Raises ModuleNotFoundError that says how to install what it needs."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{name} needs {error.name}: {INSTALL}", name=error.name) from error
 
 
 def load_function(name: str) -> Callable[..., Any]:

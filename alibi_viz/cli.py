@@ -9,12 +9,15 @@ The exit status is 0 if all is well, 1 if `check` found a fault or a run failed,
 """
 
 import argparse
+import faulthandler
 import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ import torch
 
 import alibi_viz as av  # loads av.lab, av.study and av.figures on first use: `check` needs only torch and NumPy
 from alibi_viz import check
-from alibi_viz.arguments import check_positive_integers, load_function
+from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers, load_function
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
@@ -31,11 +34,12 @@ IMAGES = (".svg", ".pdf", ".png")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments and return its exit status; by default with those of the command line."""
-    status = _run(_parser().parse_args(arguments))
-    if arguments is None and sys.argv[1:2] == ["check"]:  # a function that hangs would keep torch from shutting down
-        sys.stdout.flush()
-        os._exit(status)
-    return status
+    if arguments is not None or sys.argv[1:2] != ["check"]:
+        return _run(_parser().parse_args(arguments))
+    leave, os._exit = os._exit, sys.exit  # type: ignore[assignment]  # an exit of the checked code becomes a finding
+    status = _run(_parser().parse_args())
+    sys.stdout.flush()
+    leave(status)  # a function that hangs would keep torch from shutting down
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -52,8 +56,8 @@ def _run(options: argparse.Namespace) -> int:
     except BrokenExecutor:
         return _complain("a worker process died; finished runs are saved, call again for the rest", 1)
     except (OSError, ValueError, TypeError, ImportError) as error:
-        hint = ": install alibi-viz with its dependencies" if isinstance(error, ModuleNotFoundError) else ""
-        return _complain(f"{error}{hint}", 2)
+        known = not isinstance(error, ModuleNotFoundError) or INSTALL in str(error)
+        return _complain(error if known else f"{error}: {INSTALL}", 2)
     except KeyboardInterrupt:
         return _complain(f"stopped{'; finished runs are saved' if 'workers' in options else ''}", 130)
 
@@ -68,14 +72,21 @@ def _lab(options: argparse.Namespace) -> int:
     """Open the lessons in JupyterLab: those of a clone, or copies in a folder that never replace what you changed."""
     from alibi_viz.lessons.copies import INSTALLED, copy_lessons, lessons_folder  # noqa: PLC0415
 
+    if find_spec("jupyterlab") is None:
+        raise ModuleNotFoundError("there is no JupyterLab")
     folder = lessons_folder()
     if options.out or folder == INSTALLED:
         target = Path(options.out or "alibi_lessons")
         kept = copy_lessons(target)
         folder = target
         print(f"the lessons are in {target}" + (f"; left alone, because changed: {', '.join(kept)}" if kept else ""))
-    page = f"--LabApp.default_url=/lab/tree/{options.lesson}"
-    return subprocess.call([sys.executable, "-m", "jupyterlab", str(folder), page, "--ip=127.0.0.1"])
+    if not (folder / options.lesson).is_file():
+        raise ValueError(f"lesson must be one of {', '.join(sorted(path.name for path in folder.glob('*.ipynb')))}")
+    command = [sys.executable, "-m", "jupyterlab", str(folder), f"--LabApp.default_url=/lab/tree/{options.lesson}"]
+    command += ["--ip=127.0.0.1", "--allow-root"]  # root is the usual user in a container
+    command += [f"--port={options.port}"] if options.port else []
+    command += ["--no-browser"] if options.no_browser else []
+    return subprocess.call(command)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -86,10 +97,29 @@ def _check(options: argparse.Namespace) -> int:
         report = check_vectors(options.vectors)
     else:
         options.dtype = getattr(torch, options.dtype or "float32")
-        function, checked = load_function(options.function), getattr(check, options.kind)
-        report = checked(function, **_given(options, *[*inspect.signature(checked).parameters][1:]))
+        seconds = 60.0 if options.seconds is None else options.seconds
+        check_positive("seconds", seconds)
+        with _alive(seconds):
+            function, checked = load_function(options.function), getattr(check, options.kind)
+
+        def limited(*arguments: Any) -> Any:
+            with _alive(seconds + 10):  # later than the checker's own limit, which needs the lock
+                return function(*arguments)
+
+        limited.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+        report = checked(limited, **_given(options, *[*inspect.signature(checked).parameters][1:]))
     print(report)
     return 0 if report.ok else 1
+
+
+@contextmanager
+def _alive(seconds: float) -> Iterator[None]:
+    """End the process with status 1 and a traceback if this takes longer, even if the code holds Python's lock."""
+    faulthandler.dump_traceback_later(min(seconds, 1e6), exit=True, file=sys.__stderr__ or sys.stderr)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _vectors(options: argparse.Namespace) -> None:
@@ -209,12 +239,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--seeds": {"type": int, "help": "number of seeds, from 0"},
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
     "--out": {"metavar": "FOLDER", "help": "where to write"},
+    "--port": {"type": int, "help": "of JupyterLab; the next free one if it is in use (default: 8888)"},
+    "--no-browser": {"action": "store_true", "help": "only print the address"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
 SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--length"
 SWEEPING = "--workers", "--seeds", "--out"
 COMMANDS = {
-    _lab: ("lesson", "--out"),
+    _lab: ("lesson", "--out", "--port", "--no-browser"),
     _check: ("function", "--vectors", "--kind", *SHAPES, "--heads", "--dtype", "--slopes", "--seconds"),
     _vectors: ("file",),
     _race: ("methods", "--text", "--length", "--steps", "--seed"),

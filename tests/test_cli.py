@@ -70,8 +70,49 @@ def test_exit_status_is_that_of_a_hanging_function_when_it_is_interrupted_or_giv
 
 
 @pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ("import os\ndef slopes(heads):\n    os._exit(0)\n", 1, "SystemExit"),
+        ("import os\nos._exit(0)\n", 2, "SystemExit"),
+        ("import time\ntime.sleep(60)\n", 1, "bad.py"),
+        ("import ctypes\ndef slopes(heads):\n    ctypes.PyDLL(None).sleep(60)\n", 1, "in slopes"),  # keeps the lock
+    ],
+    ids=["exits", "exits when imported", "hangs when imported", "holds the lock"],
+)
+def test_check_neither_passes_nor_waits_for_code_that_exits_or_hangs(
+    body: str, status: int, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(body)
+    command = [*COMMAND, "check", "bad.py:slopes", "--kind", "slopes", "--seconds", "1"]
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert done.returncode == status and message in done.stdout + done.stderr
+
+
+def test_without_the_lab_one_sentence_says_what_to_install() -> None:
+    code = "import sys; sys.modules['pandas'] = None; from alibi_viz.cli import main; sys.exit(main(['claims']))"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "alibi-viz: alibi_viz.study needs pandas: pip install 'alibi-viz[lab]'\n"
+
+
+@pytest.mark.parametrize("name", ["widgets.SlopeExplorer", "figures.slope_figure", "lab.race"])
+def test_what_the_lab_needs_is_named_in_python_too(name: str) -> None:
+    code = f"""if True:
+        import sys
+        sys.modules.update(dict.fromkeys(["pandas", "plotly", "ipywidgets"]))
+        import alibi_viz
+        alibi_viz.{name}
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "ModuleNotFoundError: alibi_viz." in done.stderr.splitlines()[-1]
+    assert done.stderr.endswith(": pip install 'alibi-viz[lab]'\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["lab", "none.ipynb"], "lesson must be one of 00_start_here.ipynb, "),
+        (["lab", "--out", __file__], "File exists"),
         (["check"], "check needs a function"),
         (["check", "no_colon"], "a function must be named package.module:function or file.py:function, got 'no_colon'"),
         (["check", "no_such_file.py:f"], "cannot load no_such_file.py:f: FileNotFoundError"),

@@ -18,8 +18,9 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-RUN = [Requirement(line) for line in PROJECT["dependencies"]]
-TEST = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
+EXTRAS = PROJECT["optional-dependencies"]
+RUN = [Requirement(line) for line in PROJECT["dependencies"] + EXTRAS["lab"]]
+TEST = [Requirement(line) for line in EXTRAS["test"] if line != "alibi-viz[lab]"]
 CUDA = re.compile(r"(nvidia|cuda|triton)(-|$)")  # packages that some builds of torch depend on
 CONDA_NAMES = {"torch": "pytorch", "kaleido": "python-kaleido"}  # different names on conda-forge
 
@@ -91,7 +92,7 @@ def test_notebook_kernel_is_this_interpreter() -> None:
 
 def test_make_alone_lists_every_target() -> None:
     listing = subprocess.run(["make"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for target in ("install", "lab", "test", "check", "bench", "notebooks", "screenshots"):
+    for target in ("install", "lab", "test", "test-lowest", "check", "bench", "notebooks", "screenshots"):
         assert re.search(rf"^  make {target} +\S", listing, re.M), f"{target} is not listed by make"
 
 

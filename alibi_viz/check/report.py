@@ -110,6 +110,8 @@ def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] 
     text = f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{text}</pre>'
     if comparison is None:
         return text
-    from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
-
+    try:
+        from alibi_viz.figures import comparison_html  # noqa: PLC0415  # a check in CI shouldn't load plotly
+    except ModuleNotFoundError:  # installed without the extra: the text says it all
+        return text
     return text + comparison_html(comparison.wanted, comparison.got, comparison.place)

@@ -10,8 +10,9 @@ the data in one `batch_update`. The same `draw` serves a plain `go.Figure` and t
 is never rebuilt. Nothing here imports a model or a widget.
 """
 
-from importlib import import_module
 from typing import Any
+
+from alibi_viz.arguments import load_module
 
 _MODULES = {
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
@@ -30,7 +31,7 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 def __getattr__(name: str) -> Any:  # on first use, so that one figure does not load the others
     if name not in _MODULES:
         raise AttributeError(f"module 'alibi_viz.figures' has no attribute {name!r}")
-    return getattr(import_module(f"alibi_viz.figures.{_MODULES[name]}"), name)
+    return getattr(load_module(f"alibi_viz.figures.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,10 @@ def copy_lessons(target: Path) -> list[str]:
     """
     target.mkdir(parents=True, exist_ok=True)
     manifest, kept = target / MANIFEST, []
-    written = json.loads(manifest.read_text(encoding="utf-8")) if manifest.exists() else {}
+    try:
+        written = dict(json.loads(manifest.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):  # without fingerprints every lesson that differs is left alone
+        written = {}
     for lesson in sorted(lessons_folder().glob("*.ipynb")):
         copy, ours = target / lesson.name, _fingerprint(lesson)
         if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), ours):

@@ -3,8 +3,9 @@
 Every app is an `App` (core/app.py): state in traits, controls, one figure, a caption.
 """
 
-from importlib import import_module
 from typing import Any
+
+from alibi_viz.arguments import load_module
 
 _MODULES = {
     "AddConstant": "pictures",
@@ -29,7 +30,7 @@ __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'alibi_viz.widgets' has no attribute {name!r}")
-    return getattr(import_module(f"alibi_viz.widgets.{_MODULES[name]}"), name)
+    return getattr(load_module(f"alibi_viz.widgets.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

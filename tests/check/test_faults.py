@@ -1,6 +1,7 @@
 """Faults that no exhibit of the gallery has, in every combination, at far positions and in half precision."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,12 @@ def test_report_has_the_numbers_that_show_the_fault_and_pictures_in_a_notebook()
     html = report._repr_html_()
     assert "<b>ALiBi check of attention_gym_2024: 1 fault</b>" in html and "<b>sign reversed:</b>" in html
     assert "<img" in html and "<img" not in check.slopes(alibi_slopes)._repr_html_()
+
+
+def test_report_in_a_notebook_without_the_extra_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "alibi_viz.figures", None)
+    html = check.bias(gallery.biases.attention_gym_2024, num_heads=[8], length=16)._repr_html_()
+    assert "<b>sign reversed:</b>" in html and "<img" not in html
 
 
 def test_unknown_fault_is_diagnosed_without_comparing_every_row_with_every_rule(
