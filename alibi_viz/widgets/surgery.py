@@ -260,7 +260,7 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
     return (
-        f"{subject.name}, trained on windows of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
+        f"{subject.name}, trained on sequences of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
         f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
         f"keys at least {length:,} back, the training length."
     )

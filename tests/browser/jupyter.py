@@ -68,14 +68,19 @@ class Server:
         for kernel in self._kernels():
             self._ask("POST", f"api/kernels/{kernel}/interrupt")
 
+    def client(self) -> BlockingKernelClient:
+        """A connection to the shared kernel, for code that no cell shows. Call its `stop_channels` at the end."""
+        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
+        client.load_connection_file()
+        client.start_channels()
+        return client
+
     def _kernels(self) -> list[str]:
         return [kernel["id"] for kernel in self._ask("GET", "api/kernels")]
 
     def _reset(self) -> bool:
         """Reset the shared kernel. False if it does not answer."""
-        client = BlockingKernelClient(connection_file=str(self.home / "runtime" / f"kernel-{self.kernel}.json"))
-        client.load_connection_file()
-        client.start_channels()
+        client = self.client()
         try:
             return client.execute(RESET, reply=True, timeout=10)["content"]["status"] == "ok"
         except TimeoutError:

@@ -35,8 +35,11 @@ def caption(race: RaceState, question: Question, results: pd.DataFrame, note: st
         findings = say.sentences(question.say(results, race.length))
         if question is race.main and race.task == "text":
             guesses, clauses = _judge_guesses(race, results), outcomes(rises(results))
-            ending = f"Up to {results['x'].max():,} bytes, {'; '.join(clauses)}, in bits per byte." if clauses else ""
-            head, findings = head or guesses, [ending, guesses if head else "", *findings]
+            if clauses:  # the first of `findings`, with the length and the unit that it leaves to the figure
+                seeds = "in every seed " * (len(race.counted) > 1)
+                ending = f"Up to {results['x'].max():,} bytes, {seeds}{'; '.join(clauses)}, in bits per byte."
+                findings = [ending, *findings[1:]]
+            head, findings = head or guesses, [guesses if head else "", *findings]
     sentences = [sentence for sentence in (head, *findings) if sentence]
     if race.state == "running" or not race.complete:  # open details would close whenever their text changes
         return " ".join(sentences[:2]), ""

@@ -188,7 +188,8 @@ def test_each_question_shows_what_the_lab_measures_and_measures_it_once(
     gaps = [curve(raced.results, "gap", label="none", seed=seed) for seed in (3, 4)]
     mean = {step: (gaps[0][step] + gaps[1][step]) / 2 for step in gaps[0]}
     assert points(raced, "mean", "none") == pytest.approx(mean)
-    assert f"none ({list(mean.values())[-1]:+z.2f})" in raced.caption
+    said = raced.caption + raced.details
+    assert said.count(f"none ({list(mean.values())[-1]:+z.2f})") == 1 == said.lower().count("in every seed"), said
     assert trace(raced, "mean", "learned").name == "learned (not defined)"
     assert trace(raced, "losses", "alibi").visible is False
     rows = len(raced.results)
