@@ -90,7 +90,7 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Check a function, or a file of golden vectors, and name its faults."""
+    """Check a function, whose file is run like any program, or a file of golden vectors; name the faults."""
     if (options.function is None) == (options.vectors is None):
         raise ValueError("check needs a function such as package.module:function, or --vectors FILE, and not both")
     if options.vectors:

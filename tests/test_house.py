@@ -17,9 +17,9 @@ PACKAGE = ROOT / "alibi_viz"
 FILES = sorted(PACKAGE.rglob("*.py"))
 # From bottom to top, in reading order: a module may import those before it, except the `APART` ones.
 FLOORS = (
-    *("minimal", "arguments", "memory", "slopes", "laws", "bias", "attention", "gallery", "models", "__init__"),
-    *("table", "figures", "pretrained", "check", "precision", "lessons", "lab", "study", "site", "widgets", "cli"),
-    "__main__",
+    *("minimal", "arguments", "memory", "files", "slopes", "laws", "bias", "attention", "gallery", "models"),
+    *("__init__", "table", "figures", "pretrained", "check", "precision", "lessons", "lab", "study", "site"),
+    *("widgets", "cli", "__main__"),
 )
 APART = {"figures": {"gallery", "models", "__init__"}, "lab": {"figures", "check", "precision", "lessons", "gallery"}}
 TORCH = {"torch", "numpy"}

@@ -70,3 +70,12 @@ def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.Mon
     assert memory.free_memory() == 200_000_000 < outside
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.free_memory() > 200_000_000
+
+
+def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)
+    text = av.lab.load_text()
+    with pytest.raises(MemoryError, match=r"^length=8192 would take 4\.\d GiB.*largest length that fits is 28\d\d$"):
+        av.lab.loss_by_length(av.lab.make_model("t5"), text, [64, 8192], targets=8192)
+    for position in ("alibi", "rotary"):  # which need none
+        assert av.lab.loss_by_length(av.lab.make_model(position), text, [8192], targets=8192)

@@ -9,7 +9,8 @@
     report.raise_for_faults()                # in a test
 
 The function may belong to any library whose arrays numpy can read. A function that raises, hangs or returns nonsense
-gets a finding, never an error of the checker.
+gets a finding, never an error of the checker. The checker runs the code that it is given, with all rights of this
+process: read code that you don't trust before you check it.
 """
 
 from alibi_viz.check.api import attention, bias, slopes

@@ -30,6 +30,7 @@ from alibi_viz.check.call import Unusable, on_cpu
 from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
+from alibi_viz.files import write
 from alibi_viz.slopes import alibi_slopes
 
 _FORMAT = {"format": "alibi-vectors", "version": 1}
@@ -59,7 +60,7 @@ def write_vectors(path: str | Path) -> None:
         ],
         "attention": [*_record_attention(True), *_record_attention(False)],
     }
-    Path(path).write_text(json.dumps(document, separators=(",", ":")).replace("-Infinity", "null") + "\n")
+    write(path, json.dumps(document, separators=(",", ":")).replace("-Infinity", "null") + "\n")
 
 
 def check_vectors(path: str | Path) -> Report:

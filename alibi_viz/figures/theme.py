@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from plotly.colors import sequential
 from plotly.io import write_images
 from torch import Tensor
+
+from alibi_viz.files import replacing
 
 _THEME = tomllib.loads(Path(__file__).with_name("theme.toml").read_text(encoding="utf-8"))
 COLORS, DASHES, SYMBOLS, DIVERGING = (tuple(_THEME[name]) for name in ("colors", "dashes", "symbols", "diverging"))
@@ -159,7 +162,10 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
         raise ValueError(f"images must be .svg, .pdf or .png, got {names}")
     scales = [_PNG_SCALE if suffix == ".png" else 1 for suffix in suffixes]
     try:
-        write_images(fig=[*map(on_white, figures.values())], file=[*map(str, figures)], width=_WIDTH, scale=scales)
+        with ExitStack() as stack:
+            drawn = {"fig": [*map(on_white, figures.values())], "format": [suffix[1:] for suffix in suffixes]}
+            scratches = [str(stack.enter_context(replacing(path))) for path in figures]
+            write_images(**drawn, file=scratches, width=_WIDTH, scale=scales)
     except ChromeNotFoundError as error:
         message = f"no images are written ({names}), because they need Chrome or Chromium, and none was found"
         raise RuntimeError(message) from error

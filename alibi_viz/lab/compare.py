@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from alibi_viz.arguments import check_positive_integers
+from alibi_viz.files import write
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, record_table, sweep
 from alibi_viz.lab.say import join, quoted
@@ -116,9 +117,9 @@ class Comparison:
         """Write results.csv, results.tex and verdicts.txt into a folder."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.table.to_csv(folder / "results.csv", index=False)
-        (folder / "results.tex").write_text(self.latex(), encoding="utf-8")
-        (folder / "verdicts.txt").write_text("".join(f"{verdict}\n" for verdict in self.verdicts), encoding="utf-8")
+        write(folder / "results.csv", self.table.to_csv(index=False))
+        write(folder / "results.tex", self.latex())
+        write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
 
 
 def compare(

@@ -17,7 +17,9 @@ from torch.nn.functional import cross_entropy
 
 from alibi_viz import arguments
 from alibi_viz.lab.text import Text
+from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel
+from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.pretrained import evaluation_mode
 
 TARGETS = 8192  # bytes predicted at each length; a constant, so that a model has the same loss everywhere
@@ -41,7 +43,8 @@ def loss_by_length(
     """Mean bits per byte in windows of each length, without overlap: the first targets of a window see little context.
 
     The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN where the model
-    isn't defined. Raises ValueError if the validation part is too short for the longest length.
+    isn't defined. Raises ValueError if the validation part is too short for the longest length, and MemoryError if that
+    length needs more than a quarter of the free memory.
 
     >>> losses = lab.loss_by_length(lab.make_model(), lab.load_text(), [32, 64])
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits
@@ -64,11 +67,20 @@ def shared_losses(
             f"length {max(lengths)} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
             f"{targets:,} targets were requested, so windows of at most {available} fit"
         )
+    check_memory("length", max(lengths), partial(needed_memory, model))
     multiple = math.lcm(*lengths)
     shared = available // multiple * multiple or min(available // length * length for length in lengths)
     for length in lengths:
         end = math.ceil(shared / length) * length + 1  # the last window may reach beyond the shared targets
         yield length, window_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
+
+
+def needed_memory(model: LanguageModel, length: int) -> int:
+    """The bytes that a forward pass on one window takes at least: per token, and a bias for each pair of tokens."""
+    config, position = model.config, model.transformer.position
+    dense = not position.is_additive or (position.has_bias and not isinstance(position, Alibi))
+    per_token = 4 * (config.vocabulary + config.expansion_factor * config.d_model)
+    return length * per_token + dense * 8 * config.num_heads * length**2
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:

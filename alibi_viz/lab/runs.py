@@ -33,6 +33,7 @@ import torch
 from tqdm import tqdm
 
 from alibi_viz import arguments
+from alibi_viz.files import write
 from alibi_viz.lab import training
 from alibi_viz.lab.evaluation import TARGETS, diverged
 from alibi_viz.lab.modify import VARIANTS, evaluation_variants
@@ -334,9 +335,7 @@ def _save(record: Record, folder: Path | None) -> Record:
         digest = hashlib.sha256(_key(run).encode()).hexdigest()[:12]
         label = re.sub(r"[^\w-]+", "-", run["label"])[:40]
         path = folder / f"{run['task'].replace(' ', '-')}-{label}-seed-{run['seed']}-{digest}.json"
-        scratch = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-        scratch.write_text(json.dumps(record), encoding="utf-8")
-        scratch.replace(path)
+        write(path, json.dumps(record))
     return record
 
 

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-import shutil
 import sysconfig
 from pathlib import Path
+
+from alibi_viz.files import write
 
 INSTALLED = Path(sysconfig.get_path("data")) / "share" / "alibi_viz" / "notebooks"  # where pip puts them
 MANIFEST = ".lessons.json"  # in the reader's folder: the fingerprints of the lessons as we wrote them
@@ -40,9 +41,9 @@ def copy_lessons(target: Path) -> list[str]:
         if copy.exists() and _fingerprint(copy) not in (written.get(lesson.name), ours):
             kept.append(lesson.name)
         else:
-            shutil.copyfile(lesson, copy)
+            write(copy, lesson.read_bytes())
             written[lesson.name] = ours
-    manifest.write_text(json.dumps(written), encoding="utf-8")
+    write(manifest, json.dumps(written))
     return kept
 
 

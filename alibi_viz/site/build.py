@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from alibi_viz import lab, lessons, study
 from alibi_viz.bias import alibi_bias, mask_future
 from alibi_viz.figures.matrices import png_source
+from alibi_viz.files import write
 from alibi_viz.lab.evaluation import TEMPERATURE, WORD
 from alibi_viz.lab.tales import write_tales
 from alibi_viz.lessons.copies import lessons_folder
@@ -43,7 +44,7 @@ def build_site(out: str | Path) -> Path:
     write_report(folder / "lessons")
     write_reference(folder / "api")
     page = folder / "index.html"
-    page.write_text(template("index.html.j2").render(**_content(), lessons=pages), encoding="utf-8")
+    write(page, template("index.html.j2").render(**_content(), lessons=pages))
     return page
 
 

@@ -14,6 +14,8 @@ from markupsafe import Markup
 from nbconvert.filters import Highlight2HTML, ansi2html
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from alibi_viz.files import write
+
 MODULES = tuple(f"alibi_viz{name}" for name in ("", ".check", ".lab", ".models", ".figures", ".lessons", ".widgets"))
 
 
@@ -65,7 +67,7 @@ def write_lessons(paths: Iterable[Path], folder: Path) -> list[dict[str, str]]:
     for n, lesson in enumerate(lessons):
         neighbors = {"previous": lessons[n - 1] if n else None, "next": lessons[n + 1] if lessons[n + 1 :] else None}
         page = template("lesson.html.j2").render(**lesson, **neighbors, cells=notebooks[lesson["name"]])
-        (folder / f"{lesson['name']}.html").write_text(page, encoding="utf-8")
+        write(folder / f"{lesson['name']}.html", page)
     return lessons
 
 
@@ -74,7 +76,7 @@ def write_report(folder: Path) -> None:
     report = (files("alibi_viz.study") / "published" / "report.md").read_text(encoding="utf-8")
     cells = [nbformat.v4.new_markdown_cell(report)]
     page = template("lesson.html.j2").render(name="report", title="Results of the study", cells=cells)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    write(folder / "report.html", page)
 
 
 def write_reference(folder: Path) -> None:
@@ -89,4 +91,4 @@ def write_reference(folder: Path) -> None:
         for name, documented in modules.items():
             page = folder / f"{name.replace('.', '/')}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(pdoc.render.html_module(documented, modules), encoding="utf-8")
+            write(page, pdoc.render.html_module(documented, modules))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from alibi_viz.arguments import check_known
+from alibi_viz.files import write
 from alibi_viz.lab import Run, load_run, load_text, save_run, sweep, tales_text
 from alibi_viz.lab.checkpoints import SavedRun
 from alibi_viz.lab.runs import Record, check_new, create_folder, read_records, record_table
@@ -81,7 +82,7 @@ def reproduce(
         records = sorted(sweep(runs, executor, path=out), key=lambda record: order.index(record["run"]))
         if publish is not None:
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
-            (Path(publish) / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+            write(Path(publish) / f"{name}.jsonl.gz", gzip.compress(lines.encode(), mtime=0))
         if name == SEARCH:
             rates = best_rates(records)
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import jinja2
 import pandas as pd
 
+from alibi_viz.files import write
 from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.lab.questions import Question
 from alibi_viz.lab.runs import record_table
@@ -46,7 +47,7 @@ def write_report(folder: str | Path) -> None:
         at_end=sum(best in tried.index[[0, -1]] for tried, best in rows),
         papers=PAPERS.values(),
     )
-    (Path(folder) / "report.md").write_text(page, encoding="utf-8")
+    write(Path(folder) / "report.md", page)
 
 
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:

@@ -22,6 +22,7 @@ import plotly.graph_objects as go
 from ipywidgets import HTML, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
 from alibi_viz.figures import theme
+from alibi_viz.files import write
 from alibi_viz.lessons.pages import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, button, row
 from alibi_viz.widgets.core.figure import LiveFigure
@@ -261,7 +262,7 @@ def _score(key: str = "", points: float = 0.0) -> str:
             raise ValueError("not a table of points")
         if key and key not in scored:
             scored[key] = points
-            FILE.write_text(json.dumps(scored, indent=1), encoding="utf-8")
+            write(FILE, json.dumps(scored, indent=1))
         words = f"Score: {sum(scored.values()):.3g} of {len(scored)}." if scored else "Score: no guesses yet."
     except ValueError:
         words = f"No score: {FILE} is damaged. Delete it to start again; the lesson goes on without it."

@@ -35,6 +35,7 @@ from ipywidgets import HTML, Widget
 from traitlets import List, Unicode
 
 from alibi_viz.figures import theme
+from alibi_viz.files import write
 from alibi_viz.widgets.core.controls import Controls, below, row, show
 from alibi_viz.widgets.core.figure import LiveFigure, Page
 from alibi_viz.widgets.core.traits import BadValue, short_repr
@@ -136,9 +137,9 @@ class App(Controls):
             plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
             words = html.escape(f"{self.caption} {self.details}".strip())
             page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
-            path.write_text(page, encoding="utf-8")
+            write(path, page)
         elif suffix in (".png", ".svg", ".pdf"):
-            path.write_bytes(plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
+            write(path, plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
         else:
             raise ValueError(f"save writes .html, .png, .svg or .pdf, got {suffix or 'no suffix'!r} in {str(path)!r}")
         return path
