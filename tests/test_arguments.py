@@ -1,15 +1,10 @@
-"""Every wrong argument of a public function of the lab is named in the error, and checks hold to their edges."""
+"""Every argument of a public function of the lab that has the wrong type is named in the error, whatever function."""
 
 import inspect
-import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
-import torch
 
-from alibi_viz import arguments as doors
 from alibi_viz import lab
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import known_words
@@ -90,29 +85,6 @@ def test_an_argument_of_a_wrong_type_is_named_at_the_call(function: str, argumen
 def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: str) -> None:
     with pytest.raises((TypeError, ValueError), match=rf"\b{argument}\b.*-1"):
         PUBLIC[function](**{**valid(function), argument: -1})
-
-
-CHECKS: list[tuple[Callable[[Any], object], list[Any], list[Any]]] = [  # with values that pass, and that don't
-    (doors.check_seed, [-(2**63), 2**63 - 1], [-(2**63) - 1, 2**63, True, 1.0]),
-    (doors.check_dropout, [0, 0.999], [-1e-9, 1, math.nan, True]),
-    (partial(doors.check_positive, "x"), [1e-300, 5], [0, -1, math.inf, math.nan, True]),
-    (partial(doors.check_integer, "x", low=2, high=4), [2, 4], [1, 5, True, 2.0]),
-    (lambda value: doors.check_positive_integers(x=value), [1], [0, True, 1.0]),
-    (partial(doors.positive_integers, "x"), [[1], (1, 2)], [[], [0], [True], "ab", 3]),
-    (lambda value: doors.check_known("x", value, "abc"), [[], ["c", "a"]], [["a", "z"]]),
-    (lambda value: doors.check_slopes("x", torch.tensor(value)), [[], [-1.0]], [[1], [[1.0]], [math.nan]]),
-]
-
-
-@pytest.mark.parametrize(("check", "good", "bad"), CHECKS)
-def test_a_check_passes_what_lies_within_its_edges_alone(
-    check: Callable[[Any], object], good: list[Any], bad: list[Any]
-) -> None:
-    for value in good:
-        check(value)
-    for value in bad:
-        with pytest.raises((TypeError, ValueError), match=r"^(x|seed|dropout) must .*, got "):
-            check(value)
 
 
 @pytest.mark.parametrize("text", ["mine.txt", b"bytes", TEXT])
