@@ -24,11 +24,11 @@ from alibi_viz.attention.inputs import AttentionInputs, Backend
 from alibi_viz.bias import alibi_bias, exact_dtype, mask_future, shared_bias
 from alibi_viz.memory import check_memory
 
-_MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head
+_MAX_CACHED_KEYS = 1024  # a cached mask then takes at most 4 MiB per head; speed only
 # Queries per block, measured on the CPU: with fewer, torch's kernel uses smaller blocks, which is slow on many threads.
-_ROWS = 192
-_SMALL_BLOCK, _SHORT_KEYS = 64, 512  # up to 512 keys, blocks of 64 queries are faster
-_LARGEST_CACHED = 2**14  # heads * keys; the bias of the last queries then takes at most 32 MiB in float32
+_ROWS = 192  # speed only
+_SMALL_BLOCK, _SHORT_KEYS = 64, 512  # up to 512 keys, blocks of 64 queries are faster; speed only
+_LARGEST_CACHED = 2**14  # heads * keys; the bias of the last queries takes at most 32 MiB in float32; speed only
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from torch.nn.functional import pad
 from alibi_viz.attention.inputs import ROUNDING, AttentionInputs, KeyBall
 from alibi_viz.attention.tiles import blocks
 
-_MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this
+_MOST_NEAR_KEYS = 256  # n is about 1 / m, at most this; speed only
 
 
 @torch.no_grad()

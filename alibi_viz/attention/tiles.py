@@ -25,11 +25,11 @@ from itertools import groupby
 
 from torch import Tensor
 
-# Measured on the CPU (benchmarks/attention.py):
-_BLOCK = 64  # queries in the smallest block; with fewer the kernel is slow, with more it computes more pairs in vain
-_NARROW = 2048  # up to this span, reading all keys of a block at once is faster than merging several rectangles
-_BLOCKS_PER_SPAN = 8  # for wide spans
-_NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a span are faster
+# Measured on the CPU (benchmarks/attention.py). Fewer queries per block are slow, more compute more pairs in vain.
+_BLOCK = 64  # queries in the smallest block; speed only
+_NARROW = 2048  # up to this span, reading all keys of a block at once beats merging several rectangles; speed only
+_BLOCKS_PER_SPAN = 8  # for wide spans; speed only
+_NEARLY_ALL = 0.9  # from this share of the keys on, blocks without a span are faster; speed only
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from alibi_viz.bias import exact_dtype
 
 _KERNEL = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time
-_KERNEL_CALL = 2**18  # reading this many elements of the keys takes about as long as a call, measured on two threads
+_LARGEST_GRADIENT = 2**22  # elements of the gradient of overlapping keys that are computed at a time; speed only
+_KERNEL_CALL = 2**18  # elements of the keys that are read in the time of a call, measured on two threads; speed only
 
 
 class _Windowed(torch.autograd.Function):

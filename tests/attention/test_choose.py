@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from alibi_viz import AlibiBias, alibi_attention, alibi_slopes, choose_backend
+from alibi_viz.attention.api import RULES, _Call
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.bias import shared_bias
 from tests.attention.cases import qkv
@@ -29,23 +30,44 @@ def chosen(rows: int, columns: int, dim: int = 32, *, batch: int = 1, slopes: An
         ({"rows": 3000, "slopes": None}, "folded"),
         ({"rows": 3000}, "windowed"),
         ({"rows": 3000, "dim": 16}, "mask"),  # too little work for a call per head
-        ({"rows": 5, "columns": 3000}, "mask"),
         ({"rows": 600, "batch": 8, "dim": 64}, "mask"),
         ({"rows": 600, "batch": 8, "dim": 64, "gradient": True}, "windowed"),  # in training from shorter inputs on
         ({"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED}, "windowed"),
-        ({"rows": 383, "padded": True}, "mask"),
         ({"rows": 384, "padded": True}, "folded"),
-        ({"rows": 639, "padded": True, "gradient": True}, "mask"),
         ({"rows": 640, "padded": True, "gradient": True}, "folded"),
-        ({"rows": 191, "slopes": LEARNED}, "mask"),
         ({"rows": 192, "slopes": LEARNED}, "folded"),
         ({"rows": 2000, "slopes": LEARNED, "dtype": torch.float16}, "mask"),
         ({"rows": 2048, "causal": False}, "windowed"),
         ({"rows": 1024, "causal": False}, "mask"),
+        ({"rows": 64, "columns": 80_000, "dim": 1, "causal": False}, "windowed"),
+        ({"rows": 63, "columns": 80_000, "dim": 1, "causal": False}, "mask"),  # too few queries to look for spans
     ],
 )
 def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], name: str) -> None:
     assert chosen(**({"columns": call["rows"]} | call)) == name
+
+
+BIG = 2**23
+EDGES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # of each row: a call at its edges, and what lies beyond
+    ({"kind": "decoding", "keys": 4096, "key_elements": BIG}, {"kind": "", "keys": 4095, "key_elements": BIG - 1}),
+    ({"kind": "encoder", "keys": 1025, "elements": BIG}, {"kind": "", "keys": 1024, "elements": BIG - 1}),
+    ({"kind": "training", "keys": 512, "products": 2**27}, {"kind": "", "keys": 511, "products": 2**27 - 1}),
+    ({"kind": "inference", "keys": 1024, "products": 2**28}, {"kind": "", "keys": 1023, "products": 2**28 - 1}),
+    ({"queries": 1}, {"queries": 2}),
+    ({"uses_blocks": True, "slopes": "fixed"}, {"uses_blocks": False, "slopes": "none"}),
+    ({"uses_blocks": True, "keys": 2048}, {"uses_blocks": False, "keys": 2049}),
+    ({"slopes": "learned, half"}, {"slopes": "learned"}),
+    ({"slopes": "learned", "queries": 192}, {"slopes": "fixed", "queries": 191}),
+    ({"kind": "inference", "queries": 384}, {"kind": "training", "queries": 383}),
+    ({"slopes": "none", "queries": 640}, {"slopes": "learned", "queries": 639}),
+]
+
+
+@pytest.mark.parametrize(("row", "edge", "beyond"), [(row, *case) for row, case in enumerate(EDGES)])
+def test_a_row_of_the_table_holds_up_to_its_edges(row: int, edge: dict[str, Any], beyond: dict[str, Any]) -> None:
+    holds, call = RULES[row].condition, _Call("", 0, 0, 0, 0, 0, "", uses_blocks=False)._replace(**edge)
+    assert len(RULES) == len(EDGES) and holds(call)
+    assert not any(holds(call._replace(**{name: value})) for name, value in beyond.items())
 
 
 def test_on_a_gpu_auto_selects_folded_or_a_mask() -> None:

@@ -33,6 +33,12 @@ def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
     document = json.loads(path.read_text())
     assert [case["num_heads"] for case in document["slopes"]] == list(range(1, 129))
     assert document["slopes"][7]["result"] == alibi_slopes(8).tolist()
+    # implementations keep their files, so neither the version nor the cases change unnoticed
+    assert [document[name] for name in ("format", "version", "dtype")] == ["alibi-vectors", 1, "float32"]
+    sizes = [tuple(case[name] for name in ("num_heads", "query_length", "key_length")) for case in document["bias"]]
+    assert sizes == 2 * [(8, 16, 16), (12, 16, 16), (8, 1, 16), (8, 5, 16)]
+    shapes = {(*torch.tensor(case["query"]).shape[1:], len(case["key"][0][0])) for case in document["attention"]}
+    assert shapes == {(4, 8, 8, 8), (6, 8, 8, 8), (4, 1, 8, 8), (4, 3, 8, 8)}
 
 
 def test_faults_are_named(document: Any, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The checker names the fault of every exhibit, and each has the effect that its text and the lessons state."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -40,6 +41,28 @@ def output(function: object) -> Tensor:
     """The output for zero queries and one-hot values, the weights at equal content: float32 [8, query, key]."""
     zeros = torch.zeros(1, 8, 16, 32)
     return function(zeros, zeros, torch.eye(16, 32).expand(1, 8, -1, -1))[0, ..., :16]  # type: ignore[operator]
+
+
+# {bias: its value for a slope m, the row of the query, its position i, and the position j of the key}
+FORMULAS: dict[Callable[..., Tensor], Callable[..., float]] = {
+    biases.ggml_2023: lambda m, row, i, j: m * (row + 1),
+    biases.sequence_toy: lambda m, row, i, j: m * row,
+    biases.cracked_ai_code: lambda m, row, i, j: -2 * m * abs(i - j),
+    biases.attention_gym_2024: lambda m, row, i, j: m * (i - j),
+    biases.zeta: lambda m, row, i, j: -m * j,
+    biases.megatron_layer_scaling: lambda m, row, i, j: 24 * m * j,
+    biases.fairseq_mask: lambda m, row, i, j: m * j if j <= row else -math.inf,
+    biases.bloom_in_bfloat16: lambda m, row, i, j: m * j,  # such small products are exact
+    biases.x_transformers_2022: lambda m, row, i, j: -m * abs(row - j),
+    biases.step_audio: lambda m, row, i, j: -m * max(i - j, 0) ** 0.5,
+    biases.flash_bias_2025: lambda m, row, i, j: m * (i - j),
+}
+
+
+@pytest.mark.parametrize("rule", FORMULAS, ids=lambda rule: rule.__name__)
+def test_biases_match_their_formulas(rule: Callable[..., Tensor]) -> None:
+    rows = [[[FORMULAS[rule](m, row, 4 + row, j) for j in range(7)] for row in range(3)] for m in SLOPES.tolist()]
+    assert torch.allclose(rule(8, 3, 7).expand(8, 3, 7).float(), torch.tensor(rows), rtol=1e-6)
 
 
 def test_encoders_without_a_mask_prefer_the_last_key() -> None:

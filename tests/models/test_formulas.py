@@ -101,7 +101,9 @@ def test_bias_equals_its_formula(name: str) -> None:
 )
 def test_t5_buckets_at_the_original_size(distance: int, bucket: int) -> None:
     """As in T5: 32 buckets, the last from 128 on; bucket 16 + floor(16 ln(d/16) / ln(8)) from d = 16."""
-    assert int(T5Buckets(1, 512).bucket(torch.tensor(distance))) == bucket
+    position = T5Buckets(1, 512)
+    assert int(position.bucket(torch.tensor(distance))) == bucket
+    assert float(position.values.weight.detach().abs().max()) < 0.2  # they start at 0.02 times a normal number
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
@@ -245,6 +247,7 @@ def test_xpos_products_are_finite_at_the_largest_length_and_longer_texts_raise(d
     ends = torch.tensor([0, 1, xpos.max_length // 2, xpos.max_length - 1])
     for products in (query[0, 0, ends] @ key[0, 0].mT, query, key):
         assert bool(products.isfinite().all())
+    assert float(torch.stack((query, key)).abs().max()) < 10 * 3.5**32  # the positions count from the middle
     with pytest.raises(ValueError, match="xPos is not defined beyond 32768 tokens, got 32769"):
         xpos.transform(*vectors)
 
