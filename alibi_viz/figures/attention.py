@@ -47,7 +47,7 @@ def blank() -> go.Figure:
     height = 2 * _SIDE + sum(_GAPS) + _GRID_HEIGHT
     high, low, side = 1 - _SIDE / height, 1 - (2 * _SIDE + _GAPS[0]) / height, _SIDE / height
     layout = {"hovermode": "closest", "showlegend": False, "margin": _MARGIN, "bargap": 0.25}
-    figure = theme.blank(height + _MARGIN["t"] + _MARGIN["b"], **layout)
+    figure = theme.blank(height=height + _MARGIN["t"] + _MARGIN["b"], **layout)
     specs = [[{}, {}, {"rowspan": 2}], [{}, {}, None], [{"colspan": 3}, None, None]]
     figure.set_subplots(3, 3, specs=specs, horizontal_spacing=(1 - 3 * _COLUMN) / 2)
     # ticklabeloverflow="allow" skips a search for labels outside the figure, which takes a third of the drawing time
@@ -81,7 +81,7 @@ def blank() -> go.Figure:
     figure.add_scatter(name="other", mode="markers", marker=diamond, cliponaxis=False, row=1, col=3)
     matrices.add_grid(figure, _PAIR + _SUM, *(axis.plotly_name.replace("axis", "") for axis in grid))
     figure.add_shape(name="query in the grid", type="path", path="M0,0Z", line={**frame, "width": 1}, row=3, col=1)
-    figure.add_shape(name="head in the grid", x0=0, x1=0, y0=0, y1=0, line={**frame, "width": 3}, row=3, col=1)
+    figure.add_shape(name="head in the grid", line={**frame, "width": 3}, row=3, col=1)
     corner = {"xref": "x domain", "x": 0, "xanchor": "left", "yref": "y domain", "y": 1, "yanchor": "bottom"}
     for row, column in _PANELS.values():  # the title of the grid is above the numbers of the heads
         text = {"font_size": 12, "showarrow": False, "align": "left", "yshift": _TILE_TITLE if row == 3 else 0}

@@ -64,7 +64,7 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
 
 def blank(height: int) -> go.Figure:
     """A figure with empty means of all slots, then seeds, on the axes x2 and y2; then losses on the hidden x and y."""
-    figure = theme.blank(height, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
+    figure = theme.blank(height=height, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     right = {"xaxis": "x2", "yaxis": "y2", "cliponaxis": False}
     bars, seed = {"thickness": 1.5, "width": 5}, "%{fullData.name}, one seed<br>%{y:.3g}<extra></extra>"
     step = "%{fullData.name}, step %{x:.0f}<br>%{y:.2f} bits<extra></extra>"

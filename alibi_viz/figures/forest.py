@@ -24,7 +24,7 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
     contains zero, one can't tell. The axis shrinks large distances: some are a hundred times as large as others.
     """
     claims, settings = list(dict.fromkeys(table["claim"])), list(dict.fromkeys(table["setting"]))
-    figure = theme.blank(110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05})
+    figure = theme.blank(height=110 + _ROW * len(claims), margin={"l": 180, "t": 64}, legend={"y": 1.05})
     for (place, setting), (verdict, color) in product(enumerate(settings), COLORS.items()):
         rows = table[(table["setting"] == setting) & (table["verdict"] == verdict) & table["margin"].notna()]
         if rows.empty:

@@ -149,7 +149,7 @@ def _centers(cells: int, pixels: int) -> NDArray[np.int64]:
 
 def blank(template: str) -> go.Figure:
     """A figure of one grid and its color bar, without data. `template` is that of the hover texts."""
-    figure = theme.blank(480, hovermode="closest", showlegend=False, margin=_MARGIN)
+    figure = theme.blank(height=480, hovermode="closest", showlegend=False, margin=_MARGIN)
     add_grid(figure, template)
     named_trace(figure, _TITLES).marker.update(color=[0], coloraxis="coloraxis")
     bar = {**theme.COLOR_BAR, "orientation": "h", "len": _BAR_LENGTH, "lenmode": "pixels", "ypad": 6}

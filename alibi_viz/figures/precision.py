@@ -18,7 +18,7 @@ SMALLEST = 1e-6  # errors below have the color of this one
 
 def blank() -> go.Figure:
     """The figure without data."""
-    figure = theme.blank(400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
+    figure = theme.blank(height=400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
     titles = ("bias", "<b>error of the weights</b>")
     figure.set_subplots(1, 2, column_widths=[0.43, 0.4], horizontal_spacing=0.17, subplot_titles=titles)
     figure.update_annotations(font_size=14, yshift=30)

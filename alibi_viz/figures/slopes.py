@@ -38,7 +38,7 @@ def slope_figure(slopes: ArrayLike, name: str = "slopes", other: ArrayLike | Non
 
 def blank() -> go.Figure:
     """The figure without data: the slopes, other slopes to compare, and a trace that only holds the token axis."""
-    figure = theme.blank(380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48}, showlegend=True)
+    figure = theme.blank(height=380, hovermode="closest", margin={"l": 70, "r": 80, "t": 36, "b": 48}, showlegend=True)
     line = {"color": theme.COLORS[0], "width": 1}
     figure.add_scatter(mode="lines+markers", line=line, hovertemplate=_HOVER)
     diamond = {"color": theme.COLORS[1], "symbol": "diamond-open", "line_width": 1.5}
@@ -96,7 +96,7 @@ def power_ticks(powers: range) -> dict[str, object]:
 
 def blank_spans() -> go.Figure:
     """The figure without data: a line of what the slope alone predicts, and two marks per head."""
-    figure = theme.blank(400, hovermode="closest", margin={"l": 70, "r": 24, "t": 40, "b": 48}, showlegend=True)
+    figure = theme.blank(height=400, hovermode="closest", margin={"l": 70, "r": 24, "t": 40, "b": 48}, showlegend=True)
     gray = {"color": theme.DOTTED["color"], "dash": "dash", "width": 1.5}
     figure.add_scatter(mode="lines", line=gray, hoverinfo="skip", name="equal content: ln(2<sup>24</sup>) / m")
     hover = "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back<br>"

@@ -21,7 +21,7 @@ _LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra
 
 def blank() -> go.Figure:
     """The empty figure: a line per series for the losses, then one marker per head for the distances."""
-    figure = theme.blank(380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
+    figure = theme.blank(height=380, hovermode="closest", margin={"l": 60, "r": 20, "t": 66, "b": 70})
     figure.set_subplots(1, 2, column_widths=[0.45, 0.55], horizontal_spacing=0.12, subplot_titles=_TITLES)
     losses = {"mode": "lines+markers", "hovertemplate": _LOSS}
     heads = {"mode": "markers", "hovertemplate": _HEAD, "showlegend": False}

@@ -24,6 +24,7 @@ def write_report(folder: str | Path) -> None:
     records, search = published_records(), published_records([SEARCH])
     verdicts, rates = verdict_table(record_table(records, "published", by_block=True)), rate_table(search)
     rows = [(rates.loc[run].dropna(), rate) for run, rate in rates.idxmin(axis=1).items()]
+    made_with = pd.DataFrame(record["made_with"] for record in records)
     template = jinja2.Template(
         (FOLDER / "report.md.j2").read_text(encoding="utf-8"),
         undefined=jinja2.StrictUndefined,
@@ -38,7 +39,7 @@ def write_report(folder: str | Path) -> None:
         level=LEVEL,
         records=records,
         search=search,
-        versions={name: Counter(record["made_with"][name] for record in records) for name in records[0]["made_with"]},
+        versions={name: Counter(values) for name, values in made_with.items()},
         verdicts=list(verdicts.itertuples()),
         settings=list(SETTINGS),
         conclusion=conclusion(verdicts),

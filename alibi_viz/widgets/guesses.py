@@ -203,7 +203,7 @@ def guess_curve(
 
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
     """The figure of a guess: its line and a circle for each point to drag, both without heights, and hidden curves."""
-    figure, orange = theme.blank(320, width=640), theme.COLORS[1]
+    figure, orange = theme.blank(height=320, width=640), theme.COLORS[1]
     figure.add_scatter(name="your guess", x=[x[0], *at], line={"color": orange, "dash": "dash"}, marker_size=9)
     for number, (name, y) in enumerate(curves.items()):
         line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}

@@ -79,7 +79,7 @@ class Forgetting(Picture):
         return [slider, self.link(field.add_class("s-text"), "text"), reset]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(280, showlegend=False, bargap=0.25, margin={"b": 80, "t": 16})
+        figure = theme.blank(height=280, showlegend=False, bargap=0.25, margin={"b": 80, "t": 16})
         figure.add_bar(marker_color=BLUE, hovertemplate="%{y:.1%} of the last word's weight<extra></extra>")
         figure.add_scatter(mode="lines", line={"color": ORANGE, "width": 2}, hoverinfo="skip")
         figure.update_layout(yaxis={"tickformat": ".0%", "range": [0, 1.12], "title_text": "weight"})
@@ -131,7 +131,7 @@ class AddConstant(Picture):
         return [where, *super().controls()]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(330, margin_t=56)
+        figure = theme.blank(height=330, margin_t=56)
         figure.set_subplots(1, 2, horizontal_spacing=0.12, subplot_titles=("logits (gray: masked)", "weights"))
         for column, scale, low, high, text in ((1, theme.DIVERGING, -9, 9, ".1f"), (2, theme.SEQUENTIAL, 0, 1, ".2f")):
             panel, bar = {"row": 1, "col": column}, theme.COLOR_BAR | {"x": 0.56 * column - 0.11, "len": 0.9}
@@ -180,7 +180,7 @@ class TugOfWar(Picture):
     distance = Count(16, 1, LONGEST - 1, help="tokens back: How far back the match is")
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(300, showlegend=False, margin={"t": 30, "l": 84})
+        figure = theme.blank(height=300, showlegend=False, margin={"t": 30, "l": 84})
         figure.add_bar(y=[0, 1, 2], marker_color=[GREEN, ORANGE, BLUE], orientation="h", hoverinfo="skip")
         figure.add_scatter(xaxis="x2", yaxis="y2", mode="lines", line_color=BLUE, hovertemplate="%{x} back: %{y:.0%}")
         figure.add_scatter(xaxis="x2", yaxis="y2", marker={"size": 13, "color": GREEN}, hoverinfo="skip")
@@ -234,7 +234,7 @@ class PositionZoo(Picture):
         return [tabs, *super().controls()]
 
     def blank(self) -> go.Figure:
-        figure = theme.blank(320, showlegend=False, margin_t=36)
+        figure = theme.blank(height=320, showlegend=False, margin_t=36)
         figure.add_scatter(line={"color": BLUE, "width": 3}, hovertemplate="%{x} back: %{y:.2f}<extra></extra>")
         figure.add_scatter(marker={"size": 13, "color": ORANGE}, hoverinfo="skip")
         waves = Sinusoidal(64).table(torch.arange(LONGEST)).T[::2].numpy()

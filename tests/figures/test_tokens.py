@@ -35,6 +35,7 @@ def test_label_is_visible_and_at_most_ten_columns_wide(token: str) -> None:
         ("漢字漢字漢字", "漢字漢字…"),
         ("e\u0301" * 12, "e\u0301" * 9 + "…"),
         ("12345678👩\u200d👩\u200d👧x", "12345678…"),  # two columns
+        ("12345\x0767890", "12345\x0767890"),  # what isn't drawn takes no column
         ("\u200b", "U+200B"),
         ("\u0301", "U+0301"),
     ],

@@ -58,7 +58,10 @@ def test_without_blocks_the_interval_is_nearly_that_of_student() -> None:
     (verdict,) = study.judge(results(*values), [AT_LEAST])
     expected = scipy.stats.t.interval(0.95, 7, loc=values.mean(), scale=scipy.stats.sem(values))
     assert (verdict.low, verdict.high) == pytest.approx(expected, abs=0.01)
-    assert verdict.p == pytest.approx(scipy.stats.ttest_1samp(values, 0.5).pvalue, rel=0.5)
+    student = scipy.stats.t(7, loc=values.mean(), scale=standard_error(values[:, None]))
+    assert (verdict.low, verdict.high) == pytest.approx(student.interval(0.95))
+    assert verdict.p == pytest.approx(2 * student.cdf(0.5))
+    assert study.judge(results(0.6, 0.6, 0.6), [AT_LEAST])[0].p == 0
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -88,7 +88,7 @@ def drag(guess: Guess, point: int, height: float) -> None:
 @pytest.mark.parametrize("move", [slide, drag])
 @pytest.mark.parametrize(("guessed", "points"), [((2.0, 5.0), 1), ((3.4, 8), 0.5), ((10, 0), 0), ((1e9, -1e9), 0)])
 def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
-    guess = curve(others={"other": [0, 0, 20]})
+    guess = curve(others={"other": [-5, 0, 20]})
     (figure,) = find(guess, LiveFigure)
     assert [trace.visible for trace in figure.data] == [None, False, False]
     for point, height in enumerate(guessed):
@@ -99,7 +99,7 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     assert circles == [*zip((128, 1024), drawn, strict=True)], "the circles are on their points again"
     assert "2.00 at 128 and 5.00 at 1,024" in press(guess) and guess.points == points
     assert list(figure.data[1].y) == [1.0, 2.0, 5.0] and figure.data[1].visible
-    assert figure.layout.yaxis.range[1] > 20, "a truth outside the axis widens it"
+    assert figure.layout.yaxis.range == pytest.approx((-5, 20.6)), "a truth outside the axis widens it"
 
 
 def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_left_in_place_is_no_guess():

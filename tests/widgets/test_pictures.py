@@ -67,3 +67,6 @@ def test_a_hand_is_new_where_no_distance_of_training_has_turned_it():
             gap = (seen * speed - app.distance * speed).remainder(2 * math.pi)
             new += int(torch.minimum(gap, 2 * math.pi - gap).min() > 1e-3 * speed)
         assert f"{new} of the four hands" in app.caption
+    app.distance = 63  # the last of training: what was seen on a slow clock ends at its hand
+    seen, hands = (app.figure.data[trace].y.reshape(4, -1)[2:, -2] for trace in (4, 5))
+    np.testing.assert_allclose(seen / 0.4, hands / 0.36, atol=1e-6)
