@@ -20,7 +20,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -170,12 +170,13 @@ class Run:
                 yield row if len(blocks) == 1 else row | {"blocks": blocks}
 
 
-def measure(run: Run) -> Record:
+def measure(run: Run, *, progress: bool = False) -> Record:
     """Train one model, evaluate it on every question of its task, and return the record.
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
     training diverged), "seconds", "made_with" (versions) and "rows" with the columns of
-    `lab.COLUMNS`. Losses on longer windows are also there as means of sixteen "blocks" of the text.
+    `lab.COLUMNS`. Losses on longer windows are also there as means of sixteen "blocks" of the text. With `progress`,
+    standard error shows the steps of training and then the answers.
 
     Raises ValueError, before any training, for a text that is too short for the tests.
 
@@ -191,8 +192,9 @@ def measure(run: Run) -> Record:
     with training.limited_threads(run.threads):
         model = run.new_model(source)
         try:
-            steps.extend(run.train(model, source))
-            answers.extend(run.test(model, source, steps[-1]))
+            name, bar = f"{run.label}, seed {run.seed}", partial(tqdm, leave=False, disable=not progress)
+            steps.extend(bar(run.train(model, source), f"train {name}", run.steps, unit="step"))
+            answers.extend(bar(run.test(model, source, steps[-1]), f"test {name}", unit=" answers"))
         except training.TrainingDiverged as reason:
             error, answers = str(reason), []
     return {
@@ -235,7 +237,7 @@ def sweep(
         executor: any `concurrent.futures.Executor`, such as one of worker processes; by default this process, one
             run after the other. Your own position methods are sent along.
         path: the results folder, created if missing. Without it nothing is saved.
-        progress: show a progress bar on standard error.
+        progress: show a progress bar on standard error, and without an executor, one for the run in progress.
 
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
     are canceled, and finished runs stay in the folder. Leaving the loop early does the same, without an error.
@@ -264,7 +266,7 @@ def sweep(
 
     def records() -> Iterator[Record]:
         yield from finished
-        in_turn = (_save(measure(run), folder) for run in missing)
+        in_turn = (_save(measure(run, progress=progress), folder) for run in missing)
         made = in_turn if executor is None else _submit(missing, executor, folder)
         with tqdm(made, total=len(by_key), initial=len(finished), unit="run", disable=not progress) as bar:
             yield from bar
@@ -354,7 +356,8 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
 
     With `by_block`, losses on longer windows have a row for each of sixteen blocks of the held-out text, and the table
-    a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result.
+    a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result, or the
+    folder without any.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -362,7 +365,9 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     ...     lab.read_results(folder)["origin"].nunique()
     1
     """
-    return record_table(read_records(path), Path(path).name, by_block=by_block)
+    if not (records := read_records(path)):
+        raise ValueError(f"{str(path)!r} has no results: `compare` and `sweep` write them there as .json files")
+    return record_table(records, Path(path).name, by_block=by_block)
 
 
 def read_records(path: str | Path) -> list[Record]:

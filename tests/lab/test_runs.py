@@ -189,3 +189,16 @@ def test_a_record_per_line_is_read_with_the_number_of_a_bad_line(tmp_path: Path)
         lab.read_results(tmp_path / "runs.jsonl")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.read_results(tmp_path / "nowhere")
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"{tmp_path.name}' has no results"):
+        lab.read_results(tmp_path)
+
+
+def test_the_progress_within_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    list(lab.sweep([lab.Run("none", **TINY)]))
+    shown = capsys.readouterr().err
+    assert "train none, seed 0:" in shown and "test none, seed 0:" in shown
+    list(lab.sweep([lab.Run("none", **TINY)], progress=False))
+    assert capsys.readouterr().err == ""

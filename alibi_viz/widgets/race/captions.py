@@ -91,7 +91,8 @@ def _status(race: RaceState) -> str:
         case "ready" if not race.methods:
             return "No method is chosen: select at least one."
         case "ready":
-            return f"Press Train: {join(race.methods)} train on {race.source_name}, and are tested on longer ones."
+            train, are = ("trains", "is") if len(race.methods) == 1 else ("train", "are")
+            return f"Press Train: {join(race.methods)} {train} on {race.source_name}, and {are} tested on longer ones."
         case "running":  # without the step, which screen readers would announce
             step = race.results(race.main)["step"].max()
             tested = "not tested yet" if pd.isna(step) else f"last tested after step {step}"

@@ -38,7 +38,7 @@ def test_training_without_a_method_is_refused() -> None:
     control(app, "s-train").click()
     assert "methods must be at least one of alibi, sinusoidal, rotary, " in message(app)
     control(app, "s-none").value = True
-    assert app.caption.startswith("Press Train: none train")
+    assert app.caption.startswith("Press Train: none trains on")
 
 
 @pytest.mark.parametrize(
