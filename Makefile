@@ -66,7 +66,7 @@ bench: $(VENV)/.installed-tests ## run the benchmarks, print tables, write bench
 # Takes about an hour on two cores.
 mutants: $(VENV)/.installed-tests ## count how many of 200 small mistakes the tests catch (ARGS="--only check")
 	$(PIP_INSTALL) --quiet pytest-cov
-	$(PY) -m tests.mutants $(ARGS)
+	$(PY) -m benchmarks.mutants $(ARGS)
 
 # Takes about 80 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")

@@ -185,7 +185,7 @@ def run_tests(tests: list[str], copy: Path, *options: str) -> int:
     return subprocess.run(command, cwd=copy, env=environment(copy), capture_output=True, check=False).returncode
 
 
-def main() -> None:
+def measure() -> None:
     """Choose mistakes, try them, print the share that was caught for each folder, and write the survivors down."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
@@ -204,7 +204,7 @@ def main() -> None:
         print(f"{len(chosen)} of {len(possible)} possible mistakes", flush=True)
         copies: Queue[Path] = Queue()
         for number in range(options.workers):
-            copies.put(shutil.copytree(HERE, folder / str(number), ignore=shutil.ignore_patterns(".*", "site")))
+            copies.put(shutil.copytree(HERE, folder / str(number), ignore=shutil.ignore_patterns(".*")))
         known = sorted({test for of_file in lines.values() for tests in of_file.values() for test in tests} - {""})
         if run_tests(known, folder / "0", "--collect-only"):
             sys.exit("these tests are not those that were measured: measure again without --contexts")
@@ -262,4 +262,4 @@ def folder_of(mutant: Mutant) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    measure()
