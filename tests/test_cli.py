@@ -179,8 +179,8 @@ def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
         row.claim in line and row.verdict in line for row, line in zip(table.itertuples(), verdicts, strict=True)
     )
     assert "\n".join(printed).endswith(study.conclusion(table))
-    assert main(["claims", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "There are no results on any claim.\n"
+    assert main(["claims", str(tmp_path)]) == 2
+    assert "has no results" in capsys.readouterr().err
     (record, *_) = read_records(PUBLISHED / "tales.jsonl.gz")
     (tmp_path / "run.json").write_text(
         json.dumps(record | {"rows": [row | {"text": "of mine"} for row in record["rows"]]})

@@ -68,6 +68,6 @@ def test_workers_get_the_file_of_a_custom_law(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker is a process of its own."""
-    monkeypatch.setattr(theme, "write_images", lambda **_: None)
+    monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0
     assert set(lab.read_results(tmp_path / "out")["label"]) == {"alibi", "root_law"}
