@@ -76,16 +76,17 @@ def mutants_of(path: str) -> list[Mutant]:
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def offset(line: int, column: int) -> int:
+    def offset(line: int | None, column: int | None) -> int:
+        assert line is not None  # nodes of a parsed text have a place
         begin = starts[line - 1]
         return begin + len(text[begin : starts[line]].encode()[:column].decode())
 
-    def mutant(first: ast.AST, last: ast.AST, new: str, kind: str) -> Mutant:
+    def mutant(first: ast.expr | ast.stmt, last: ast.expr | ast.stmt, new: str, kind: str) -> Mutant:
         start, end = offset(first.lineno, first.col_offset), offset(last.end_lineno, last.end_col_offset)
         return Mutant(path, first.lineno, start, end, new, kind)
 
     def code(node: ast.AST) -> str:
-        return ast.get_source_segment(text, node)
+        return ast.get_source_segment(text, node) or ""
 
     speeds = {line.partition(" = ")[0] for line in text.splitlines() if line.endswith(SPEED)}
 
