@@ -18,7 +18,7 @@ from alibi_viz.lab.runs import _save, read_records
 from tests.tables import SMALL
 from tests.test_house import FILES, PACKAGE
 
-KILLS = 100
+KILLS = 50  # for results and again for a saved run
 ROWS = [{"value": each} for each in range(2_000)]  # 30 kB, which take a while
 RUN = {"task": "text", "label": "alibi", "seed": 0}
 MODEL = lab.make_model("alibi", **SMALL)

@@ -47,7 +47,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
     """Runs are listed here instead of being trained."""
     done: list[lab.Run] = []
 
-    def measure(run: lab.Run) -> dict[str, Any]:
+    def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
         done.append(run)
         return {"run": run.settings(), "text": lab.load_text().fingerprint, "error": None, "rows": []}
 
@@ -88,7 +88,7 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
 ) -> None:
     started, closed = [], Event()
 
-    def measure(run: lab.Run) -> dict[str, Any]:
+    def measure(run: lab.Run, progress: bool = False) -> dict[str, Any]:
         started.append(run)
         if len(started) > 1:
             closed.wait(60)
