@@ -18,7 +18,8 @@ A busy machine can miss a target of speed although nothing is wrong.
 def write() -> None:
     """Write the page from the stored measurements."""
     results = json.loads((HERE / "results.json").read_text())
-    results["mutants"] = caught(json.loads((HERE / "mutants.json").read_text()))
+    if (mutants := HERE / "mutants.json").exists():
+        results["mutants"] = caught(json.loads(mutants.read_text()))
     parts = (
         f"\n## {part}\n\n{each['measured']}\n\n```\n{table(each['rows'])}\n```\n" for part, each in results.items()
     )
