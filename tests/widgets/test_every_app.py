@@ -109,7 +109,7 @@ def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_a_closed_app_leaves_no_widget_observer_or_thread(name: str) -> None:
+def test_a_closed_app_leaves_no_widget_and_is_freed(name: str) -> None:
     before = set(_instances)
     app = SMALL[name]()
     app.close()
