@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.lab.evaluation import evaluating, target_losses
-from alibi_viz.lab.modify import change_of
+from alibi_viz.lab.modify import changes_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
 from alibi_viz.pretrained import longest_context, token_ids
@@ -96,7 +96,7 @@ def length_curve(
 
     row = {"origin": "live", "task": "text", "method": family, "seed": 0, "length": trained, "step": 0}
     row |= {"question": SLIDING_WINDOWS.name, "unit": SLIDING_WINDOWS.unit, "text": source.fingerprint}
-    row |= {"label": ", ".join(filter(None, (name, str(change_of(model))))), "count": len(data) - cut}
+    row |= {"label": ", ".join(filter(None, (name, *map(str, changes_of(model))))), "count": len(data) - cut}
     row["variant"] = AS_TRAINED  # so that tables are compared by label; the lab's own changes have a name here
     return results_table(row | {"x": length, "value": loss(length)} for length in lengths)
 

@@ -43,7 +43,8 @@ def modify(
         lab.modify(model, window=512, sinks=4)      # each query sees the first 4 tokens and the last 512
         lab.modify(model, rotary="yarn")
 
-    A pretrained model still works with a padding mask, a cache, eager and SDPA attention.
+    A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed model can be
+    changed again: the later change acts on the earlier one, so slopes halved twice are a quarter.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -58,9 +59,9 @@ def modify(
         trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
-    Raises TypeError for another object, and ValueError for another family of models, a changed model, a value out of
-    range, and a change that doesn't apply to the position method. A changed MPT model refuses sinks with sequences of
-    different lengths in one batch.
+    Raises TypeError for another object, and ValueError for another family of models, a value out of range, and a change
+    that doesn't apply to the position method. A changed MPT model refuses sinks with sequences of different lengths in
+    one batch.
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
@@ -69,8 +70,6 @@ def modify(
     if not isinstance(model, nn.Module):
         got = type(model).__name__
         raise TypeError(f"model must be a LanguageModel, or a BLOOM, MPT or Falcon model of transformers, got {got}")
-    if change_of(model) != Change():
-        raise ValueError(f"model must not be changed already ({change_of(model)}): make all changes to the original")
     # A compiled model contains ours.
     family = None if isinstance(getattr(model, "_orig_mod", model), LanguageModel) else family_of(model)
     config: Any = model.config
@@ -125,7 +124,7 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
 def has_sinks(model: Any) -> bool:
     """Whether a window can keep the first tokens: positions act only through a bias that doesn't read the input."""
     position = model.transformer.position
-    rotates = type(position).transform is not Position.transform
+    rotates = position.transform.__func__ is not Position.transform
     return position.is_relative and position.is_additive and not rotates and not position.reads_input
 
 
@@ -187,22 +186,23 @@ class Change:
 class ChangedPosition(Position):
     """A position method with a change. Where the change says nothing, it is the method itself."""
 
-    _KEPT = "max_length is_relative reads_input is_additive decoder_only supports_cache is_random embed transform weigh"
+    _KEPT = "max_length is_relative reads_input is_additive decoder_only supports_cache is_random embed weigh"
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
         self.original, self.change = original, change
-        head_dim = config.d_model // config.num_heads
-        self.method = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
         for name in self._KEPT.split():
-            setattr(self, name, getattr(self.method, name))
+            setattr(self, name, getattr(original, name))
+        head_dim = config.d_model // config.num_heads
+        self.rotated = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
+        self.transform = self.rotated.transform  # type: ignore[method-assign]
 
     @property
     def has_bias(self) -> bool:
         return self.original.has_bias
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
-        bias = self.method.bias(query_length, key_length, x)
+        bias = self.original.bias(query_length, key_length, x)
         device = bias.device if bias is not None else x.device if x is not None else None
         bias, kept = self.change.apply(bias, *right_aligned(query_length, key_length, device=device))
         if kept is None:
@@ -226,10 +226,14 @@ class _Hook:
         return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
 
 
-def change_of(model: nn.Module) -> Change:
-    """How `modify` changed a model; no change if it didn't."""
-    places = (place for module in model.modules() for place in (module, *module._forward_pre_hooks.values()))
-    return next((each.change for each in places if isinstance(each, ChangedPosition | _Hook)), Change())
+def changes_of(model: nn.Module) -> list[Change]:
+    """How `modify` changed a model, earliest first; empty if it didn't."""
+    for module in model.modules():
+        if isinstance(module, ChangedPosition):
+            return [*changes_of(module.original), module.change]
+        if hooks := [hook.change for hook in module._forward_pre_hooks.values() if isinstance(hook, _Hook)]:
+            return hooks
+    return []
 
 
 def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int, rotary: str | None) -> None:

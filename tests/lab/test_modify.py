@@ -1,5 +1,6 @@
 """Changed models compute what they say, share every weight, and leave the original alone."""
 
+import itertools
 import math
 import os
 from functools import cache
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from alibi_viz import lab
-from alibi_viz.lab.modify import VARIANTS, change_of, evaluation_variants
+from alibi_viz.lab.modify import VARIANTS, changes_of, evaluation_variants
 from alibi_viz.models import POSITIONS
 from tests.reference import reference_attention
 
@@ -134,8 +135,9 @@ def test_a_change_is_described() -> None:
         ({"slopes": 2, "window": 8, "sinks": 4}, "slopes times 2, window of 8, sinks of 4"),
         ({"slopes": "interpolate", "trained_length": 16}, "slopes interpolated beyond 16"),
     ]:
-        assert str(change_of(lab.modify(model, **change))) == words
-    assert str(change_of(lab.modify(lab.make_model("rotary"), rotary="pi"))) == "rotary rule pi"
+        assert ", ".join(map(str, changes_of(lab.modify(model, **change)))) == words
+    twice = lab.modify(lab.modify(lab.make_model("rotary"), window=9), rotary="pi")
+    assert [str(change) for change in changes_of(twice)] == ["window of 9", "rotary rule pi"]
 
 
 @pytest.mark.parametrize(
@@ -162,13 +164,27 @@ def test_a_change_that_does_not_apply_is_refused(name: str, change: dict[str, An
         lab.modify(model_of(name), **change)
 
 
-@pytest.mark.parametrize("name", ["alibi", "bloom"])
-def test_a_changed_model_is_not_changed_again(name: str) -> None:
-    with pytest.raises(ValueError, match=r"must not be changed already \(slopes times 0.5\)"):
-        lab.modify(lab.modify(model_of(name), 0.5), window=4)
-    assert torch.equal(
-        logits(lab.modify(lab.modify(model_of(name)), window=4)), logits(lab.modify(model_of(name), window=4))
-    )
+CHANGES: list[dict[str, Any]] = [{}, {"slopes": [0, 0.5, 1, 2]}, {"window": 9, "sinks": 3}, {"window": 20}]
+
+
+@pytest.mark.parametrize("name", (*NAMES, "rotary"))
+def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
+    changes = CHANGES
+    if name == "rotary":
+        changes = [{"window": 9}, {"rotary": "yarn", "trained_length": 10}]
+    elif name != "kerple-log":
+        changes = [*CHANGES, {"slopes": "interpolate", "trained_length": 10}]
+    for first, second in itertools.permutations(changes, 2):
+        if not first.keys() & second.keys() - {"trained_length"}:
+            twice = lab.modify(lab.modify(model_of(name), **first), **second)
+            torch.testing.assert_close(logits(twice), logits(lab.modify(model_of(name), **first, **second)))
+
+
+def test_the_same_change_twice_acts_twice() -> None:
+    halved = lab.modify(lab.modify(model_of("bloom"), 0.5), 0.5)
+    torch.testing.assert_close(logits(halved), logits(lab.modify(model_of("bloom"), 0.25)))
+    narrowed = lab.modify(lab.modify(model_of("alibi"), window=9, sinks=2), window=4, sinks=2)
+    torch.testing.assert_close(logits(narrowed), logits(lab.modify(model_of("alibi"), window=4, sinks=2)))
 
 
 def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
