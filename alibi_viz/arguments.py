@@ -29,6 +29,8 @@ def check_tensor(name: str, value: object, dtype: str, axes: str, ndim: int | No
 
 
 def _kind(tensor: Tensor) -> str:
+    if tensor.layout != torch.strided:
+        return "sparse"
     if tensor.is_floating_point():
         return "floating-point"
     return "complex" if tensor.is_complex() else "bool" if tensor.dtype == torch.bool else "integer"
@@ -95,6 +97,18 @@ def check_dropout(value: Any) -> None:
     check_number("dropout", value)
     if not 0 <= value < 1:
         raise ValueError(f"dropout must be at least 0 and below 1, got {value!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check for True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Check for one of these strings."""
+    if not isinstance(value, str) or value not in [*choices]:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_instance(name: str, value: object, *classes: type) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
 
-from alibi_viz.arguments import check_integer, check_slopes, check_tensor, unwrapped
+from alibi_viz.arguments import check_choice, check_flag, check_integer, check_slopes, check_tensor, unwrapped
 from alibi_viz.memory import check_memory
 from alibi_viz.slopes import alibi_slopes
 
@@ -39,6 +39,7 @@ def right_aligned(
 ) -> tuple[Tensor, Tensor]:
     """Positions of queries [query] and keys [key], int64. The queries are the last keys, as decoding needs it."""
     key_length = check_lengths(query_length, key_length)
+    check_memory("key_length", key_length, lambda keys: 8 * keys)
     keys = torch.arange(key_length, device=device)
     return keys[key_length - query_length :], keys
 
@@ -109,8 +110,7 @@ def alibi_bias(
     check_slopes("slopes", slopes)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    check_choice("form", form, FORMS)
     if positions is not None:
         check_tensor("positions", positions, "integer", "[..., key]")
         if positions.ndim == 0 or key_length not in (None, positions.shape[-1]):
@@ -191,8 +191,8 @@ class AlibiBias(nn.Module):
             if len(slopes) != num_heads:
                 raise ValueError(f"slopes must be [num_heads] = [{num_heads}], got shape {list(slopes.shape)}")
             values = slopes.detach().to("meta" if slopes.is_meta else "cpu", torch.float32, copy=True)
-        if form not in FORMS:
-            raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+        check_choice("form", form, FORMS)
+        check_flag("causal", causal)
         if causal and form != "relative":
             raise ValueError(f"causal=True needs form 'relative', got {form!r}")
         self.form, self.causal, self._exact_slopes = form, causal, values

@@ -42,7 +42,7 @@ def check_memory(name: str, length: int, needed: Callable[[int], int], device: t
     if torch.compiler.is_compiling() or needed(length) <= _ALWAYS or (free := free_memory(device)) is None:
         return
     if SHARE * needed(length) > free:
-        fits = bisect_right(range(length), free, key=lambda shorter: SHARE * needed(shorter)) - 1
+        fits = bisect_right(range(min(length, free)), free, key=lambda shorter: SHARE * needed(shorter)) - 1
         raise MemoryError(
             f"{name}={length} would take {needed(length) / 2**30:,.1f} GiB, more than a quarter of the free memory "
             f"({free / 2**30:,.1f} GiB); the largest {name} that fits is {fits}"

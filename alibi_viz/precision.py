@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import max_pool2d
 
-from alibi_viz.arguments import check_integer
+from alibi_viz.arguments import check_choice, check_integer
 from alibi_viz.bias import exact_dtype
 
 FORMS = ("key", "end", "positions", "relative")
@@ -64,8 +64,7 @@ def rounded_bias(slope: float, length: int, queries: slice = slice(None), *, dty
     tensor([-3., -2., -1.,  0., -inf], dtype=torch.float64)
     """
     check_integer("length", length, 1)
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    check_choice("form", form, FORMS)
     keys = torch.arange(length)
     rows = keys[queries, None]
     if form == "positions":

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_integer, check_positive, check_slopes
+from alibi_viz.arguments import check_choice, check_integer, check_number, check_positive, check_slopes, check_tensor
 
 SCHEMES = ("official", "geometric", "halving")
 MAX_HEADS = 65_536  # far above any real model; a mistyped head count should not allocate gigabytes
@@ -36,18 +36,17 @@ def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 
     """
     check_integer("num_heads", num_heads, 1, MAX_HEADS)
     check_positive("bias_max", bias_max)
+    check_choice("scheme", scheme, SCHEMES)
     if scheme == "official":
         power = 2 ** (num_heads.bit_length() - 1)  # the largest power of two <= num_heads
         extra = _geometric(2 * power, bias_max)[0::2]  # every other slope for twice as many heads
         slopes = _geometric(power, bias_max) + extra[: num_heads - power]
     elif scheme == "geometric":
         slopes = _geometric(num_heads, bias_max)
-    elif scheme == "halving":
+    else:
         if bias_max != 8.0:
             raise ValueError(f"bias_max is not supported by scheme 'halving', got {bias_max!r}")
         slopes = [2.0**-head for head in range(1, num_heads + 1)]
-    else:
-        raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     return torch.tensor(slopes, dtype=torch.float64).to(torch.float32)
 
 
@@ -88,4 +87,8 @@ def half_life(slopes: Tensor | float) -> Tensor:
     >>> half_life(alibi_slopes(2))
     tensor([ 11.0904, 177.4457])
     """
+    if isinstance(slopes, Tensor):
+        check_tensor("slopes", slopes, "floating-point or integer", "of any shape")
+    else:
+        check_number("slopes", slopes)
     return math.log(2) / torch.as_tensor(slopes)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_choice
 from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
@@ -74,9 +75,8 @@ def alibi_attention(
     inputs = AttentionInputs.checked(query, key, value, slopes, *options)
     if backend == "auto":
         backend = _choose(inputs).name
-    elif backend not in BACKENDS:
-        raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {backend!r}")
-    elif (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
+    check_choice("backend", backend, ("auto", *BACKENDS))
+    if (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
         raise ValueError(f"backend {backend!r} does not support this call: {reason}")
     return BACKENDS[backend].attend(inputs)
 

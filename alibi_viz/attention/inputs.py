@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.arguments import check_dropout, check_number, check_slopes, check_tensor
+from alibi_viz.arguments import check_dropout, check_flag, check_number, check_slopes, check_tensor
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
 ROUNDING = 1e-5  # a ball is wider by this share of its center's norm, which exceeds the rounding error of float32 here
@@ -84,7 +84,7 @@ class AttentionInputs(NamedTuple):
 
     @property
     def scaling(self) -> float:  # of q . k
-        return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else self.scale
+        return 1 / math.sqrt(self.query.shape[-1]) if self.scale is None else 1.0 * self.scale
 
     @property
     def has_mask(self) -> bool:  # so a query may have no visible key
@@ -165,8 +165,9 @@ class AttentionInputs(NamedTuple):
         self._check_shape("attn_mask", "bool", "[batch, heads, query, key]", axes, broadcasts=True)
         if self.slopes is not None:
             check_slopes("slopes", self.slopes)
+        check_flag("causal", self.causal)
         check_dropout(self.dropout)
-        check_number("scale", self.scaling)
+        check_number("scale", 1.0 if self.scale is None else self.scale)
         if not math.isfinite(self.scaling):
             raise ValueError(f"scale must be a finite number, got {self.scale!r}")
         if self.tolerance is not None:

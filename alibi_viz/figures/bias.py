@@ -69,6 +69,8 @@ def draw(
         page_width: pixels available for the figure.
     """
     values, hidden = as_array(bias, np.float32), as_array(masked, bool)
+    if values.ndim != 3 or hidden.ndim > 3:
+        raise ValueError(f"bias must be [heads, length or 1, length], got shape {list(values.shape)}")
     tiles, length = len(values), values.shape[-1]
     values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
     numbers = heads or range(1, tiles + 1)

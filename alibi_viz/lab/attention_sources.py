@@ -15,6 +15,7 @@ import regex
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_choice
 from alibi_viz.lab.evaluation import evaluating
 from alibi_viz.models import LanguageModel
 from alibi_viz.models.positions.relative import Alibi
@@ -55,8 +56,7 @@ class AttentionSource(Protocol):
 
 def check_reading(source: AttentionSource, content: str, num_heads: int) -> None:
     """Raise ValueError for content or a number of heads that the source doesn't have."""
-    if content not in source.contents:
-        raise ValueError(f"content must be one of {', '.join(source.contents)}, got {content!r}")
+    check_choice("content", content, source.contents)
     if source.num_heads is not None and num_heads != source.num_heads:
         raise ValueError(f"num_heads must be {source.num_heads}, as in the model, got {num_heads}")
 

@@ -142,6 +142,7 @@ def window_table(
     3   equal     2  0.004    999     999     0.000
     """
     check_positive_integers(num_heads=num_heads, longest=longest)
+    check_instance("text", text, str)
     source = as_source(source)
     every = readings(source, text, source.num_heads or num_heads, longest)
     tables = {content: head_spans(reading) for content, reading in zip(source.contents, every, strict=True)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_instance, check_positive_integers
 from alibi_viz.files import write
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, record_table, sweep
@@ -187,6 +187,7 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
 
     Raises ValueError for models that learned different texts.
     """
+    check_instance("results", results, pd.DataFrame)
     limits = find_question(question).scale.limits
     rows = results[results["question"] == question]
     changed = rows["variant"] != AS_TRAINED

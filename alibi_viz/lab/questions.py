@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import check_choice
 from alibi_viz.lab import evaluation, say
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
@@ -214,8 +215,7 @@ _DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_t
 def find_question(name: str) -> Question:
     """The question of that name, one of `QUESTIONS` or "sliding windows". Raises ValueError for an unknown name."""
     questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
-    if name not in questions:
-        raise ValueError(f"question must be one of {', '.join(questions)}, got {name!r}")
+    check_choice("question", name, questions)
     return questions[name]
 
 

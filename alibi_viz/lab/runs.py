@@ -90,8 +90,7 @@ class Run:
     custom: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.task not in SOURCES:
-            raise ValueError(f"task must be one of {', '.join(SOURCES)}, got {self.task!r}")
+        arguments.check_choice("task", self.task, SOURCES)
         numbers = {"length": self.length, "steps": self.steps, "batch_size": self.batch_size}
         arguments.check_positive_integers(**numbers, targets=self.targets, threads=self.threads)
         variants = None if self.variants is None else tuple(arguments.as_list("variants", self.variants, "names"))
@@ -103,7 +102,7 @@ class Run:
         if self.path is not None:
             arguments.check_file_name("path", self.path)
         arguments.check_instance("model", self.model, dict)
-        is_copy = self.custom is not None and self.custom.__name__ == self.position  # by `dataclasses.replace`
+        is_copy = getattr(self.custom, "__name__", None) == self.position  # by `dataclasses.replace`
         name = register_method(self.custom if is_copy else self.position)
         training.model_config(name, self.model)  # raises for fields that don't fit
         given: dict[str, Any] = {"position": name, "label": str(self.label or name), "device": str(self.device)}

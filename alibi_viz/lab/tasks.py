@@ -13,6 +13,7 @@ from torch import Tensor
 
 from alibi_viz.arguments import check_instance, check_positive_integers, check_seed
 from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating, evaluation_lengths
+from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.models.positions.relative import Alibi
 
@@ -76,6 +77,7 @@ def accuracy(model: LanguageModel, task: Task, distance: int, *, samples: int = 
     length = task.min_length(distance)
     if not model.is_defined_at(length):
         return math.nan
+    check_memory("samples", samples, lambda number: 16 * number * length)
     inputs, targets = task.make(samples, distance, length, torch.Generator().manual_seed(seed))
     with evaluating(model) as device:
         batches = inputs.to(device).split(examples_at_once(model, length))

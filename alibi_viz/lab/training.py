@@ -29,6 +29,7 @@ from alibi_viz.lab.evaluation import diverged, evaluation_lengths, reuse_freed_m
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
+from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, register_methods
 from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row
@@ -134,6 +135,7 @@ def train(
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     check_learning_rate(learning_rate)
     check_seed(seed)
+    check_memory("batch_size", batch_size, lambda size: 16 * size * (length + 1))  # a batch of int64, and its indices
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
@@ -160,6 +162,8 @@ def choose_device(device: object = "auto") -> torch.device:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
+    if chosen.type == "meta":
+        raise ValueError("device must hold numbers, got 'meta'")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was requested, but there is no CUDA device here")
     return chosen
@@ -306,7 +310,8 @@ def race(
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
     device = choose_device()
     models, copies = ({name: make_model(name, seed=seed, **sizes).to(device) for name in names} for _ in range(2))
-    tested_steps = {round(steps * checkpoint / checkpoints) for checkpoint in range(1, checkpoints + 1)}
+    tests = min(checkpoints, steps)
+    tested_steps = {round(steps * test / tests) for test in range(1, tests + 1)}
     settings: dict[str, Any] = {"length": length, "steps": steps, "batch_size": batch_size}
     settings |= {"learning_rate": learning_rate, "seed": seed}
     threads = min(len(names), torch.get_num_threads()) if device.type == "cpu" else 1

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_dropout, check_positive, check_positive_integers
+from alibi_viz.arguments import check_choice, check_dropout, check_flag, check_positive, check_positive_integers
+from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 # Position methods by name, in the order of menus. `positions` adds them.
@@ -52,8 +53,11 @@ class TransformerConfig:
         check_dropout(self.dropout)
         check_positive("slope_scale", self.slope_scale)
         for name, allowed in (("position", POSITIONS), ("scheme", SCHEMES)):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+            check_choice(name, getattr(self, name), allowed)
+        check_flag("causal", self.causal)
+        check_flag("learned_slopes", self.learned_slopes)
+        layer = 4 * self.expansion_factor * self.d_model**2  # bytes of one of the larger matrices
+        check_memory("num_layers", self.num_layers, lambda layers: 2 * layers * layer)
 
     @property
     def head_dim(self) -> int:

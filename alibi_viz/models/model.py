@@ -21,6 +21,7 @@ from alibi_viz.arguments import (
 )
 from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import autocast_dtype
+from alibi_viz.memory import check_memory
 from alibi_viz.models.config import POSITIONS, TransformerConfig
 from alibi_viz.models.positions import Position
 from alibi_viz.models.positions.relative import Alibi
@@ -118,6 +119,7 @@ class SelfAttention(nn.Module):
         super().__init__()
         num_key_heads = num_heads if num_key_heads is None else num_key_heads
         check_positive_integers(d_model=d_model, num_heads=num_heads, num_key_heads=num_key_heads)
+        check_memory("d_model", d_model, lambda width: 16 * width**2)  # four matrices
         if d_model % num_heads:
             raise ValueError(f"d_model must be a multiple of num_heads={num_heads}, got {d_model}")
         if num_heads % num_key_heads:

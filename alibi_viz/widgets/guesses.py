@@ -21,6 +21,7 @@ from weakref import WeakSet
 import plotly.graph_objects as go
 from ipywidgets import HTML, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
 from alibi_viz.files import write
 from alibi_viz.lessons.pages import Texts, side_by_side
@@ -74,6 +75,7 @@ class Guess(Box):
         *inputs: Widget,
         items: Sequence[str] = (),
     ) -> None:
+        check_instance("question", question, str)
         self.key, self.why, self.value, self.reveal = key, why, value, reveal
         self.told = HTML().add_class("alibi-caption")
         asked = HTML(f"<b>Your guess.</b> {html.escape(question)}").add_class("alibi-caption")

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.arguments import check_flag
 from alibi_viz.attention import alibi_attention
 from alibi_viz.bias import AlibiBias, alibi_bias, check_lengths, right_aligned
 from alibi_viz.models.config import TransformerConfig
@@ -27,6 +28,8 @@ class Alibi(Position):
 
     def __init__(self, num_heads: int, *, causal: bool = True, learned: bool = False, **options: Any) -> None:
         super().__init__()
+        check_flag("causal", causal)
+        check_flag("learned_slopes", learned)
         self.cached_bias = AlibiBias(num_heads, form="relative" if causal else "symmetric", **options)
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 

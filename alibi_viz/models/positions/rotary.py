@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_choice, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models.positions.base import Position
 
@@ -98,8 +98,7 @@ class ScaledRotary(Rotary):
 
     def __init__(self, head_dim: int, rule: str, trained_length: int) -> None:
         super().__init__(head_dim)
-        if rule not in ROTARY_RULES:
-            raise ValueError(f"the rule of rotary positions must be one of {', '.join(ROTARY_RULES)}, got {rule!r}")
+        check_choice("the rule of rotary positions", rule, ROTARY_RULES)
         check_positive_integers(trained_length=trained_length)
         if rule == "ntk" and head_dim <= 2:
             raise ValueError(f"rule 'ntk' divides by head_dim - 2, so head_dim must be above 2, got {head_dim}")
