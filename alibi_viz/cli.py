@@ -129,7 +129,7 @@ def _vectors(options: argparse.Namespace) -> None:
 
 
 def _race(options: argparse.Namespace) -> None:
-    """Train position methods side by side and print bits per byte by window length."""
+    """Train position methods side by side and print bits per byte by sequence length."""
     import pandas as pd  # noqa: PLC0415
 
     methods, settings = _methods(options), _given(options, "length", "steps", "seed")

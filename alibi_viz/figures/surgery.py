@@ -13,10 +13,10 @@ from alibi_viz.figures import theme
 
 BEFORE, AFTER = "as trained", "changed"
 _STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
-_TITLES = "How far back each head looks", "Loss on longer windows"
+_TITLES = "How far back each head looks", "Loss on longer sequences"
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
 _HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
-_LOSS = "windows of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
+_LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
 
 def blank() -> go.Figure:
@@ -70,7 +70,7 @@ def draw(
     low = np.floor(2 * min(losses, default=2.0) - 0.2) / 2
     high = max(low + 1, np.ceil(2 * max(losses, default=3.0) + 0.2) / 2)
     labels = [f"{x:,}<br>{'L' if x == length else f'{x / length:g} L'}" for x in xs]
-    title = f"length of the test windows, {unit}"
+    title = f"length of the test sequences, {unit}"
     with figure.batch_update():
         for line, markers, (curve, distances) in zip(figure.data[:2], figure.data[2:], series, strict=True):
             defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}

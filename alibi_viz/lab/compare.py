@@ -102,8 +102,8 @@ class Comparison:
         """What the table and the figure show, and how the intervals are made."""
         over = f"mean over {self.seeds} seeds ± half of the {LEVEL:.0%} t interval over seeds"
         return (
-            f"Bits per byte on windows of several lengths, always on the same target bytes, after {self.run.steps:,} "
-            f"steps of training on windows of L = {self.run.length:,} bytes ({self.text}): "
+            f"Bits per byte on sequences of several lengths, always on the same target bytes, after {self.run.steps:,} "
+            f"steps of training on sequences of L = {self.run.length:,} bytes ({self.text}): "
             f"{over if self.seeds > 1 else 'one seed'}."
         )
 
@@ -134,7 +134,7 @@ def compare(
     executor: Executor | None = None,
     progress: bool = True,
 ) -> Comparison:
-    """Train every method with every seed, and compare their losses on longer and longer windows.
+    """Train every method with every seed, and compare their losses on longer and longer sequences.
 
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.

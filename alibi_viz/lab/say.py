@@ -68,7 +68,7 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> l
 
 
 def losses(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Which methods hold with length, and which is best on the longest and the shortest windows."""
+    """Which methods hold with length, and which is best on the longest and the shortest sequences."""
     xs = dict.fromkeys((rows["x"].max(), rows["x"].min()))
     return [*_held(rises(rows)), *(sentence for x in xs for sentence in best_at(rows, x, f"With {question.at(x)}"))]
 

@@ -27,9 +27,9 @@ PUBLISHED_MODELS = tuple(run.label for run in MODELS)
 def published_results(*, by_block: bool = False) -> pd.DataFrame:
     """The results that ship with the package: a table with the columns of `lab.COLUMNS`.
 
-    Models have eight heads and were trained on windows of 64 bytes of the tales ("text") or of the language reference
-    of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer windows have a row for each of
-    sixteen blocks of the held-out text, and the table a column "block".
+    Models have eight heads and were trained on sequences of 64 bytes of the tales ("text") or of the language reference
+    of Python 3.11 ("python reference"), or on a task. With `by_block`, losses on longer sequences have a row for each
+    of sixteen blocks of the held-out text, and the table a column "block".
 
     >>> results = study.published_results()
     >>> sorted(results["task"].unique())
@@ -94,8 +94,8 @@ def published_model(name: str) -> SavedRun:
     """A model trained on the tales, with its settings and results.
 
     `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000 weights, trained for 800 steps
-    on windows of 64 bytes. `alibi-large` has 860,000 weights and was trained for 1,200 steps on windows of 256 bytes of
-    5 MB of tales, about ten minutes on two cores. All were tested on the same validation part.
+    on sequences of 64 bytes. `alibi-large` has 860,000 weights and was trained for 1,200 steps on sequences of 256
+    bytes of 5 MB of tales, about ten minutes on two cores. All were tested on the same validation part.
 
     Raises ValueError for an unknown name.
 

@@ -33,7 +33,7 @@ EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 
 
 class Evaluation(NamedTuple):
-    """The losses and the attention of a model on longer windows."""
+    """The losses and the attention of a model on longer sequences."""
 
     losses: dict[int, float]  # {length: bits per byte}
     distance: Tensor  # the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
@@ -114,7 +114,7 @@ class SlopeSurgery(App):
         model: your own trained model, or a BLOOM, MPT or Falcon model of transformers; then `subject` is "yours".
         tokenizer: that of a model of transformers.
         length: the training length of that model, in its tokens; by default what its configuration says.
-        lengths: of the windows to test that model on; L to 16 L by default.
+        lengths: of the sequences to test that model on; L to 16 L by default.
         text: the text to test on, as `load_text` takes it; the built-in text by default. Models of this lab are tested
             on its validation part, those of transformers as in `lab.length_curve`.
 
@@ -251,9 +251,9 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
     length, losses = subject.length, []
     for x in (min(before.losses), max(before.losses)):
         bits, rise = after.losses[x], after.losses[x] - before.losses[x]
-        words = f"{bits:.2f} bits per byte on windows of {x:,}"
+        words = f"{bits:.2f} bits per byte on sequences of {x:,}"
         if math.isnan(bits):
-            words = f"its positions are not defined on windows of {x:,}"
+            words = f"its positions are not defined on sequences of {x:,}"
         elif abs(rise) >= EQUAL:  # not NaN
             words += f", {abs(rise):.2f} {'more' if rise > 0 else 'less'} than before"
         losses.append(words)

@@ -79,8 +79,8 @@ def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(
 
 def test_longer_windows_are_won_at_both_ends() -> None:
     text = said("longer windows", {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]})
-    for part in ("alibi holds (+0.01); rotary fails (+1.60).", "With windows of 128 bytes alibi is best.",
-                 "With windows of 32 bytes rotary is best."):  # fmt: skip
+    for part in ("alibi holds (+0.01); rotary fails (+1.60).", "With sequences of 128 bytes alibi is best.",
+                 "With sequences of 32 bytes rotary is best."):  # fmt: skip
         assert part in text
     text = said("gap", {"a": [{10: 0.0, 30: 1.0}], "b": [{10: 1.0, 30: 0.0}], "c": [{30: math.nan}]})
     assert "b holds (+0.00); a fails (+1.00)." in text and "tested with step 30: c." in text
@@ -89,7 +89,7 @@ def test_longer_windows_are_won_at_both_ends() -> None:
 def test_other_answers_are_told_as_means_at_both_ends() -> None:
     values = {"alibi": [{16: 0.0, 32: 0.1, 64: 0.25}, {16: 0.0, 32: 0.1, 64: 0.27}], "learned": [{16: 0.0}] * 2}
     text = said("attention beyond L", values, 16)
-    assert "From windows of 16 bytes to windows of 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
+    assert "From sequences of 16 bytes to sequences of 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
     assert "23 bytes before to facts told 724 bytes before: a 3.10 to 1.00 bits per fact." in said(
         "facts", {"a": [{23: 3.1, 724: 1.0}]}
     )

@@ -100,7 +100,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5, trained on sequences of 16 bytes, with slopes times 2: " in app.caption
     app = SlopeSurgery(lab.make_model("learned", max_length=32))
-    assert "its positions are not defined on windows of 512" in app.caption and "nan" not in app.caption
+    assert "its positions are not defined on sequences of 512" in app.caption and "nan" not in app.caption
 
 
 def test_controls_and_traits_agree_and_a_bad_value_changes_nothing(app: SlopeSurgery) -> None:
@@ -148,7 +148,7 @@ def test_other_families_and_an_undefined_length(family: str) -> None:
     options = {"tokenizer": ByteTokenizer(), "length": length, "lengths": [16, 64, 128], "text": TEXT}
     app = SlopeSurgery(small_model(family), **options, window=8, sinks=2)
     assert np.isnan(app.after[128]) == (family == "mpt"), "MPT has 64 positions"
-    assert ("its positions are not defined on windows of 128" in app.caption) == (family == "mpt")
+    assert ("its positions are not defined on sequences of 128" in app.caption) == (family == "mpt")
     assert f"trained on sequences of {length or 64} tokens" in app.caption
     assert app.after[64] != app.before[64]
     assert app.figure.data[-1].y.max() < app.figure.data[-2].y.max(), "a window brings attention closer"

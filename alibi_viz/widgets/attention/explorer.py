@@ -99,10 +99,10 @@ class AttentionExplorer(HasHead, TextApp):
         self.link(query.add_class("s-query"), "query", read, lambda at: "" if at is None else str(at))
         bias = self.checkbox("bias", "add the bias", "s-bias", "Add the bias to the logits")
         causal = self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query")
-        tip = "The content, the number of heads and the query"
-        more, folded = fold("More", tip, row(*menus, labeled("query", query)))
+        tip = "The content, the number of heads, the mask and the query"
+        more, folded = fold("More", tip, row(*menus, causal, labeled("query", query)))
         buttons = shuffle, self._restore, more, self.reset_button()
-        return [column(text_box, row(bias, causal, head, *buttons), folded)]
+        return [column(text_box, row(bias, head, *buttons), folded)]
 
     def draw(self) -> tuple[str, str]:
         original = self.read(self.text)

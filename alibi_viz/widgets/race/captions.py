@@ -15,7 +15,7 @@ from alibi_viz.widgets.race.state import RaceState
 
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
 LEGEND = "Names, animals, places and things are <b>&nbsp;from the opening&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
-OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer windows, as `lab.say.outcome` classifies
+OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer sequences, as `lab.say.outcome` classifies
 
 
 def caption(race: RaceState, question: Question, results: pd.DataFrame, note: str, measuring: bool) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""LengthLab: train small models side by side on short windows, and see how they do on longer ones."""
+"""LengthLab: train small models side by side on short sequences, and see how they do on longer ones."""
 
 import inspect
 import time
@@ -31,13 +31,13 @@ from alibi_viz.widgets.race.state import RaceState, Written
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
 NUMBERS = (
-    ("length", "training length L", "Bytes in a training window, 8 to 128"),
-    ("steps", "steps", "Training steps, each on a batch of 32 windows"),
+    ("length", "training length L", "Bytes in a training sequence, 8 to 128"),
+    ("steps", "steps", "Training steps, each on a batch of 32 sequences"),
     ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
     ("seed", "first seed", "Sets the starting weights and the batches"),
 )
 MAX_PATH = 400  # characters of a line: more are a text
-GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens on windows of up to 16 times the training length?
+GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens at up to 16 times the training length?
 A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.</div>"""
 
 
@@ -82,7 +82,7 @@ class Guesses(State):
 
 
 class LengthLab(App):
-    """A race: one small model per position method, trained on windows of `length` bytes and tested on longer ones.
+    """A race: one small model per position method, trained on sequences of `length` bytes and tested on longer ones.
 
     `train` starts the race on a thread, so the kernel stays free, and returns a future: `await app.train()` in a
     notebook, `app.train().result()` in a script. Changes of the state during a race apply to the next one.
@@ -90,12 +90,12 @@ class LengthLab(App):
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head, num_heads) and
             subclasses of `Position`, which are offered under their names from then on.
-        length: bytes in a training window, L, 8 to 128; tests go up to 16 L, and to 32 L for a task.
+        length: bytes in a training sequence, L, 8 to 128; tests go up to 16 L, and to 32 L for a task.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.
         text: None for the built-in text, a string, a `pathlib.Path`, or a `lab.Text` such as `lab.python_text()`.
-        guesses: {method: "holds", "degrades" or "fails"} on windows of up to 16 L, compared with the next race on a
+        guesses: {method: "holds", "degrades" or "fails"} on sequences of up to 16 L, compared with the next race on a
             text. With None instead, the Train button asks for a guess first.
         question: the name of one of `lab.QUESTIONS` that has `in_race`. Questions about a task, such as
             "needle", need a race of their own on that task; the others share a race on the text.
@@ -110,7 +110,7 @@ class LengthLab(App):
 
     why = Why(
         "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
-        "means that longer windows make the predictions worse.",
+        "means that longer sequences make the predictions worse.",
         "06_train_short_test_long",
         "How length is tested",
     )

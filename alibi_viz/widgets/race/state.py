@@ -70,7 +70,7 @@ class RaceState:
         """What the models train on, in words."""
         if self.task in lab.TASKS:
             return f"{self.task} examples of up to {self.length} tokens"
-        return f"windows of {self.length} bytes of {(self.text or lab.load_text()).name}"
+        return f"sequences of {self.length} bytes of {(self.text or lab.load_text()).name}"
 
     @property
     def slots(self) -> list[str]:

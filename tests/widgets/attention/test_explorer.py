@@ -15,7 +15,7 @@ from alibi_viz.widgets import AttentionExplorer
 from alibi_viz.widgets.attention.explorer import MAX_TOKENS, NEAR
 from tests.figures.reading import numbers
 from tests.figures.test_matrices import click
-from tests.widgets.race.small_race import control, message
+from tests.widgets.race.small_race import control, message, visible_controls
 
 TEXT = "the cat saw the dog and the dog saw the cat"  # eleven words
 
@@ -117,6 +117,8 @@ def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     head, query = control(app, "s-head"), control(app, "s-query")
     assert (head.max, query.value) == (8, "")
+    first = {"s-text", "s-bias", "s-head", "s-head-field", "s-shuffle", "s-more", "s-reset"}
+    assert visible_controls(app) == first, "the slider and its field are one of six controls"
     head.value, query.value = 6, "4"
     assert (app.head, app.query) == (6, 4)
     for bad in ("11", "-1", "four"):

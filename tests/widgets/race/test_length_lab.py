@@ -86,7 +86,7 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     caption, before = long_race.caption, drawn()
     until(lambda: drawn() > before, "a longer curve")
     until(lambda: long_race.caption != caption, "a checkpoint")
-    assert long_race.caption.startswith("Training on windows of 8 bytes") and long_race.means["none"]
+    assert long_race.caption.startswith("Training on sequences of 8 bytes") and long_race.means["none"]
     assert long_race.details == "", "open details would close when their text changes"
     assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
@@ -225,7 +225,7 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
     assert f"Trained 10 steps on {name} examples of up to 8 tokens, seeds: 5." in app.details
     assert app.figure.layout.yaxis.title.text == "bits per answer" and app.figure.layout.shapes[-1].y0 == task.chance
     app.question, app.length = "longer windows", 16
-    assert app.means == {} and "windows of 16 bytes" in app.caption
+    assert app.means == {} and "sequences of 16 bytes" in app.caption
     app.question = name
     assert app.means and "changed since" in app.caption
 
