@@ -29,6 +29,7 @@ from alibi_viz.arguments import INSTALL, check_positive, check_positive_integers
 from alibi_viz.check.vectors import check_vectors, write_vectors
 from alibi_viz.models import POSITIONS, register_method
 
+GRACE = 10  # seconds before a call that holds Python's lock ends the process, after the checker's own limit
 IMAGES = (".svg", ".pdf", ".png")
 
 
@@ -103,7 +104,7 @@ def _check(options: argparse.Namespace) -> int:
             function, checked = load_function(options.function), getattr(check, options.kind)
 
         def limited(*arguments: Any) -> Any:
-            with _alive(seconds + 10):  # later than the checker's own limit, which needs the lock
+            with _alive(seconds + GRACE):
                 return function(*arguments)
 
         limited.__qualname__ = getattr(function, "__qualname__", type(function).__name__)

@@ -110,9 +110,13 @@ def draw(
     left, scale = (0 if training is None else RIGHT[0]), ("log" if axes.log else "linear")
     with figure.batch_update():
         for slot, label in enumerate(slots):
-            figure.data[slot].visible = bool(label)
-            _draw_mean(figure.data[slot], label, means[means.index == label], axes)
-            _draw_seeds(figure.data[len(slots) + slot], label, rows[rows["label"] == label])
+            mean, seeds = figure.data[slot], figure.data[len(slots) + slot]
+            mean.visible = bool(label)
+            if not label:
+                seeds.visible = False
+            else:
+                _draw_mean(mean, label, means[means.index == label], axes)
+                _draw_seeds(seeds, label, rows[rows["label"] == label])
         _draw_lines(figure, axes, ends)
         _draw_training(figure, slots, training, steps)
         figure.layout.annotations[0].update(text=axes.title, x=left)

@@ -20,7 +20,11 @@ FAMILIES = {
         ("hidden_size", "num_attention_heads", "num_hidden_layers"),
         {"alibi": True, "multi_query": False, "parallel_attn": False},
     ),
-    "gpt_neox": ("GPTNeoXConfig", ("hidden_size", "num_attention_heads", "num_hidden_layers"), {}),
+    "gpt_neox": (
+        "GPTNeoXConfig",
+        ("hidden_size", "num_attention_heads", "num_hidden_layers"),
+        {"intermediate_size": 64},  # the default is that of a model with 20 billion parameters
+    ),
 }
 
 

@@ -3,10 +3,9 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
@@ -56,13 +55,19 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
 
 
 @pytest.mark.usefixtures("forget_custom_methods")
-def test_a_pool_gives_the_same_numbers_bit_for_bit_also_for_the_methods_of_a_notebook(tmp_path: Path) -> None:
+def test_a_pool_gives_the_same_numbers_bit_for_bit_and_keeps_finished_runs_when_a_worker_dies(tmp_path: Path) -> None:
     def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
         return -distance.float() / head
 
     many = [*runs(2), *(replace(runs(1)[0], position=method, label="") for method in (local, steep(2.0)))]
     with executor(2) as pool:
         records = list(lab.sweep(many, pool, path=tmp_path, progress=False))
+        stream = lab.sweep([*runs(1), *runs(3, steps=100_000)], pool, path=tmp_path / "dies", progress=False)
+        first = next(stream)
+        os.kill(next(iter(pool._processes)), signal.SIGKILL)
+        with pytest.raises(Exception, match="terminated abruptly"):
+            list(stream)
+    assert read_records(tmp_path / "dies") == [first]
     assert numbers(records) == numbers(read_records(tmp_path)) == numbers(lab.sweep(many, progress=False))
     assert {record["run"]["label"] for record in records} == {"alibi", "none", "local", "law"}
     assert numbers(lab.sweep(many, path=tmp_path, progress=False)) == numbers(records), "nothing is missing"
@@ -135,57 +140,28 @@ from alibi_viz.lab.runs import executor
 from tests.lab.test_sweep import runs
 
 if __name__ == "__main__":
-    with executor({workers}) as pool:
-        list(lab.sweep(runs(4, steps={steps}), pool, path={folder!r}, progress=False))
+    with executor(2) as pool:
+        list(lab.sweep([*runs(1), *runs(3, steps=100_000)], pool, path={folder!r}, progress=False))
 """
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start a sweep as a process of its own, which saves in `tmp_path / "results"`."""
-    started = []
-
-    def start(workers: int, steps: int) -> subprocess.Popen[bytes]:
-        file = tmp_path / "script.py"
-        file.write_text(SCRIPT.format(workers=workers, steps=steps, folder=str(tmp_path / "results")))
-        root = Path(__file__).parents[2]
-        started.append(subprocess.Popen([sys.executable, str(file)], env={**os.environ, "PYTHONPATH": str(root)}))
-        return started[-1]
-
-    yield start
-    for process in started:
+def test_a_killed_sweep_resumes_with_the_finished_runs_and_its_workers_end(
+    measured: list[lab.Run], tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "script.py", tmp_path / "results"
+    file.write_text(SCRIPT.format(folder=str(folder)))
+    process = psutil.Popen([sys.executable, file], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+    try:
+        until(lambda: list(folder.glob("*.json")) and len(process.children()) >= 3)  # the resource tracker is one
+        workers = process.children(recursive=True)
+    finally:
         process.kill()
         process.wait()
-
-
-def test_a_killed_sweep_resumes_with_the_finished_runs(script: Callable[..., Any], tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    process = script(workers=1, steps=60)
-    until(lambda: list(folder.glob("*.json")))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    before = read_records(folder)
-    assert 1 <= len(before) < 4
-    after = list(lab.sweep(runs(4, steps=60), path=folder, progress=False))
-    assert all(record in after for record in before) and len(after) == len(read_records(folder)) == 4
-
-
-def test_workers_end_with_a_sweep_that_is_killed(script: Callable[..., Any]) -> None:
-    process = psutil.Process(script(workers=2, steps=100_000).pid)
-    until(lambda: len(process.children()) >= 3)  # the resource tracker is one
-    workers = process.children(recursive=True)
-    process.kill()
     assert psutil.wait_procs(workers, timeout=60)[1] == []
-
-
-def test_a_worker_that_dies_ends_the_sweep_and_keeps_finished_runs(tmp_path: Path) -> None:
-    with executor(2) as pool:
-        stream = lab.sweep(runs(4, steps=200), pool, path=tmp_path, progress=False)
-        next(stream)
-        os.kill(next(iter(pool._processes)), signal.SIGKILL)
-        with pytest.raises(Exception, match="terminated abruptly"):
-            list(stream)
-    assert 1 <= len(read_records(tmp_path)) < 4
+    (before,) = read_records(folder)
+    missing = runs(3, steps=100_000)
+    after = list(lab.sweep([*runs(1), *missing], path=folder, progress=False))
+    assert measured == missing and before in after and len(after) == len(read_records(folder)) == 4
 
 
 def test_divergence_is_a_result_and_other_errors_end_the_sweep(
