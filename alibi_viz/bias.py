@@ -119,9 +119,8 @@ def alibi_bias(
         key_length = positions.shape[-1]
     key_length = check_lengths(query_length, key_length)
     batch = 1 if positions is None else positions.shape[:-1].numel()
-    cell = batch * (
-        8 + len(slopes) * (4 + dtype.itemsize)
-    )  # bytes: the distance in int64, products and result per head
+    # Bytes: the distance in int64, and for each head the product and the result.
+    cell = batch * (8 + len(slopes) * (4 + dtype.itemsize))
     rows = 1 if form in ("key", "end") else query_length
     check_memory("key_length", key_length, lambda keys: cell * keys * min(rows, keys), slopes.device)
     queries, keys = right_aligned(query_length, key_length, device=slopes.device)

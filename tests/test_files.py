@@ -82,7 +82,7 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         check(folder)
-    assert len(list(folder.glob(".*"))) > KILLS / 10, "it was killed in the middle"
+    assert any(folder.glob(".*")), "some were killed in the middle; how many depends on the load of the machine"
     writes(folder, 1)
     check(folder)
 

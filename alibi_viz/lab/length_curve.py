@@ -88,9 +88,8 @@ def length_curve(
     def loss(length: int) -> float:
         if length > limit:
             return math.nan
-        every = tokens[-(windows * stride + length - stride + 1) :].unfold(
-            0, length + 1, stride
-        )  # [windows, length + 1]
+        start = windows * stride + length - stride + 1  # tokens from the end
+        every = tokens[-start:].unfold(0, length + 1, stride)  # [windows, length + 1]
         bits = _bits(model, every, stride)[-len(predicted) :]  # the first window may predict more
         return float(bits.sum()) / (len(data) - cut)
 

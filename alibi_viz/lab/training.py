@@ -162,10 +162,8 @@ def choose_device(device: object = "auto") -> torch.device:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
-    if chosen.type == "meta":
-        raise ValueError("device must hold numbers, got 'meta'")
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r} was requested, but there is no CUDA device here")
+    if chosen.type == "meta" or (chosen.type == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"device {device!r} was requested, but there is no {chosen.type.upper()} device here")
     return chosen
 
 

@@ -56,8 +56,8 @@ class TransformerConfig:
             check_choice(name, getattr(self, name), allowed)
         check_flag("causal", self.causal)
         check_flag("learned_slopes", self.learned_slopes)
-        layer = 4 * self.expansion_factor * self.d_model**2  # bytes of one of the larger matrices
-        check_memory("num_layers", self.num_layers, lambda layers: 2 * layers * layer)
+        layer = 8 * self.expansion_factor * self.d_model**2  # bytes of the two larger matrices
+        check_memory("num_layers", self.num_layers, lambda layers: layers * layer)
 
     @property
     def head_dim(self) -> int:

@@ -45,9 +45,13 @@ def test_a_restarted_kernel_runs_the_cell_again(notebook: NotebookPage) -> None:
     notebook.wait_for_caption("9 heads")
 
 
-def test_the_last_of_200_moves_during_a_race_is_shown(notebook: NotebookPage) -> None:
+def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebook: NotebookPage) -> None:
     notebook.show(RACE, "widgets.BiasExplorer()")
+    before = notebook.picture(0)
     start_race(notebook)
+    expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2)
+    running = notebook.wait_for_new_picture(before, timeout=60)
+    notebook.wait_for_new_picture(running, timeout=60)
     handle = notebook.app(1).locator(".s-heads .noUi-handle").first
     handle.focus()
     took = handle.evaluate(
@@ -68,3 +72,5 @@ def test_the_last_of_200_moves_during_a_race_is_shown(notebook: NotebookPage) ->
     notebook.app(0).locator(".s-stop").click()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled(timeout=20 * SECOND)
     assert time.monotonic() - pressed < 5, "Stop takes a fraction of a second; a busy machine may need more"
+    assert notebook.picture(0) != running, "the curves stay"
+    assert notebook.errors() == []
