@@ -43,7 +43,7 @@ class PrecisionMicroscope(App):
         "The larger a number, the fewer digits after the point a dtype can keep. Keys whose biases are rounded to the "
         "same number count as equally far away.",
         "12_for_implementers",
-        "Equal weights are not equal numbers",
+        "Round last",
     )
     dtype = Choice("bfloat16", tuple(DTYPES))
     form = Choice("key", FORMS)

@@ -37,7 +37,7 @@ class WindowExplorer(TextApp):
         "A steep slope leaves distant keys so little weight that leaving them out changes the result no more than "
         "rounding does.",
         "12_for_implementers",
-        "Steep heads don't need the whole text",
+        "Skip far keys",
     )
     is_slow = True  # all weights of 4,096 tokens take a second
 
