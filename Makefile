@@ -38,8 +38,7 @@ lab: install ## open JupyterLab with the first lesson (LESSON=01_slopes.ipynb PO
 test: units notebook-tests browser-tests ## run all tests, including the set-up
 
 units: $(VENV)/.installed-tests ## run the unit tests and the examples in docstrings (ARGS="-k slopes")
-	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser --ignore tests/notebooks \
-		$(PARALLEL) --dist worksteal $(ARGS)
+	$(PY) -m pytest README.md alibi_viz benchmarks tests --ignore tests/browser $(PARALLEL) --dist worksteal $(ARGS)
 
 test-lowest: $(PY) ## run the unit tests with the lowest version of each dependency, in .venv-lowest
 	$(PYTHON) -m venv .venv-lowest
@@ -49,8 +48,8 @@ test-lowest: $(PY) ## run the unit tests with the lowest version of each depende
 	.venv-lowest/bin/python -m pytest alibi_viz tests --ignore tests/browser $(PARALLEL) --dist worksteal \
 		--deselect tests/test_environment.py::test_everything_installed_for_the_project_is_constrained $(ARGS)
 
-notebook-tests: $(VENV)/.installed-tests ## run every notebook, compare each output with the committed one, check the text
-	$(PY) -m pytest notebooks tests/notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
+notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each output with the committed one
+	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
 
 browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
 	$(PY) -m pytest tests/browser $(ARGS)
