@@ -87,11 +87,6 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
-def check_learning_rate(value: Any) -> None:
-    """Check for a positive, finite number."""
-    check_positive("learning_rate", value)
-
-
 def check_dropout(value: Any) -> None:
     """Check for a probability below 1."""
     check_number("dropout", value)

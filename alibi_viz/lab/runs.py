@@ -95,7 +95,7 @@ class Run:
         arguments.check_positive_integers(**numbers, targets=self.targets, threads=self.threads)
         variants = None if self.variants is None else tuple(arguments.as_list("variants", self.variants, "names"))
         arguments.check_known("variants", variants or (), VARIANTS)
-        arguments.check_learning_rate(self.learning_rate)
+        arguments.check_positive("learning_rate", self.learning_rate)
         arguments.check_integer("longest", self.longest, 0)
         arguments.check_seed(self.seed)
         training.choose_device(self.device)

@@ -20,7 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 from alibi_viz.arguments import (
     check_instance,
     check_known,
-    check_learning_rate,
+    check_positive,
     check_positive_integers,
     check_seed,
     positive_integers,
@@ -133,7 +133,7 @@ def train(
     check_instance("model", model, LanguageModel)
     check_instance("source", source, Text, Task)
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
-    check_learning_rate(learning_rate)
+    check_positive("learning_rate", learning_rate)
     check_seed(seed)
     check_memory("batch_size", batch_size, lambda size: 16 * size * (length + 1))  # a batch of int64, and its indices
     if isinstance(source, Task):

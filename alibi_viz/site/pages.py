@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import nbformat
@@ -30,6 +31,10 @@ class _Renderer(IPythonRenderer):
 
     def table(self, text: str) -> str:
         return _box("Table", f"<table>{text}</table>")
+
+    def heading(self, text: str, level: int, **attributes: Any) -> str:
+        attributes["id"] = re.sub(r'<.*?>|"', "", text).replace(" ", "-")  # as Jupyter does
+        return super().heading(text, level, **attributes)
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         return super().link(text, re.sub(r"^(?:\.\./.+/)?(\w+)\.(?:ipynb|md)", r"\1.html", url), title)
