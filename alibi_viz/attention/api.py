@@ -73,10 +73,10 @@ def alibi_attention(
     """
     options = (causal, key_padding_mask, attn_mask, positions, scale, dropout, tolerance, key_ball)
     inputs = AttentionInputs.checked(query, key, value, slopes, *options)
+    check_choice("backend", backend, ("auto", *BACKENDS))
     if backend == "auto":
         backend = _choose(inputs).name
-    check_choice("backend", backend, ("auto", *BACKENDS))
-    if (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
+    elif (reason := BACKENDS[backend].unsupported_reason(inputs)) is not None:
         raise ValueError(f"backend {backend!r} does not support this call: {reason}")
     return BACKENDS[backend].attend(inputs)
 
