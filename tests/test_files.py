@@ -75,14 +75,16 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
             if not number:
                 os.write(writer, b".")
 
-    for _ in range(KILLS):
+    for kills in count(1):
         process = forked(forever)
         os.read(reader, 1)  # it has started
         time.sleep(chance.uniform(0, 0.01))  # the moment of the kill, not a wait for something
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         check(folder)
-    assert any(folder.glob(".*")), "some were killed in the middle; how many depends on the load of the machine"
+        killed_in_the_middle = len(list(folder.glob(".*")))
+        if kills >= KILLS and killed_in_the_middle > KILLS / 10:  # on a busy machine it takes more kills
+            break
     writes(folder, 1)
     check(folder)
 
