@@ -52,7 +52,7 @@ notebook-tests: $(VENV)/.installed-tests ## run every notebook and compare each 
 	$(PY) -m pytest notebooks $(NBVAL) $(PARALLEL) --dist loadfile $(ARGS)
 
 browser-tests: $(VENV)/.installed-tests ## test the apps in JupyterLab in the installed Chromium
-	$(PY) -m pytest tests/browser $(ARGS)
+	$(PY) -m pytest tests/browser $(PARALLEL) --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-tests ## run ruff and mypy, and check the spelling
 	$(PY) -m ruff check

@@ -10,9 +10,9 @@ A test uses the fixture `notebook` (notebook_page.py), which fails the test if t
         notebook.wait_for_new_picture(before)
 
 `notebook.page` is the playwright page, `notebook.app(0)` the first app, `notebook.errors()` the errors in outputs.
-Server and browser are shared by all tests, and one tab with all apps by those in test_apps.py. A `notebook` is a tab of
-its own. `show` uses a kernel that tests share, which is reset after each test. A lesson, opened by
-`notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
+Two processes run the tests, each file in one of them. All tests of a process share server and browser, and those in
+test_apps.py one tab with all apps. A `notebook` is a tab of its own. `show` uses a kernel that tests share, which is
+reset after each test. A lesson, opened by `notebook.open("01_slopes")`, has a kernel of its own, as for a reader.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The life of an app: its kernel is restarted, two tabs show it, and its sliders move during a race."""
+"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, a race is cut off."""
 
 import time
 
@@ -76,3 +76,13 @@ def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebo
     notebook.settle(0)
     assert lines.count() > 0, "the curves stay"
     assert notebook.errors() == []
+
+
+def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
+    notebook.write(RACE, "await race.train()")
+    notebook.start_all()
+    expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2, timeout=60 * SECOND)
+    notebook.server.interrupt_kernels()
+    expect(notebook.app(0).locator(".s-train")).to_be_enabled(timeout=20 * SECOND)
+    notebook.wait_until_run()
+    assert ["CancelledError" in error for error in notebook.errors()] == [True]

@@ -35,6 +35,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(page: Page, site: Path, name: str) -> None:
+    """A lesson has formulas without TeX, described pictures, and says where its apps live."""
     page.goto((site.parent / name).as_uri())
     page.evaluate("[...document.querySelectorAll('details')].slice(0, 4).forEach((details) => (details.open = true))")
     for theme, width in VIEWS:
@@ -42,6 +43,14 @@ def test_page_is_accessible_and_not_too_wide_in_both_themes_and_on_a_phone(page:
         page.set_viewport_size({"width": width, "height": 800})
         assert findings(page) == [], f"{theme}, {width} pixels"
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if (lesson := Path(name).stem) in LESSONS:
+        text = " ".join(page.locator(PROSE).all_inner_texts())
+        assert len(text) > 500 and not re.search(r"\$|\\[a-z]", text), "TeX is left"
+        source = (lessons_folder() / f"{lesson}.ipynb").read_text(encoding="utf-8")
+        assert (page.locator("math").count() > 0) == ("$" in source)
+        for figure in page.locator("main > figure").all():
+            assert len(figure.locator("img").get_attribute("alt") or "") > 40
+            assert f"make lab LESSON={lesson}.ipynb" in figure.inner_text()
 
 
 @pytest.mark.parametrize("name", ["index.html", "lessons/08_wins_and_losses.html", "api/alibi_viz.html"])
@@ -67,20 +76,6 @@ def test_every_link_within_the_site_leads_to_a_page_and_a_heading(site: Path) ->
             reached = texts.get((path.parent / target).resolve() if target else path)
             assert reached, f"{path.name}: {link}"
             assert not heading or f'id="{heading}"' in reached, f"{path.name}: {link}"
-
-
-@pytest.mark.parametrize("name", LESSONS)
-def test_lesson_has_formulas_and_described_pictures_and_says_where_its_apps_live(
-    page: Page, site: Path, name: str
-) -> None:
-    page.goto((site.parent / "lessons" / f"{name}.html").as_uri())
-    text = " ".join(page.locator(PROSE).all_inner_texts())
-    assert len(text) > 500 and not re.search(r"\$|\\[a-z]", text), "TeX is left"
-    source = (lessons_folder() / f"{name}.ipynb").read_text(encoding="utf-8")
-    assert (page.locator("math").count() > 0) == ("$" in source)
-    for figure in page.locator("main > figure").all():
-        assert len(figure.locator("img").get_attribute("alt") or "") > 40
-        assert f"make lab LESSON={name}.ipynb" in figure.inner_text()
 
 
 def test_reference_has_every_public_name_with_its_signature_docstring_and_source(page: Page, site: Path) -> None:
