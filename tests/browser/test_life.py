@@ -1,10 +1,10 @@
-"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, a race is cut off."""
+"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, and races are cut off."""
 
 import time
 
 from playwright.sync_api import expect
 
-from tests.browser.notebook_page import SECOND, NotebookPage
+from tests.browser.notebook_page import IDLE, SECOND, NotebookPage
 
 RACE = 'race = widgets.LengthLab(methods=["alibi", "sinusoidal"], length=8, steps=2000); race'
 
@@ -26,11 +26,12 @@ def test_two_tabs_on_one_notebook_show_the_same_app(notebook: NotebookPage) -> N
     save(notebook)
     other = NotebookPage(notebook.page.context.new_page(), notebook.server)
     other.open("test")
-    notebook.page.bring_to_front()
-    notebook.press_slider("s-heads", "ArrowRight")
-    for tab in (notebook, other):
-        tab.page.bring_to_front()
-        tab.wait_for_caption("9 heads")
+    for moved, heads in ((notebook, "9 heads"), (other, "10 heads")):
+        moved.page.bring_to_front()
+        moved.press_slider("s-heads", "ArrowRight")
+        for tab in (notebook, other):
+            tab.page.bring_to_front()
+            tab.wait_for_caption(heads)
     assert not other.problems
 
 
@@ -75,6 +76,19 @@ def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebo
     assert time.monotonic() - pressed < 5, "Stop takes a fraction of a second; a busy machine may need more"
     notebook.settle(0)
     assert lines.count() > 0, "the curves stay"
+    assert notebook.errors() == []
+
+
+def test_a_page_that_is_reloaded_during_a_race_shows_it_go_on_and_stops_it(notebook: NotebookPage) -> None:
+    notebook.show(RACE)
+    save(notebook)
+    start_race(notebook)
+    notebook.page.reload()
+    notebook.page.wait_for_selector(IDLE, timeout=60 * SECOND)
+    lanes = notebook.app(0).locator(".s-lanes")
+    expect(lanes).not_to_have_text(lanes.inner_text(), timeout=60 * SECOND)
+    notebook.app(0).locator(".s-stop").click()
+    expect(notebook.app(0).locator(".s-train")).to_be_enabled(timeout=20 * SECOND)
     assert notebook.errors() == []
 
 
