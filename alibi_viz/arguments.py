@@ -7,7 +7,7 @@ import importlib
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -113,10 +113,11 @@ def check_instance(name: str, value: object, *classes: type) -> None:
         raise TypeError(f"{name} must be an instance of {expected}, got {type(value).__name__}")
 
 
-def check_file_name(name: str, value: object) -> None:
-    """Check for a string or a pathlib.Path."""
+def as_path(name: str, value: object) -> Path:
+    """A string or a pathlib.Path as a path."""
     if not isinstance(value, str | Path):
         raise TypeError(f"{name} must be the name of a file, a str or a pathlib.Path, got {value!r}")
+    return Path(value)
 
 
 def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
@@ -152,6 +153,17 @@ def load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{name} needs {error.name}: {INSTALL}", name=error.name) from error
+
+
+def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package whose names are imported on first use, {name: module}."""
+
+    def load(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(load_module(modules[name]), name)
+
+    return load, lambda: sorted(modules)
 
 
 def load_function(name: str) -> Callable[..., Any]:

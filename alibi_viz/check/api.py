@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_integer, check_positive, check_positive_integers, positive_integers
+from alibi_viz.arguments import check_flag, check_integer, check_positive, positive_integers
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, count, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
@@ -91,7 +91,8 @@ def bias(
     >>> check.bias(lambda heads, queries, keys: alibi_bias(alibi_slopes(heads), queries, keys, form="key")).ok
     True
     """
-    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
+    flags = {"causal": causal, "decoding": decoding}
+    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length, **flags)
     with on_cpu():
         read = partial(read_bias, function, causal=causal, seconds=seconds)
         return examine_bias(read, subject, probes(num_heads, decoding, length), Expectation(reference, causal))
@@ -138,8 +139,11 @@ def attention(
     >>> [finding.name for finding in report.findings]
     ['no bias']
     """
-    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length)
-    check_integer("head_dim", head_dim, 1)
+    flags = {"causal": causal, "decoding": decoding, "padding": padding}
+    subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length, **flags)
+    check_integer("head_dim", head_dim, 1, 2**16)
+    if not callable(convert):
+        raise TypeError(f"convert must be callable, got {convert!r}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     if not isinstance(layout, str) or sorted(layout) not in (sorted("bhld"), sorted("hld")):
@@ -161,13 +165,15 @@ def attention(
 
 
 def _check_arguments(
-    function: Any, num_heads: Any, slopes: str | Callable[[int], Any], seconds: Any, length: int = 1
+    function: Any, num_heads: Any, slopes: str | Callable[[int], Any], seconds: Any, length: int = 1, **flags: bool
 ) -> tuple[str, list[int], Slopes]:
     """The function's name, the head counts, and the correct slopes. Raises TypeError or ValueError."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
     check_positive("seconds", seconds)
-    check_positive_integers(length=length)
+    check_integer("length", length, 1, 2**16)
+    for name, flag in flags.items():
+        check_flag(name, flag)
     if isinstance(slopes, str) and slopes not in SCHEMES:
         raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
     if not isinstance(slopes, str) and not callable(slopes):

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.api import examine_attention, examine_bias, slopes
 from alibi_viz.check.call import Unusable, on_cpu
@@ -133,7 +134,7 @@ def _to_lists(tensor: Tensor) -> Any:
 def _read(path: str | Path) -> dict[str, Table]:
     """The lists of a file, each as a table."""
     try:
-        document = json.loads(Path(path).read_text().replace("null", "-Infinity"))  # which JSON lacks
+        document = json.loads(as_path("path", path).read_text().replace("null", "-Infinity"))  # which JSON lacks
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(document, dict) or any(document.get(name) != value for name, value in _FORMAT.items()):

@@ -10,9 +10,7 @@ the data in one `batch_update`. The same `draw` serves a plain `go.Figure` and t
 is never rebuilt. Nothing here imports a model or a widget.
 """
 
-from typing import Any
-
-from alibi_viz.arguments import load_module
+from alibi_viz.arguments import lazy
 
 _MODULES = {
     "bias_figure": "bias",  # the weight that the bias of each head leaves to each key, or the bias itself
@@ -26,13 +24,5 @@ _MODULES = {
     "weights_html": "matrices",  # attention weights side by side
 }
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
-
-
-def __getattr__(name: str) -> Any:  # on first use, so that one figure does not load the others
-    if name not in _MODULES:
-        raise AttributeError(f"module 'alibi_viz.figures' has no attribute {name!r}")
-    return getattr(load_module(f"alibi_viz.figures.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+# One figure does not load the others.
+__getattr__, __dir__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

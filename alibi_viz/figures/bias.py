@@ -68,7 +68,7 @@ def draw(
         slopes: [heads], the text of each slope, added to the title of its tile if there is room; none by default.
         page_width: pixels available for the figure.
     """
-    values, hidden = as_array(bias, np.float32), as_array(masked, bool)
+    values, hidden = as_array(bias, np.float32, "bias"), as_array(masked, bool, "masked")
     if values.ndim != 3 or hidden.ndim > 3:
         raise ValueError(f"bias must be [heads, length or 1, length], got shape {list(values.shape)}")
     tiles, length = len(values), values.shape[-1]

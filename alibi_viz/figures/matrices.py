@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array, update_changed
 
@@ -272,6 +273,7 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
 
 def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
     """Draw attention weights [rows, keys] side by side as HTML, {caption: weights}. `rows` says what a row is."""
+    check_instance("weights", weights, Mapping)
     pictures = [_picture(name, as_array(each), WEIGHT_SCALE) for name, each in weights.items()]
     return _side_by_side(f"{rows} (down), keys (across). Yellow is the largest weight of a row.", pictures)
 

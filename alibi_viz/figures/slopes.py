@@ -61,11 +61,12 @@ def draw(
         other: [heads], slopes to compare with, drawn as open diamonds; none by default.
         other_name: their name in the legend.
     """
-    shown = [as_array(slopes), as_array([] if other is None else other)]
+    shown = [as_array(slopes, name="slopes"), as_array([] if other is None else other, name="other")]
+    for argument, values in zip(("slopes", "other"), shown, strict=True):
+        if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
+            raise ValueError(f"{argument} must be positive and finite [heads], got {values.tolist()}")
     heads = len(shown[0])
     every = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
-    if not (np.isfinite(every) & (every > 0)).all():
-        raise ValueError(f"slopes must be positive and finite, got {every[:-2].tolist()}")
     low, high = np.log10([every.min(), every.max()]) + np.array([-0.04, 0.04]) * np.log10(every.max() / every.min())
     decades, powers = high - low, range(math.ceil(low / math.log10(2)), math.floor(high / math.log10(2)) + 1)
     with figure.batch_update():

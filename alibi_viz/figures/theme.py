@@ -48,16 +48,21 @@ def on_white(figure: go.Figure) -> go.Figure:
     return copy
 
 
-def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+def as_array(values: ArrayLike | Tensor, dtype: DTypeLike = np.float64, name: str = "values") -> NDArray[Any]:
     """`np.asarray`, also for tensors that require gradients, are on a GPU or have a dtype unknown to NumPy.
+
+    Raises TypeError that names the argument if they aren't numbers.
 
     >>> as_array(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
     array([1., 1.])
     """
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
-    return np.asarray(values, dtype=dtype)
+    try:
+        if isinstance(values, Tensor):
+            values = values.detach().cpu()
+            values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
+        return np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError) as error:  # the last from torch
+        raise TypeError(f"{name} must be an array of numbers: {error}") from error
 
 
 def with_gaps(values: ArrayLike | Tensor, masked: ArrayLike | None = None) -> NDArray[np.object_]:

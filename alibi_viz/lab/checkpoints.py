@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 
-from alibi_viz.arguments import check_instance
+from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.lab.runs import check_new, versions
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, provenance
@@ -62,7 +62,7 @@ def save_run(
     ...     print(lab.load_run(path).settings)
     {'seed': 3}
     """
-    path = Path(path)
+    path = as_path("path", path)
     check_instance("model", model, LanguageModel)
     check_new(path)
     name = model.config.position
@@ -97,7 +97,7 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
 
     Raises FileNotFoundError if the folder is no saved run, and `BadRun` with the reason if it cannot be loaded.
     """
-    path = Path(path)
+    path = as_path("path", path)
     try:
         content = json.loads((path / SETTINGS_FILE).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from alibi_viz.arguments import check_instance, check_positive_integers
+from alibi_viz.arguments import check_instance, check_integer
 from alibi_viz.files import write
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.runs import Run, record_table, sweep
@@ -157,7 +157,7 @@ def compare(
     names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
-    check_positive_integers(seeds=seeds)
+    check_integer("seeds", seeds, 1, 1000)
     if not isinstance(text, Path | None):
         raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())

@@ -86,7 +86,7 @@ def modify(
         raise ValueError(f"rotary must be None for a model with ALiBi, got {rotary!r}")
     if trained_length is None:
         trained_length = config.max_length if family is None else training_length(model)
-    if interpolate or rotary is not None:
+    if trained_length is not None or interpolate or rotary is not None:
         check_positive_integers(trained_length=trained_length)
     change = Change(
         factors=(1.0,) if slopes is None or interpolate else _factors_per_head(slopes, num_heads),

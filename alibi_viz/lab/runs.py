@@ -100,7 +100,7 @@ class Run:
         arguments.check_seed(self.seed)
         training.choose_device(self.device)
         if self.path is not None:
-            arguments.check_file_name("path", self.path)
+            arguments.as_path("path", self.path)
         arguments.check_instance("model", self.model, dict)
         is_copy = getattr(self.custom, "__name__", None) == self.position  # by `dataclasses.replace`
         name = register_method(self.custom if is_copy else self.position)
@@ -313,8 +313,7 @@ def _exit_with_parent() -> None:
 
 def create_folder(path: str | Path) -> Path:
     """The path of a folder, created if missing. Raises OSError if it can't be made."""
-    arguments.check_file_name("path", path)
-    folder = Path(path)
+    folder = arguments.as_path("path", path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -364,6 +363,7 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     ...     lab.read_results(folder)["origin"].nunique()
     1
     """
+    arguments.check_flag("by_block", by_block)
     if not (records := read_records(path)):
         raise ValueError(f"{str(path)!r} has no results: `compare` and `sweep` write them there as .json files")
     return record_table(records, Path(path).name, by_block=by_block)
@@ -371,7 +371,7 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
 
 def read_records(path: str | Path) -> list[Record]:
     """The finished runs in a results folder, or in a file, gzipped or not, with one JSON record per line."""
-    path = Path(path)
+    path = arguments.as_path("path", path)
     return [record for file in (sorted(path.glob("*.json")) if path.is_dir() else [path]) for record in _read(file)]
 
 

@@ -3,9 +3,7 @@
 Every app is an `App` (core/app.py): state in traits, controls, one figure, a caption.
 """
 
-from typing import Any
-
-from alibi_viz.arguments import load_module
+from alibi_viz.arguments import lazy
 
 _MODULES = {
     "AddConstant": "pictures",
@@ -25,13 +23,4 @@ _MODULES = {
 }
 
 __all__ = sorted(_MODULES)  # noqa: PLE0605  # sorted() returns a list
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'alibi_viz.widgets' has no attribute {name!r}")
-    return getattr(load_module(f"alibi_viz.widgets.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

@@ -1,4 +1,4 @@
-"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, and races are cut off."""
+"""The life of an app: its kernel is restarted, two tabs show it, its sliders move during a race, races are cut off."""
 
 import time
 
