@@ -133,6 +133,7 @@ class SlopeSurgery(App):
     True
     """
 
+    min_width = 520  # two panels
     why = Why(
         "The changed model has the same weights as the one before. So all differences between the lines come from "
         "the change.",

@@ -69,6 +69,7 @@ class AttentionExplorer(HasHead, TextApp):
     causal = Flag(True)
     order = Count(None, 0, 2**31 - 1, allow_none=True)
     longest = MAX_TOKENS
+    min_width = 620
     redraw_to_fit = True  # the number of labels and the grid of heads depend on the width
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:

@@ -67,6 +67,7 @@ class App(Controls):
     works: List[Any] = List(help="such as `Background` and `Debounce`: stopped when the app is closed")
     why: Why  # shown below the caption
     page_width = 880  # pixels, until the page reports its width
+    min_width = 0  # pixels; on a narrower page the figure scrolls sideways
     redraw_to_fit = False  # whether `draw` uses the width of the page, so that a new width needs a new drawing
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
@@ -115,10 +116,9 @@ class App(Controls):
         self._redraw()
 
     def fit(self, width: int) -> None:
-        """Make the figure `width` pixels wide. The page calls this when its width changes."""
+        """Make the figure `width` pixels wide, or `min_width`. The page calls this when its width changes."""
         with self._lock:
-            self.page_width = width
-            self.figure.layout.width = width
+            self.page_width = self.figure.layout.width = max(width, self.min_width)
             if self.redraw_to_fit:
                 self._redraw()
 

@@ -108,6 +108,7 @@ class LengthLab(App):
     ([64, 128, 256, 512, 1024], 'alibi')
     """
 
+    min_width = 520  # two panels
     why = Why(
         "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
         "means that longer sequences make the predictions worse.",
