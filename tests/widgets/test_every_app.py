@@ -1,16 +1,20 @@
 """What holds in every app: any value is shown or changes nothing, controls say what they do, closing ends the work."""
 
 import gc
+import os
 import random
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from ipywidgets import ToggleButtons
 from ipywidgets.widgets.widget import _instances
 
@@ -78,6 +82,42 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
                 assert words(app) == words(fresh), (trait, value)
                 np.testing.assert_equal(curves(app), curves(fresh), str((trait, value)))
             assert app.caption
+
+
+PIECES = [
+    "\0",
+    "\u0301",
+    "\u202e",
+    "\ud800",
+    "\u2028",
+    "\N{NO-BREAK SPACE}",
+    "<script>alert(1)</script>",
+    "<b>",
+    "&",
+    "$x$",
+    "\\",
+    " ",
+]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map("".join)
+
+
+@pytest.mark.parametrize("name", ["AttentionExplorer", "LengthLab", "WindowExplorer"])
+@settings(max_examples=int(os.environ.get("EXAMPLES", "12")), deadline=None, derandomize=True)
+@given(text=TEXTS)
+@example("x" * 10_000_000)
+@example("word\n" * 10_000_000)
+def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> None:
+    app = with_text(name)
+    with suppress(BadValue):
+        app.text = text
+    assert "<script" not in app.caption + app.details + app._message.value
+    app.text = "to be or not to be"
+    assert app.caption
+
+
+@cache
+def with_text(name: str) -> App:
+    return APPS[name]()
 
 
 @pytest.mark.parametrize("app", APPS.values())
