@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import alibi_viz as av
-from alibi_viz import memory
+from alibi_viz import lab, memory
+from alibi_viz.lab.evaluation import needed_memory, shared_losses
 
 SLOPES = av.alibi_slopes(8)
 CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
@@ -42,6 +43,22 @@ def test_a_call_takes_the_memory_that_it_announces(call: str) -> None:
         assert 0.5 < pool.submit(growth, call).result() / 2**29 < 1.1
 
 
+@pytest.mark.parametrize("position", ["t5", "fire", "forget", "stick-breaking", "cope"])
+def test_an_evaluation_takes_the_memory_that_it_announces(position: str) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        announced, taken = pool.submit(evaluation, position).result()
+    assert 0.8 < taken / announced < 1.2
+
+
+def evaluation(position: str) -> tuple[int, int]:
+    """The bytes announced for one sequence of 1,400 tokens, and those it adds to the peak of this process."""
+    model, text = lab.make_model(position, num_layers=1, d_model=32, num_heads=8), lab.load_text()
+    next(shared_losses(model, text, [64], targets=64))
+    before = peak()
+    next(shared_losses(model, text, [1400], targets=1400))
+    return needed_memory(model, 1400), peak() - before
+
+
 def growth(call: str) -> int:
     """The bytes that the largest call that fits adds to the peak of this process."""
     memory.free_memory = lambda device: 2 * 2**30  # type: ignore[assignment, misc]  # in this process
@@ -68,9 +85,9 @@ def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)
-    text = av.lab.load_text()
-    with pytest.raises(MemoryError, match=r"^length=8192 would take 4\.\d GiB.*largest length that fits is 28\d\d$"):
-        av.lab.loss_by_length(av.lab.make_model("t5"), text, [64, 8192], targets=8192)
+    monkeypatch.setattr(memory, "free_memory", lambda device: 2**30)
+    text = lab.load_text()
+    with pytest.raises(MemoryError, match=r"^length=4096 would take 1\.\d GiB.*largest length that fits is 20\d\d$"):
+        lab.loss_by_length(lab.make_model("t5"), text, [64, 4096], targets=4096)
     for position in ("alibi", "rotary"):  # which need none
-        assert av.lab.loss_by_length(av.lab.make_model(position), text, [8192], targets=8192)
+        assert lab.loss_by_length(lab.make_model(position), text, [4096], targets=4096)

@@ -13,7 +13,7 @@ import pandas as pd
 from alibi_viz.arguments import check_instance, check_integer
 from alibi_viz.files import write
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.runs import Run, record_table, sweep
+from alibi_viz.lab.runs import Run, create_folder, record_table, sweep
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.models.positions.custom import Method, register_methods
 from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS, Axes, over_seeds
@@ -115,8 +115,7 @@ class Comparison:
 
     def save(self, folder: str | Path) -> None:
         """Write results.csv, results.tex and verdicts.txt into a folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = create_folder(folder)
         write(folder / "results.csv", self.table.to_csv(index=False))
         write(folder / "results.tex", self.latex())
         write(folder / "verdicts.txt", "".join(f"{verdict}\n" for verdict in self.verdicts))
