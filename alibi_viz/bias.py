@@ -113,7 +113,8 @@ def alibi_bias(
     check_choice("form", form, FORMS)
     if positions is not None:
         check_tensor("positions", positions, "integer", "[..., key]")
-        if positions.ndim == 0 or key_length not in (None, positions.shape[-1]):
+        given = None if key_length is None else check_lengths(query_length, key_length)
+        if positions.ndim == 0 or given not in (None, positions.shape[-1]):
             expected = "key" if key_length is None else f"key_length={key_length}"
             raise ValueError(f"positions must be [..., {expected}], got shape {list(positions.shape)}")
         key_length = positions.shape[-1]

@@ -113,7 +113,7 @@ def test_a_number_below_its_range_is_named_at_the_call(function: str, argument: 
 
 
 def raising(*_: object) -> None:
-    raise RuntimeError("mine")
+    raise ValueError("mine")
 
 
 HOSTILE: tuple[Any, ...] = (

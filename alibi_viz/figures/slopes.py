@@ -63,8 +63,8 @@ def draw(
     """
     shown = [as_array(slopes, name="slopes"), as_array([] if other is None else other, name="other")]
     for argument, values in zip(("slopes", "other"), shown, strict=True):
-        if values.ndim != 1 or not (np.isfinite(values) & (values > 0)).all():
-            raise ValueError(f"{argument} must be positive and finite [heads], got {values.tolist()}")
+        if values.ndim != 1 or not ((values > 1e-30) & (values < 1e30)).all():
+            raise ValueError(f"{argument} must be between 1e-30 and 1e30 [heads], got {values.tolist()}")
     heads = len(shown[0])
     every = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
     low, high = np.log10([every.min(), every.max()]) + np.array([-0.04, 0.04]) * np.log10(every.max() / every.min())
