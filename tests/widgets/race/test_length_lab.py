@@ -17,7 +17,7 @@ from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
-from tests.tables import curve
+from tests.tables import curve, same_weights
 from tests.widgets.race.small_race import (
     DEADLINE,
     ENGLISH,
@@ -51,7 +51,7 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
     rows = raced.results[raced.results["question"].isin([TRAINING_LOSS, "longer windows", "gap"])]
     pd.testing.assert_frame_equal(rows.reset_index(drop=True), expected)
     for method, model in race.models.items():
-        assert all(map(torch.equal, raced.models[method].state_dict().values(), model.state_dict().values()))
+        assert same_weights(raced.models[method], model)
         first, second = (curve(expected, "longer windows", label=method, seed=seed, step=10) for seed in (3, 4))
         mean = {x: (value + second[x]) / 2 for x, value in first.items()}
         assert raced.means[method] == pytest.approx(mean, nan_ok=True)
@@ -110,7 +110,7 @@ def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> Non
         with limited_threads(1):
             steps = lab.train(model, TEXT, length=8, steps=2000, seed=6)
             assert [next(steps)["value"] for _ in bits] == bits
-        assert all(map(torch.equal, app.models[method].state_dict().values(), model.state_dict().values()))
+        assert same_weights(app.models[method], model)
     done = max(map(len, losses(app).values()))
     assert f"Stopped after step {done:,} of 2,000." in app.caption
     assert (app.written, control(app, "s-written").value) == ({}, "")
