@@ -181,14 +181,14 @@ def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_
             working.add(name)
             most.append(len(working))
             torch_threads.add(torch.get_num_threads())
-            time.sleep(0.01)
+            time.sleep(0.003)
             working.discard(name)
             steps[name] += 1
             yield name, steps[name]
 
     before = torch.get_num_threads()
     for name, step in round_robin([work(name) for name in steps], threads):
-        time.sleep(0.003)  # time to run ahead
+        time.sleep(0.01)  # time to run ahead
         assert steps[name] == step
         assert max(steps.values()) - step <= 1
     assert (max(most), torch_threads, torch.get_num_threads()) == (threads, {1}, before)
