@@ -104,7 +104,7 @@ def test_caption_of_two_sentences_gives_the_extremes_that_are_drawn(
 
 def test_bias_is_shown_on_two_color_scales_and_the_figure_fits_the_page() -> None:
     app = BiasExplorer(num_heads=8, length=64)
-    traces, wide, images = list(app.figure.data), app.figure.layout.width, {app.figure.layout.images[0].source}
+    wide, images = app.figure.layout.width, {app.figure.layout.images[0].source}
     control(app, "s-show").label = "bias"
     assert app.figure.layout.coloraxis.colorbar.ticktext[0] == f"{MINUS}31.5"
     images.add(app.figure.layout.images[0].source)
@@ -113,8 +113,6 @@ def test_bias_is_shown_on_two_color_scales_and_the_figure_fits_the_page() -> Non
     assert len(images | {app.figure.layout.images[0].source}) == 3
     app.fit(500)
     assert app.figure.layout.width <= 510 < wide
-    app.num_heads, app.length = 32, 256
-    assert all(new is old for new, old in zip(app.figure.data, traces, strict=True)), "updated in place"
 
 
 def nan_at_three(distance: Tensor, head: int, num_heads: int) -> Tensor:
