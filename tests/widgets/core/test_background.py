@@ -13,10 +13,6 @@ import pytest
 from alibi_viz.widgets.core.background import Background, Debounce
 
 
-def nothing(*_):
-    pass
-
-
 def endless():
     for number in itertools.count():
         time.sleep(0.001)
@@ -28,8 +24,8 @@ def failing():
     raise ArithmeticError("no more")
 
 
-def start(stream, *, show=nothing, end=nothing, every=0.2):
-    background = Background(stream, show, end)
+def start(stream, *, every=0.2, **callbacks):
+    background = Background(stream, **callbacks)
     background.every = every
     return background.start()
 
