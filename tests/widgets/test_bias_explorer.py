@@ -91,12 +91,15 @@ def test_caption_of_two_sentences_gives_the_extremes_that_are_drawn(
         return
     heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
     assert sentences[1].startswith("At distance 11, head") and heads
+    shares = []
     for head, percent in heads:
         row = [found[int(head), 11, key] for key in range(12)]
         if row[0] == "masked":  # the head looks ahead, or the law hides the key
             row = [found[int(head), 0, key] for key in range(11, -1, -1)]
         left = 0.0 if row[0] == "masked" else np.exp(row[0] - max(value for value in row if value != "masked"))
         assert percent == "under" or float(percent[:-1]) / 100 == pytest.approx(left, abs=0.005)
+        shares.append(left)
+    assert shares == sorted(shares), "the steepest head first"
 
 
 def test_bias_is_shown_on_two_color_scales_and_the_figure_fits_the_page() -> None:
