@@ -133,14 +133,11 @@ def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
         app.dropped = "5"
 
 
-@pytest.mark.parametrize("family", ["mpt", "falcon sdpa", "falcon eager"])
-def test_other_families_and_an_undefined_length(family: str) -> None:
-    length = None if family == "mpt" else 16  # its configuration says 64
-    options = {"tokenizer": ByteTokenizer(), "length": length, "lengths": [16, 64, 128], "text": TEXT}
-    app = SlopeSurgery(small_model(family), **options, window=8, sinks=2)
-    assert np.isnan(app.after[128]) == (family == "mpt"), "MPT has 64 positions"
-    assert ("its positions are not defined on sequences of 128" in app.caption) == (family == "mpt")
-    assert f"trained on sequences of {length or 64} tokens" in app.caption
+def test_the_positions_of_mpt_are_its_training_length_and_limit_the_sequences() -> None:
+    options = {"tokenizer": ByteTokenizer(), "lengths": [16, 64, 128], "text": TEXT}
+    app = SlopeSurgery(small_model("mpt"), **options, window=8, sinks=2)
+    assert np.isnan(app.after[128]) and "its positions are not defined on sequences of 128" in app.caption
+    assert "trained on sequences of 64 tokens" in app.caption
     assert app.after[64] != app.before[64]
     assert app.figure.data[-1].y.max() < app.figure.data[-2].y.max(), "a window brings attention closer"
 
