@@ -1,6 +1,7 @@
 """LengthLab without a browser: its numbers are those of `lab.race`, for every seed, and its race ends when told to."""
 
 import math
+import re
 import threading
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,10 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
         assert trace(raced, "seeds", method).y[: len(defined)].tolist() == [first[x] for x in defined]
         bits = curve(expected, TRAINING_LOSS, label=method, seed=4)
         assert losses(raced)[method] == list(bits.values()) == list(trace(raced, "losses", method).y)
-    assert "seeds: 3 and 4" in raced.details and "in every seed alibi" in raced.caption + raced.details
+    said, last = raced.caption + raced.details, expected[expected["step"] == 10]
+    outcomes = say.outcomes(say.rises(last[last["question"] == "longer windows"]))
+    assert f"in every seed {'; '.join(outcomes)}, in bits" in said and "seeds: 3 and 4" in said
+    assert sorted(re.findall(r"(\w+) \([+-]\d", said)) == ["alibi", "none"], "each method once"
 
 
 def test_the_repr_is_the_state_and_training_again_starts_from_the_beginning() -> None:
