@@ -1,8 +1,10 @@
 """Small tables of results, for tests of what reads them, and small models, for tests of what measures them."""
 
 import pandas as pd
+import torch
 
 from alibi_viz import lab
+from alibi_viz.models import LanguageModel
 from alibi_viz.table import AS_TRAINED, results_table
 
 SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model that trains in no time
@@ -28,3 +30,7 @@ def curve(rows: pd.DataFrame, question: str, **columns: object) -> dict[int, flo
     for name, value in {"question": question, "variant": AS_TRAINED, **columns}.items():
         rows = rows[rows[name] == value]
     return dict(zip(rows["x"].tolist(), rows["value"].tolist(), strict=True))
+
+
+def same_weights(one: LanguageModel, other: LanguageModel) -> bool:
+    return all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))

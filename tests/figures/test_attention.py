@@ -16,15 +16,17 @@ from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
-MINUS = "\N{MINUS SIGN}"
 GRID = Grid(COUNT, 880 - 92 - 84 - 10, 150)
 
 
-def traces(causal: bool = True) -> tuple[torch.Tensor, torch.Tensor, AttentionTrace, AttentionTrace]:
-    """Query and key, and their traces with and without the bias."""
-    query, key = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
-    on, off = (attention_trace(query, key, slopes, causal=causal) for slopes in (alibi_slopes(COUNT), None))
-    return query, key, on, off
+QUERY, KEY = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
+
+
+def trace(slopes: torch.Tensor | None, causal: bool = True) -> AttentionTrace:
+    return attention_trace(QUERY, KEY, slopes, causal=causal)
+
+
+ON, OFF = trace(alibi_slopes(COUNT)), trace(None)  # with and without the bias
 
 
 def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
@@ -33,17 +35,13 @@ def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
     return figure
 
 
-def frame(figure: go.Figure, name: str) -> go.layout.Shape:
-    return next(figure.select_shapes({"name": name}))
-
-
 @pytest.mark.parametrize("head", [0, 3])
 @pytest.mark.parametrize("causal", [True, False])
 def test_matrices_show_the_steps_of_the_head_and_equal_the_reference(causal: bool, head: int) -> None:
-    query, key, on, off = traces(causal)
+    on, off = trace(alibi_slopes(COUNT), causal), trace(None, causal)
     places = list(range(LENGTH))
     bias = reference_bias(alibi_slopes(COUNT), places, places, "relative" if causal else "symmetric")
-    _, weights = reference_attention(query, key, key, bias, causal=causal)
+    _, weights = reference_attention(QUERY, KEY, KEY, bias, causal=causal)
     figure = attention_figure(TOKENS, on, off, head=head)
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1) & causal
     for name in STEPS:
@@ -57,42 +55,39 @@ def test_matrices_show_the_steps_of_the_head_and_equal_the_reference(causal: boo
 
 
 def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head() -> None:
-    _, _, on, off = traces()
-    drawn = [attention_figure(TOKENS, on, off, head=head) for head in range(COUNT)]
+    drawn = [attention_figure(TOKENS, ON, OFF, head=head) for head in range(COUNT)]
     assert {named_trace(drawn[0], name).coloraxis for name in STEPS[:3]} == {"coloraxis"}
     (limit,) = {figure.layout.coloraxis.cmax for figure in drawn}
     assert drawn[0].layout.coloraxis.cmin == -limit, "zero is in the middle, where the scale is white"
-    assert limit >= on.content[0].abs().tril().max()
+    assert limit >= ON.content[0].abs().tril().max()
 
 
 def test_bars_show_one_query_with_and_without_bias() -> None:
-    _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, head=2, query=4)
+    figure = attention_figure(TOKENS, ON, OFF, head=2, query=4)
     bars, other = (named_trace(figure, name) for name in ("bars", "other"))
-    np.testing.assert_allclose(bars.y[:5].astype(float), on.weights[0, 2, 4, :5], atol=1e-5)
-    np.testing.assert_allclose(other.y[:5].astype(float), off.weights[0, 2, 4, :5], atol=1e-5)
+    np.testing.assert_allclose(bars.y[:5].astype(float), ON.weights[0, 2, 4, :5], atol=1e-5)
+    np.testing.assert_allclose(other.y[:5].astype(float), OFF.weights[0, 2, 4, :5], atol=1e-5)
     assert list(bars.y[5:]) == list(other.y[5:]) == [None, None]
     top = figure.get_subplot(1, 3).yaxis.range[1]
-    assert top >= max(on.weights[0, :, 4].max(), off.weights[0, :, 4].max()), "of all heads"
+    assert top >= max(ON.weights[0, :, 4].max(), OFF.weights[0, :, 4].max()), "of all heads"
 
 
 def test_grid_shows_the_weights_of_every_head() -> None:
-    _, _, on, off = traces()
-    seen = cell_colors(attention_figure(TOKENS, on, off).layout.images[0].source, GRID, LENGTH)
+    seen = cell_colors(attention_figure(TOKENS, ON, OFF).layout.images[0].source, GRID, LENGTH)
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1)
     assert (seen[:, future] == theme.MASKED_RGBA).all()
-    share = np.minimum(on.weights[0].numpy()[:, ~future] / 0.3, 1)
+    share = np.minimum(ON.weights[0].numpy()[:, ~future] / 0.3, 1)
     expected = theme.WEIGHT_SCALE.palette[np.rint(share * 252).astype(int)]
     assert np.abs(seen[:, ~future, :3].astype(int) - expected).max() <= 3
 
 
 def test_selected_query_and_head_are_framed_everywhere() -> None:
-    _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, head=2, query=4)
-    assert all((frame(figure, name).y0, frame(figure, name).y1) == (3.5, 4.5) for name in STEPS)
-    box, (x, y) = frame(figure, "head in the grid"), GRID.corners[2]
+    figure = attention_figure(TOKENS, ON, OFF, head=2, query=4)
+    frames = {shape.name: shape for shape in figure.layout.shapes}
+    assert all((frames[name].y0, frames[name].y1) == (3.5, 4.5) for name in STEPS)
+    box, (x, y) = frames["head in the grid"], GRID.corners[2]
     assert (box.x0, box.y0, box.x1, box.y1) == (x - 2, y - 2, x + GRID.side + 2, y + GRID.side + 2)
-    rows = frame(figure, "query in the grid").path.split("Z")[:-1]
+    rows = frames["query in the grid"].path.split("Z")[:-1]
     assert all(set(row) <= set("MHV,.-0123456789") for row in rows), "plotly takes absolute coordinates only"
     tops = [float(row.partition("H")[0].split(",")[1]) for row in rows]
     np.testing.assert_allclose(tops, GRID.corners[:, 1] + GRID.side * 4 / LENGTH, atol=0.01)
@@ -102,11 +97,10 @@ def test_selected_query_and_head_are_framed_everywhere() -> None:
 
 
 def test_hover_texts_give_every_step_of_a_pair() -> None:
-    _, _, on, off = traces()
-    figure = attention_figure(TOKENS, on, off, head=1)
-    expected = [step[0, 1, 6, 1].item() for step in (on.content, on.bias, on.logits)]
-    expected.append(100 * on.weights[0, 1, 6, 1].item())
-    hidden, found = [f"{MINUS}∞ (masked)", f"{MINUS}∞", 0], hovered(figure, LENGTH, GRID)
+    figure = attention_figure(TOKENS, ON, OFF, head=1)
+    expected = [step[0, 1, 6, 1].item() for step in (ON.content, ON.bias, ON.logits)]
+    expected.append(100 * ON.weights[0, 1, 6, 1].item())
+    hidden, found = ["\N{MINUS SIGN}∞ (masked)", "\N{MINUS SIGN}∞", 0], hovered(figure, LENGTH, GRID)
     for name in STEPS:
         shown = named_trace(figure, name).customdata
         for cell in (shown[6][1], found[2, 6, 1], named_trace(figure, "bars").customdata[1]):
@@ -119,15 +113,14 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
 
 
 def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
-    _, _, on, off = traces()
-    figure, shown = attention_figure(TOKENS, on, off, query=2), "&lt;b&gt;x&lt;/b&gt;"
+    figure, shown = attention_figure(TOKENS, ON, OFF, query=2), "&lt;b&gt;x&lt;/b&gt;"
     assert figure.get_subplot(2, 1).xaxis.ticktext[2] == shown
     assert figure.get_subplot(1, 1).yaxis.ticktext[2] == f"<b>{shown}</b>", "the selected query is bold"
     assert any(shown in annotation.text for annotation in figure.layout.annotations)
     vectors = torch.zeros(1, 1, 48, 2)
-    trace = attention_trace(vectors, vectors, None)
+    long = attention_trace(vectors, vectors, None)
     tokens = [f"t{place}" for place in range(48)]
-    narrow, wide = (attention_figure(tokens, trace, trace, query=7, page_width=width) for width in (600, 2200))
+    narrow, wide = (attention_figure(tokens, long, long, query=7, page_width=width) for width in (600, 2200))
     assert len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20 and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
     labels = narrow.get_subplot(1, 1).yaxis
     assert "<b>t7</b>" in labels.ticktext and np.diff(labels.tickvals).min() >= 48 / 20, "no label runs into another"
@@ -136,8 +129,8 @@ def test_labels_are_escaped_fit_the_page_and_include_the_query() -> None:
 @pytest.mark.parametrize(("heads", "page_width"), [(1, 480), (12, 690), (32, 480), (32, 1024)])
 def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
     vectors = torch.zeros(1, heads, 3, 2)
-    trace = attention_trace(vectors, vectors, None)
-    figure = attention_figure(["a", "b", "c"], trace, trace, page_width=page_width)
+    short = attention_trace(vectors, vectors, None)
+    figure = attention_figure(["a", "b", "c"], short, short, page_width=page_width)
     margin = figure.layout.margin
     width, height = page_width - margin.l - margin.r, figure.layout.height - margin.t - margin.b
     x, y = figure.get_subplot(3, 1)
@@ -147,8 +140,7 @@ def test_all_heads_fit_the_page(heads: int, page_width: int) -> None:
 
 
 def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
-    _, _, on, off = traces()
-    figure, fresh = attention_figure(TOKENS, on, off), blank()
+    figure, fresh = attention_figure(TOKENS, ON, OFF), blank()
     vectors = torch.zeros(1, 2, 3, 2)
     short = attention_trace(vectors, vectors, alibi_slopes(2), causal=False)
     for each in (figure, fresh):
@@ -157,13 +149,12 @@ def test_drawing_again_leaves_nothing_of_the_previous_text() -> None:
 
 
 def test_selecting_a_head_or_a_query_sends_no_matrix_of_the_grid_again() -> None:
-    _, _, on, _ = traces()
-    figure = go.FigureWidget(attention_figure(TOKENS, on, on))
+    figure = go.FigureWidget(attention_figure(TOKENS, ON, ON))
     sent: list[tuple[list[int], list[str]]] = []
     figure._send_update_msg = lambda restyle_data, relayout_data, trace_indexes=None, **_: sent.append(
         (trace_indexes, list(relayout_data))
     )
-    draw(figure, TOKENS, on, on, head=3, query=2)
+    draw(figure, TOKENS, ON, ON, head=3, query=2)
     ((changed, layout),) = sent
     assert figure.data.index(named_trace(figure, "tiles")) not in changed
     assert not any("images" in path for path in layout) and any("shapes" in path for path in layout)

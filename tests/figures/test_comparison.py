@@ -1,19 +1,19 @@
-import base64
-import io
+"""The comparison of two matrices of weights reads back: both, their difference, and where they are from."""
+
 import re
 
 import numpy as np
 import torch
-from PIL import Image
 
 from alibi_viz import alibi_bias, alibi_slopes
 from alibi_viz.bias import mask_future
 from alibi_viz.figures import comparison_html
+from tests.figures.reading import pixels
 
 
-def pictures(html: str) -> list[Image.Image]:
-    sources = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
-    return [Image.open(io.BytesIO(base64.b64decode(source))) for source in sources]
+def pictures(html: str) -> list[np.ndarray]:
+    """The colors of each picture, int64 [queries, keys, red green blue]."""
+    return [pixels(source)[..., :3].astype(int) for source in re.findall(r'src="([^"]+)"', html)]
 
 
 def weights(sign: int, length: int) -> torch.Tensor:
@@ -22,12 +22,12 @@ def weights(sign: int, length: int) -> torch.Tensor:
 
 def test_pictures_show_both_weights_and_their_difference() -> None:
     html = comparison_html(weights(1, 16), weights(-1, 16), (0, 15, 0))
-    wanted, got, difference = (np.asarray(picture.convert("L"), dtype=int) for picture in pictures(html))
-    assert wanted.shape == got.shape == difference.shape == (16, 16)
-    assert int(wanted[15].argmax()) == 15  # lighter is larger
-    assert int(got[15].argmax()) == 0
-    assert difference[15, 8] > difference[15, 0]  # white in the middle, darker at both ends
-    assert difference[15, 8] > difference[15, 15]
+    wanted, got, difference = pictures(html)
+    assert wanted.shape == got.shape == difference.shape == (16, 16, 3)
+    assert (wanted[15].sum(-1).argmax(), got[15].sum(-1).argmax()) == (15, 0), "lighter is larger"
+    (red, _, blue), (other_red, _, other_blue) = difference[15, [0, 15]]
+    assert red > blue and other_red < other_blue, "orange where more is got than wanted, blue where less"
+    assert difference[15, 8].min() > 240, "white where both are equal"
     assert "head 1, queries 0 to 15 down, keys 0 to 15 across" in html
     assert "got minus wanted (-0.39 blue, 0.39 orange)" in html
 
@@ -35,5 +35,5 @@ def test_pictures_show_both_weights_and_their_difference() -> None:
 def test_long_sequences_are_cropped_around_the_place() -> None:
     html = comparison_html(weights(1, 300), weights(-1, 300), (2, 200, 100))
     assert "head 3, queries 171 to 202 down, keys 71 to 102 across" in html
-    assert all(picture.size == (32, 32) for picture in pictures(html))
+    assert all(picture.shape == (32, 32, 3) for picture in pictures(html))
     assert "head 1, queries 268 to 299 down" in comparison_html(weights(1, 300), weights(-1, 300), (0, 299, 0))

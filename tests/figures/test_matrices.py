@@ -38,7 +38,7 @@ def click(figure: go.FigureWidget, name: str, row: int, column: int, y: int = 0)
     figure._js2py_pointsCallback = event
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 40), st.integers(300, 1200), st.integers(0, 99))
 def test_figure_of_matrices_reads_back(tiles: int, rows: int, columns: int, width: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -5,42 +5,22 @@ import math
 import pytest
 import torch
 
-from alibi_viz import alibi_attention, alibi_slopes, attention_trace, lab
+from alibi_viz import attention_trace, lab
 from alibi_viz.lab import attention_stats as module
 from alibi_viz.lab.attention_sources import Reading, Words
 from alibi_viz.lab.attention_stats import attention_stats, head_spans, weight_stats
-from alibi_viz.models import LanguageModel
+from tests.lab.test_questions import equal_content
 
 TEXT = "the cat saw the dog and the dog saw the cat " * 30
 
 
-def equal_content(position: str, **sizes: int) -> LanguageModel:
-    """A model with zero queries: all keys have the same content logit."""
-    model = lab.make_model(position, **sizes)
-    for block in model.transformer.blocks:
-        torch.nn.init.zeros_(block.attention.qkv.weight)
-    return model
-
-
 def test_uniform_attention_has_known_statistics():
     """With zero queries every visible key has the same weight."""
-    model = equal_content("none")
-    stats = attention_stats(model, lab.load_text(), 64, trained=16, windows=2, queries=1)
+    stats = attention_stats(equal_content("none"), lab.load_text(), 64, trained=16, windows=2, queries=1)
     torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
     torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
     torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
-
-
-def test_alibis_denominator_at_equal_content_is_bounded_by_the_geometric_series():
-    """1 / (1 - e^-m): the last query of a long text sums e^(-m d) over all distances d."""
-    model, text = equal_content("alibi", num_heads=8), lab.load_text()
-    for length in (64, 1024, 4096):
-        stats = attention_stats(model, text, length, trained=64, windows=1, queries=1)
-        sums = [sum(math.exp(-m * d) for d in range(length)) for m in alibi_slopes(8).tolist()]
-        torch.testing.assert_close(stats.denominator_bits, torch.tensor(sums).log2().expand(2, 8))
-    bound = -torch.log2(-torch.expm1(-alibi_slopes(8)))
-    torch.testing.assert_close(stats.denominator_bits, bound.expand(2, 8))  # 4,096 tokens are 16/m of the flattest head
 
 
 def test_weight_statistics_equal_a_loop():
@@ -100,17 +80,6 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
         assert float((weights * (distance >= needed)).sum(-1).max()) > 2**-24, "one step less would not be enough"
         pairs = float((distance > bound).sum()) / float((distance >= 0).sum())
         assert left_out == pytest.approx(pairs, abs=1e-9)
-
-
-def test_steep_heads_of_a_long_text_leave_most_of_it_out_and_the_result_stays() -> None:
-    query, key = torch.randn(2, 1, 8, 2000, 16)
-    reading = Reading(["word"] * 2000, query, key, alibi_slopes(8), 2000, "")
-    table = head_spans(reading)
-    assert table["left_out"].is_monotonic_decreasing
-    assert table["left_out"].iloc[0] > 0.9 and table["left_out"].iloc[-1] == 0
-    arguments = reading.query, reading.key, reading.key, reading.slopes
-    difference = alibi_attention(*arguments, backend="windowed") - alibi_attention(*arguments, backend="eager")
-    assert float(difference.abs().max()) < 5e-6
 
 
 def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:

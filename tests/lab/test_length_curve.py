@@ -29,9 +29,9 @@ class PairTokenizer:
         return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
 
 
-def gpt2(positions: int = 16) -> GPT2LMHeadModel:
+def gpt2() -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=positions, bos_token_id=0)
+    config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
     return GPT2LMHeadModel(config).eval()
 
 
@@ -134,11 +134,7 @@ def test_the_table_is_one_of_the_lab() -> None:
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "tokenizer must return tokens of the model"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"from 0 to 255, .*, got \[3, -1, "),
-        (
-            TEXT,
-            {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}},
-            "the tokenizer must return tokens of the model, from 0 to 255, for",
-        ),
+        (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, r"from 0 to 255, .*, got \[300, "),
         (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
         (TEXT, {"model": lab.make_model()}, "model must be a causal language model of transformers, got LanguageModel"),
         (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in windows of 8 tokens"),

@@ -81,9 +81,6 @@ def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -
     one, other, untested = (lab.measure(each)["rows"] for each in (run, run, replace(run, longest=0)))
     assert one == other
     assert untested == [row for row in one if row["question"] == TRAINING_LOSS]
-    record = lab.measure(lab.Run("alibi", **{**TINY, "learning_rate": 1e30}))
-    assert "the loss became" in record["error"]
-    assert {row["question"] for row in record["rows"]} <= {TRAINING_LOSS}
 
 
 def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_training(
@@ -124,19 +121,18 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("settings", "message"),
     [
-        ({"position": "alibba"}, ValueError, "got 'alibba'"),
-        ({"task": "juggle"}, ValueError, "task must be one of text, python reference, needle, induction, got 'juggle'"),
-        ({"variants": ["linear"]}, ValueError, "variants must be some of window, .*, got 'linear'"),
-        ({"device": "foo"}, ValueError, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
-        ({"seed": 2**63}, ValueError, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
-        ({"learning_rate": -1.0}, ValueError, r"learning_rate must be a positive number, got -1\.0"),
-        ({"model": {"d_model": 30}}, ValueError, "d_model=30 must be a multiple"),
+        ({"position": "alibba"}, "got 'alibba'"),
+        ({"task": "juggle"}, "task must be one of text, python reference, needle, induction, got 'juggle'"),
+        ({"variants": ["linear"]}, "variants must be some of window, .*, got 'linear'"),
+        ({"device": "foo"}, "device must be auto, cpu, cuda or another of torch's names, got 'foo'"),
+        ({"seed": 2**63}, f"seed must be between -{2**63} and {2**63 - 1}, got {2**63}"),
+        ({"model": {"d_model": 30}}, "d_model=30 must be a multiple"),
     ],
 )
-def test_a_run_that_would_fail_later_is_refused(settings: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_a_run_that_would_fail_later_is_refused(settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         lab.Run(**{"position": "none", **settings})
 
 

@@ -11,8 +11,6 @@ from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, Question
 from alibi_viz.lab.say import MAX_RISE_HOLDING, MIN_RISE_FAILING, TIE, best_at, outcome, rises
 from tests.tables import table
 
-each_question = pytest.mark.parametrize("question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name)
-
 
 def said(question: str, values: dict[str, list[dict[int, float]]], length: int = 32) -> str:
     return " ".join(lab.find_question(question).say(table(question, values, length), length))
@@ -20,7 +18,7 @@ def said(question: str, values: dict[str, list[dict[int, float]]], length: int =
 
 @pytest.mark.parametrize("seeds", [1, 2])
 @pytest.mark.parametrize("ends", [(4, 4, 4), (4, 1, 0), (0, 0, 0)], ids="defined at {} lengths".format)
-@each_question
+@pytest.mark.parametrize("question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name)
 def test_any_table_gives_whole_sentences_that_count_seeds_and_quote_labels(
     question: Question, ends: tuple[int, ...], seeds: int
 ) -> None:

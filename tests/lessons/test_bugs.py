@@ -9,8 +9,6 @@ from alibi_viz.lessons.bugs import BUGS, Bug, load_code, try_repair
 from tests.lessons.repairs import REPAIRS
 
 each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
-
-
 by_fault = {bug.fault: bug for bug in BUGS.values()}
 
 

@@ -31,10 +31,6 @@ def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = 
     return fold
 
 
-def slow(*_: object) -> None:
-    time.sleep(60)
-
-
 official = av.alibi_slopes
 RIGHT = [
     (lessons.grade_slopes, official),
@@ -126,7 +122,8 @@ def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> Non
 
 def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alibi_viz.lessons.grading.SECONDS", 0.2)
-    assert "does not finish" in str(lessons.grade_slopes(lambda heads: slow() if heads == 128 else official(heads)))
+    answer = lessons.grade_slopes(lambda heads: time.sleep(60) if heads == 128 else official(heads))
+    assert "does not finish" in str(answer)
 
 
 def test_html_shows_the_goal_then_the_mistake_then_the_readers_own_weights() -> None:

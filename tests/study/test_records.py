@@ -10,8 +10,9 @@ from alibi_viz import lab, study
 from alibi_viz.lab.runs import read_records
 from alibi_viz.study import parts, records
 from alibi_viz.study.parts import SEARCH_SEED, best_rates, part_runs, rate_table
+from tests.tables import SMALL
 
-TINY = [lab.Run("none", length=16, steps=4, longest=2)]
+TINY = [lab.Run("none", length=16, steps=4, longest=2, targets=1024, model=SMALL)]
 
 
 def keys(runs) -> list[str]:
@@ -95,7 +96,7 @@ def test_shipped_model_has_the_losses_that_are_saved_with_it(name: str) -> None:
 
 def test_training_the_models_again_uses_their_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With five steps: enough to see that the settings reach the training."""
-    monkeypatch.setattr(records, "MODELS", (lab.Run("rotary", steps=5, longest=2),))
+    monkeypatch.setattr(records, "MODELS", (lab.Run("rotary", steps=5, longest=2, targets=2048, variants=()),))
     study.train_published_models(tmp_path)
     saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
     list(lab.train(again, lab.load_text(), steps=5, device="cpu"))

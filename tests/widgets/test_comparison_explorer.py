@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from ipywidgets import Widget
 
 from alibi_viz import study
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets import ComparisonExplorer
 from alibi_viz.widgets.core.traits import BadValue
 from tests.tables import table
-from tests.widgets.race.small_race import control, controls, visible_controls
+from tests.widgets.race.small_race import control, visible_controls
 
 LABELS = ["rotary", "alibi", "none", "sinusoidal", "fire", "forget", "t5", "cope", "kerple-log", "a, b", "decay"]
 SHOWN = ("alibi", "sinusoidal", "rotary", "none", "kerple-log")
@@ -48,10 +47,6 @@ TABLE = results()
 @pytest.fixture
 def app() -> ComparisonExplorer:
     return ComparisonExplorer(TABLE)
-
-
-def box(app: ComparisonExplorer, label: str) -> Widget:
-    return next(widget for widget in controls(app) if getattr(widget, "description", "") == label)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +96,12 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     control(app, "s-more").value = True
     assert {f"s-{label}" for label in ("alibi", "fire", "cope")} < visible_controls(app)
     for label in ("fire", "t5"):
-        box(app, label).value = True
+        control(app, f"s-{label}").value = True
     assert set(app.methods) == {*SHOWN, "fire", "t5"}
-    box(app, "forget").value = True
-    assert "methods must be at most 7" in app._message.value and not box(app, "forget").value
-    box(app, "none").value = False
-    box(app, "forget").value = True
+    control(app, "s-forget").value = True
+    assert "methods must be at most 7" in app._message.value and not control(app, "s-forget").value
+    control(app, "s-none").value = False
+    control(app, "s-forget").value = True
     assert {"forget"} <= set(app.methods) and "none" not in app.methods and app._message.value == ""
     app.methods = ()
     assert "No method is chosen: select at least one." in words(app)

@@ -1,48 +1,38 @@
 """SpotTheBug, driven through its traits and its buttons."""
 
-from typing import Any
-
 import pytest
-from ipywidgets import Widget
 
 from alibi_viz.check import FAULTS
 from alibi_viz.figures.matrices import named_trace
 from alibi_viz.lessons import BUGS
 from alibi_viz.widgets import SpotTheBug, spot_the_bug
 from tests.lessons.repairs import REPAIRS
-from tests.widgets.core.test_app import control
+from tests.widgets.race.small_race import control
 
 REPAIR = REPAIRS["sign reversed"]
-
-
-def part(app: SpotTheBug, css: str) -> Any:
-    return control(app, Widget, css)
-
-
-def styles(app: SpotTheBug) -> list[str]:
-    return [part(app, f"s-answer-{number}").button_style for number in range(4)]
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_nothing_before_the_guess_names_the_fault(name):
     app = SpotTheBug(bug=name)
-    visible = " ".join([app.caption, repr(app), part(app, "s-verdict").value]).lower()
+    visible = " ".join([app.caption, repr(app), control(app, "s-verdict").value]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
-    assert app._revealed.layout.display == "none" and styles(app) == [""] * 4
+    assert app._revealed.layout.display == "none"
+    assert not any(control(app, f"s-answer-{number}").button_style for number in range(4))
     assert app.caption.startswith(f"C{name[1:]} of {len(BUGS)}, {BUGS[name].tier}, ")
     assert app.caption.count(". ") == 1, "two sentences"
 
 
 def test_right_guess_reveals_fault_evidence_and_origin():
     app = SpotTheBug()
-    part(app, "s-answer-1").click()
-    assert app.guess == "sign reversed"
-    verdict = part(app, "s-verdict").value
+    control(app, "s-answer-1").click()
+    assert app.guess == "sign reversed" and control(app, "s-answer-1").button_style == "success"
+    verdict = control(app, "s-verdict").value
     assert "<b>Right:</b> it is <b>sign reversed</b>" in verdict
     assert "head 1 of 8 has slope -0.5, expected 0.5" in verdict
     assert 'href="https://github.com/meta-pytorch/attention-gym/pull/86"' in verdict
     assert app._revealed.layout.display is None
-    assert part(app, "s-code").value == BUGS["case 1"].code
+    assert control(app, "s-code").value == BUGS["case 1"].code
 
 
 def test_right_guesses_and_repairs_score_by_tier():
@@ -55,43 +45,42 @@ def test_right_guesses_and_repairs_score_by_tier():
         assert app.score == expected
     app.bug, app.code = "case 13", REPAIRS["content too weak"]
     assert app.check().ok and app.score == expected + 3
-    assert part(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
+    assert control(app, "s-progress").value == f"1 of 14 solved, score {expected + 3} of 54"
 
 
 def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
     for name, bug in BUGS.items():
         app = SpotTheBug(bug=name, guess=bug.fault)
-        assert ("trained this way: for them it is no fault" in part(app, "s-verdict").value) == bool(
+        assert ("trained this way: for them it is no fault" in control(app, "s-verdict").value) == bool(
             bug.exhibit.trained
         )
-    assert "weights of bloom and falcon" in part(app, "s-verdict").value
+    assert "weights of bloom and falcon" in control(app, "s-verdict").value
 
 
 def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
     app = SpotTheBug(guess="sign reversed")
     faulty = app.figure.layout.images[0].source
-    part(app, "s-code").value = REPAIR
+    control(app, "s-code").value = REPAIR
     assert app.code == REPAIR
-    part(app, "s-check").click()
-    assert "no fault found" in part(app, "s-report").value
+    control(app, "s-check").click()
+    assert "no fault found" in control(app, "s-report").value
     assert app.solved == ["case 1"]
     assert app.figure.layout.images[0].source != faulty
     assert app.caption.endswith("The two pictures are the same.")
     app.code = REPAIR + "\n# changed since the check"
     assert app.figure.layout.images[0].source == faulty
-    assert (part(app, "s-report").value, app.solved) == ("", ["case 1"])
-    part(app, "s-code").value = " \n"
-    assert (app.code, part(app, "s-code").value) == ("", BUGS["case 1"].code)
+    assert (control(app, "s-report").value, app.solved) == ("", ["case 1"])
+    control(app, "s-code").value = " \n"
+    assert (app.code, control(app, "s-code").value) == ("", BUGS["case 1"].code)
 
 
 def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():
     app = SpotTheBug(guess="sign reversed")
     assert [finding.name for finding in app.check().findings] == ["sign reversed"]
-    for body, error in (("<nothing>", "line 2: SyntaxError"), ("undefined", "line 2: NameError")):
-        app.code = f"def bias(num_heads, query_length, key_length):\n    return {body}"
-        app.check()
-        assert error in part(app, "s-report").value
-        assert "<nothing>" not in part(app, "s-report").value
+    app.code = "def bias(num_heads, query_length, key_length):\n    return <nothing>"
+    app.check()
+    assert "line 2: SyntaxError" in control(app, "s-report").value
+    assert "<nothing>" not in control(app, "s-report").value
     app.code = REPAIR
     assert app.check().ok
 
@@ -107,26 +96,26 @@ def test_hanging_code_is_reported_after_the_time_limit(monkeypatch):
     monkeypatch.setattr(spot_the_bug, "SECONDS", 0.2)
     app = SpotTheBug(guess="sign reversed", code="import time\ndef bias(n, q, k):\n    time.sleep(2)")
     app.check()
-    assert "no result after 0.2 seconds" in part(app, "s-report").value
-    assert "Restart the kernel" in part(app, "s-report").value
+    report = control(app, "s-report").value
+    assert "no result after 0.2 seconds" in report and "Restart the kernel" in report
 
 
 def test_each_case_keeps_its_guess_and_its_code_until_reset():
     app = SpotTheBug(guess="sign reversed", code=REPAIR)
     app.check()
-    part(app, "s-next").click()
+    control(app, "s-next").click()
     assert repr(app) == "SpotTheBug(bug='case 2', guess=None, code='')"
-    assert part(app, "s-report").value == ""
+    assert control(app, "s-report").value == ""
     app.guess = "no bias"
-    part(app, "s-reset").click()
+    control(app, "s-reset").click()
     assert (app.guess, app.solved) == (None, ["case 1"])
     app.bug = "case 1"
     assert (app.guess, app.code) == ("sign reversed", REPAIR)
-    assert "no fault found" in part(app, "s-report").value
-    part(app, "s-reset").click()
+    assert "no fault found" in control(app, "s-report").value
+    control(app, "s-reset").click()
     assert (app.guess, app.code, app.solved) == (None, "", [])
     app.bug = list(BUGS)[-1]
-    part(app, "s-next").click()
+    control(app, "s-next").click()
     assert app.bug == "case 1", "the cases form a ring"
 
 

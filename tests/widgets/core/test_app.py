@@ -1,18 +1,17 @@
 """What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
 
 import re
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from ipywidgets import Checkbox, Dropdown, IntSlider, Text, Widget
+from ipywidgets import Widget
 from traitlets import TraitError, Unicode
 
 from alibi_viz.figures import theme
 from alibi_viz.widgets.core.app import App, Why
-from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Choice, Count, Flag
+from tests.widgets.race.small_race import control, message
 
 
 class Doubling(App):
@@ -45,15 +44,6 @@ class Doubling(App):
         return (caption, f"The details of {self.name}") if self.big else caption
 
 
-def control(app: App, kind: type, css: str) -> Any:
-    """The control with this type and CSS class."""
-    return next(widget for widget in below(app) if isinstance(widget, kind) and css in widget._dom_classes)
-
-
-def message(app: App) -> str:
-    return app._message.value
-
-
 @pytest.mark.parametrize("value", [0, 65, 2.5, 10**5000, float("nan"), True, None], ids=type)
 def test_bad_value_raises_with_the_allowed_range_and_changes_nothing(value):
     app = Doubling()
@@ -82,27 +72,28 @@ def test_traits_and_controls_agree_and_reset_restores_the_start():
     app = Doubling(count=7)
     app.count, app.color, app.big = np.int64(3), "blue", True
     assert type(app.count) is int
-    assert (control(app, IntSlider, "s-count").value, control(app, Text, "s-count-field").value) == (3, "3")
-    assert control(app, Dropdown, "s-color").label == "blue" and control(app, Checkbox, "s-big").value is True
+    slider, field = control(app, "s-count"), control(app, "s-count-field")
+    assert (slider.value, field.value) == (3, "3")
+    assert control(app, "s-color").label == "blue" and control(app, "s-big").value is True
     assert (list(app.figure.data[0].y), app.caption) == ([1, 2, 4], "3 powers of <b>")
-    control(app, IntSlider, "s-count").value = 5
+    slider.value = 5
     assert app.count == 5
-    control(app, Text, "s-count-field").value = " 6 "
-    assert (app.count, control(app, Text, "s-count-field").value) == (6, "6")
-    control(app, Dropdown, "s-color").label, control(app, Checkbox, "s-big").value = "none", False
+    field.value = " 6 "
+    assert (app.count, field.value) == (6, "6")
+    control(app, "s-color").label, control(app, "s-big").value = "none", False
     assert (app.color, app.big) == (None, False)
-    control(app, Widget, "s-reset").click()
+    control(app, "s-reset").click()
     assert repr(app) == repr(Doubling(count=7))
 
 
 @pytest.mark.parametrize("text", ["65", "", "<script>alert(1)</script>", "9" * 6000])
 def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     app = Doubling()
-    field = control(app, Text, "s-count-field")
+    field = control(app, "s-count-field")
     field.value = text
     assert "count must be an integer from 1 to 64, got" in message(app) and 'role="alert"' in message(app)
     assert "<script>" not in message(app)
-    assert (app.count, field.value, control(app, IntSlider, "s-count").value) == (8, "8", 8)
+    assert (app.count, field.value, control(app, "s-count").value) == (8, "8", 8)
     field.value = "9"
     assert (app.count, message(app)) == (9, "")
 
@@ -112,9 +103,9 @@ def test_state_is_restored_when_draw_raises():
     with pytest.raises(BadValue, match="13 must not be big"):
         app.count = 13
     assert (app.count, app.caption, len(app.figure.data[0].y)) == (8, "8 powers of <b>", 8)
-    control(app, Text, "s-count-field").value = "13"
+    control(app, "s-count-field").value = "13"
     assert "13 must not be big &lt;i&gt;" in message(app)
-    assert (app.count, control(app, Text, "s-count-field").value) == (8, "8")
+    assert (app.count, control(app, "s-count-field").value) == (8, "8")
     with pytest.raises(BadValue):
         app.set_together({"count": 13, "color": "red"})
     assert (app.count, app.color) == (8, None)
@@ -127,7 +118,7 @@ def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
     for change, draws in (
         (lambda: setattr(app, "count", 9), 1),
         (lambda: setattr(app, "count", 9), 0),
-        (lambda: setattr(control(app, IntSlider, "s-count"), "value", 10), 1),
+        (lambda: setattr(control(app, "s-count"), "value", 10), 1),
         (lambda: app.set_together({"count": 11, "big": True}), 1),
         (app.refresh, 1),
     ):

@@ -13,10 +13,6 @@ import pytest
 from alibi_viz.widgets.core.background import Background, Debounce
 
 
-def nothing(*_):
-    pass
-
-
 def endless():
     for number in itertools.count():
         time.sleep(0.001)
@@ -28,8 +24,8 @@ def failing():
     raise ArithmeticError("no more")
 
 
-def start(stream, *, show=nothing, end=nothing, every=0.2):
-    background = Background(stream, show, end)
+def start(stream, *, every=0.2, **callbacks):
+    background = Background(stream, **callbacks)
     background.every = every
     return background.start()
 
@@ -53,13 +49,15 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
     assert background.stopped and [thread.is_alive() for thread in closed] == [False] and len(ends) == 1
 
 
-def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised():
+def test_exceptions_of_the_stream_and_of_show_are_passed_to_end_and_raised_as_is_that_of_end():
     errors = []
     with pytest.raises(ArithmeticError, match="no more"):
         start(failing(), end=errors.append).result(timeout=10)
     with pytest.raises(ZeroDivisionError):
         start(endless(), show=lambda: 1 / 0, end=errors.append, every=0).result(timeout=10)
     assert [type(error) for error in errors] == [ArithmeticError, ZeroDivisionError]
+    with pytest.raises(TypeError):
+        start(iter("ab"), end=len).result(timeout=10)
 
 
 def test_awaiting_keeps_the_event_loop_free_raises_the_exception_and_stops_when_cancelled():

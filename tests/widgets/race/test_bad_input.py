@@ -20,9 +20,7 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, o
         ("methods", ["alibbi"], "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned"),
         ("methods", ["alibi", None], "a position method must be a name, a function or a subclass of Position"),
         ("methods", [lambda distance, head, num_heads: distance], "a position method needs a name, given by `def`"),
-        ("text", "", "your text is empty"),
         ("text", 5, "text must be a str, bytes or a pathlib.Path, got int"),
-        ("text", Path("no/such/file.txt"), "there is no file 'no/such/file.txt'"),
         ("guesses", {"alibi": "wins"}, "guesses must be {method: holds, degrades, fails or None}, got"),
     ],
 )

@@ -1,13 +1,11 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from alibi_viz import lab
 from alibi_viz.models import Position
 from alibi_viz.widgets import LengthLab
 from tests.custom_laws import root
@@ -38,16 +36,13 @@ class Broken(Position):
         raise KeyError("no such table")
 
 
-def test_a_function_and_a_class_are_trained_beside_alibi_and_saved(tmp_path: Path) -> None:
+def test_a_function_and_a_class_are_trained_beside_alibi() -> None:
     app = trained(methods=["alibi", root, Offset])
     assert app.methods == ("alibi", "root", "Offset")
     assert [control(app, f"s-{name}").value for name in ("alibi", "root", "Offset", "rotary")] == [True] * 3 + [False]
     assert set(app.means) == {"alibi", "root", "Offset"} and "root" in lanes(app)
     assert {trace.name for trace in app.figure.data if trace.visible} >= {"alibi", "root", "Offset"}
     assert app.models["Offset"].transformer.position.value != 0, "a learned parameter is trained"
-    app.save_models(tmp_path)
-    loaded = lab.load_run(tmp_path / "root", root)
-    assert torch.equal(loaded.model.head.weight, app.models["root"].head.weight)
 
 
 def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_during_a_race(
