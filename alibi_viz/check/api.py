@@ -8,12 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_flag, check_integer, check_positive, positive_integers
+from alibi_viz.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_positive_integers,
+    positive_integers,
+)
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, count, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
+from alibi_viz.memory import check_memory
 from alibi_viz.slopes import SCHEMES, alibi_slopes
 
 SLOPE_HEADS = (*range(1, 33), 40, 48, 56, 64, 71, 96, 112, 128)
@@ -171,13 +179,11 @@ def _check_arguments(
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
     check_positive("seconds", seconds)
-    check_integer("length", length, 1, 2**16)
+    check_positive_integers(length=length)
     for name, flag in flags.items():
         check_flag(name, flag)
-    if isinstance(slopes, str) and slopes not in SCHEMES:
-        raise ValueError(f"slopes must be one of {', '.join(SCHEMES)} or a function of num_heads, got {slopes!r}")
-    if not isinstance(slopes, str) and not callable(slopes):
-        raise TypeError(f"slopes must be a scheme or a function of num_heads, got {slopes!r}")
+    if not callable(slopes):
+        check_choice("slopes, if not a function of num_heads,", slopes, SCHEMES)
 
     def reference(heads: int) -> Tensor:
         value = alibi_slopes(heads, slopes) if isinstance(slopes, str) else torch.as_tensor(slopes(heads)).detach()
@@ -186,6 +192,7 @@ def _check_arguments(
         return value.double().cpu()
 
     heads = positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
+    check_memory("num_heads", max(heads), lambda number: 32 * number * length**2)
     return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
 
 
