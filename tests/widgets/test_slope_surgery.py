@@ -159,7 +159,7 @@ def test_other_families_and_an_undefined_length(family: str) -> None:
     [
         ("bloom", {"tokenizer": None}, "a model of transformers needs its tokenizer: pass tokenizer, got Bloom"),
         ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
-        ("bloom", {"length": 256}, "the text is too short: windows of 4,096 tokens are needed"),
+        ("bloom", {"length": 256}, "the text is too short: sequences of 4,096 tokens are needed"),
         ("mpt", {"lengths": [128]}, r"the model has 64 positions; lengths must be no longer, got \[128\]"),
         (None, {}, "tokenizer, length and lengths belong to a model of yours: pass the model"),
     ],
