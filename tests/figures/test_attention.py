@@ -17,7 +17,7 @@ from tests.reference import reference_attention, reference_bias
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
 MINUS = "\N{MINUS SIGN}"
-GRID = Grid(COUNT, 880 - 92 - 84 - 10, 150)
+GRID = Grid(COUNT, 880 - 92 - 84 - 10, 110)
 
 
 def traces(causal: bool = True) -> tuple[torch.Tensor, torch.Tensor, AttentionTrace, AttentionTrace]:
