@@ -204,7 +204,7 @@ class SlopeSurgery(App):
         first = row(subject, labeled("slopes times", factor), dropped, window, more, self.reset_button())
         return [column(first, further)]
 
-    def draw(self) -> str:
+    def draw(self) -> tuple[str, str]:
         subject, changes = self._subject(), self._changes()
         if self.subject not in self._trained:
             self._trained[self.subject] = subject.evaluate(subject.model)
@@ -246,8 +246,8 @@ class SlopeSurgery(App):
         return changes
 
 
-def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> str:
-    """What was changed, what that does to the losses, and how far back the heads look."""
+def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> tuple[str, str]:
+    """What was changed and what that does to the losses; as details, how far back the heads look."""
     length, losses = subject.length, []
     for x in (min(before.losses), max(before.losses)):
         bits, rise = after.losses[x], after.losses[x] - before.losses[x]
@@ -259,8 +259,8 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
-    return (
-        f"{subject.name}, trained on sequences of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
+    return f"{subject.name} {change}: {'; '.join(losses)}.", (
+        f"The model was trained on sequences of {length:,} {subject.unit}. "
         f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
         f"keys at least {length:,} back, the training length."
     )

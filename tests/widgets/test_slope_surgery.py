@@ -43,8 +43,8 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
     app = SlopeSurgery()
     expected = lab.loss_by_length(study.published_model("alibi").model, lab.load_text(), lab.evaluation_lengths(64))
     assert app.before == app.after == expected
-    assert "alibi, trained on sequences of 64 bytes, as it was trained: " in app.caption
-    assert app.caption.count(". ") == 1, "two sentences"
+    assert "alibi as it was trained: " in app.caption and "trained on sequences of 64 bytes" in app.details
+    assert app.caption.count(". ") == 0, "one sentence"
     with pytest.raises(BadValue, match="subject must be one of alibi, rotary, sinusoidal, got 'yours'"):
         app.subject = "yours"
     assert app.subject == "alibi"
@@ -98,7 +98,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert (app.subject, list(app.after)) == ("yours", [16, 32])
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert list(app.after) == [16, 32, 64, 128, 256]
-    assert "t5, trained on sequences of 16 bytes, with slopes times 2: " in app.caption
+    assert "t5 with slopes times 2: " in app.caption
     app = SlopeSurgery(lab.make_model("learned", max_length=32))
     assert "its positions are not defined on sequences of 512" in app.caption and "nan" not in app.caption
 
@@ -131,7 +131,7 @@ def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
     bloom = small_model("bloom")
     app = SlopeSurgery(bloom, tokenizer=ByteTokenizer(), length=32, lengths=LENGTHS, text=TEXT)
     assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
-    assert app.caption.startswith("bloom, trained on sequences of 32 tokens, as it was trained: ")
+    assert app.caption.startswith("bloom as it was trained: ")
     ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -128:]
     stats = pretrained_stats(bloom, ids, trained=32, queries=128)
     assert np.allclose(app.figure.data[-2].y, stats.distance.flatten())
@@ -149,7 +149,7 @@ def test_other_families_and_an_undefined_length(family: str) -> None:
     app = SlopeSurgery(small_model(family), **options, window=8, sinks=2)
     assert np.isnan(app.after[128]) == (family == "mpt"), "MPT has 64 positions"
     assert ("its positions are not defined on sequences of 128" in app.caption) == (family == "mpt")
-    assert f"trained on sequences of {length or 64} tokens" in app.caption
+    assert f"trained on sequences of {length or 64} tokens" in app.details
     assert app.after[64] != app.before[64]
     assert app.figure.data[-1].y.max() < app.figure.data[-2].y.max(), "a window brings attention closer"
 
