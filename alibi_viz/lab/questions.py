@@ -202,14 +202,14 @@ def _load(
     name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **fields: Any
 ) -> Question:
     """A question as `questions.toml` describes it; `tell` names a function of `say`."""
-    measure: Callable[..., Measured] = _MEASURES.get(name, lambda *_: iter(()))
     scale = scale | {"limits": tuple(scale.get("limits", Scale.limits))}
-    fields |= {"measure": measure, "scale": Scale(**scale), "tell": getattr(say, tell)}
-    return Question(name, **fields, variants=(AS_TRAINED, *variants))
+    fields |= {"measure": _MEASURES.get(name, lambda *_: iter(())), "tell": getattr(say, tell)}
+    return Question(name, **fields, scale=Scale(**scale), variants=(AS_TRAINED, *variants))
 
 
 _DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_text(encoding="utf-8"))
 *QUESTIONS, SLIDING_WINDOWS = [_load(name, **fields) for name, fields in _DESCRIPTIONS.items()]
+MENU = {"longer windows": "longer sequences", "sliding windows": "sliding sequences"}  # records keep the old names
 
 
 def find_question(name: str) -> Question:
