@@ -61,7 +61,7 @@ def blank() -> go.Figure:
         figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
     for axis_of_grid in (grid := figure.get_subplot(*_PANELS["grid"])):
         axis_of_grid.visible = False
-    bar = {"x": 1.01, "xanchor": "left", "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "tickfont_size": 10}
+    bar = {"x": 1.01, "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "tickfont_size": 10}
     scales = (theme.DIVERGING, high, "content,<br>bias, logits"), (theme.SEQUENTIAL, low, "weight")
     for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
         words = {"text": title, "side": "top", "font": {"size": 11}}
