@@ -8,14 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_positive,
-    check_positive_integers,
-    positive_integers,
-)
+from alibi_viz import arguments
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.call import Unusable, call, count, on_cpu, to_tensor, try_each
 from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
@@ -149,7 +142,7 @@ def attention(
     """
     flags = {"causal": causal, "decoding": decoding, "padding": padding}
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length, **flags)
-    check_integer("head_dim", head_dim, 1, 2**16)
+    arguments.check_integer("head_dim", head_dim, 1, 2**16)
     if not callable(convert):
         raise TypeError(f"convert must be callable, got {convert!r}")
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
@@ -178,12 +171,12 @@ def _check_arguments(
     """The function's name, the head counts, and the correct slopes. Raises TypeError or ValueError."""
     if not callable(function):
         raise TypeError(f"function must be callable, got {function!r}")
-    check_positive("seconds", seconds)
-    check_positive_integers(length=length)
+    arguments.check_positive("seconds", seconds)
+    arguments.check_positive_integers(length=length)
     for name, flag in flags.items():
-        check_flag(name, flag)
+        arguments.check_flag(name, flag)
     if not callable(slopes):
-        check_choice("slopes, if not a function of num_heads,", slopes, SCHEMES)
+        arguments.check_choice("slopes", slopes, SCHEMES)
 
     def reference(heads: int) -> Tensor:
         value = alibi_slopes(heads, slopes) if isinstance(slopes, str) else torch.as_tensor(slopes(heads)).detach()
@@ -191,7 +184,7 @@ def _check_arguments(
             raise ValueError(f"slopes({heads}) must return [{heads}], got shape {list(value.shape)}")
         return value.double().cpu()
 
-    heads = positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
+    heads = arguments.positive_integers("num_heads", num_heads if isinstance(num_heads, Iterable) else [num_heads])
     check_memory("num_heads", max(heads), lambda number: 32 * number * length**2)
     return str(getattr(function, "__qualname__", None) or type(function).__name__), heads, reference
 

@@ -33,7 +33,7 @@ _HOVER = f"{_PAIR}{_SUM}<extra></extra>"
 _MARGIN = {"l": 92, "r": 84, "t": 46, "b": 8}  # pixels, as all that follow
 _SIDE = 206  # the height of a matrix, which makes it square on a page of the usual width
 _GAPS = (36, 104)  # below the first row, for a title of two lines, and above the grid, for tokens and two titles
-_GRID_HEIGHT = 160
+_GRID_HEIGHT = 120  # eight heads in one row leave little of it empty
 _TILE_TITLE = 18  # for the number of a head
 _LABEL = 10  # from one label to the next
 _COLUMN = 0.293  # the width of a panel, as a share of the plotting area
@@ -61,10 +61,10 @@ def blank() -> go.Figure:
         figure.get_subplot(*_PANELS[name]).xaxis.showticklabels = False
     for axis_of_grid in (grid := figure.get_subplot(*_PANELS["grid"])):
         axis_of_grid.visible = False
-    bar = {"x": 1.01, "xanchor": "left", "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "ticklen": 3}
-    scales = (theme.DIVERGING, high, "content, bias, logits"), (theme.SEQUENTIAL, low, "weight")
+    bar = {"x": 1.01, "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "tickfont_size": 10}
+    scales = (theme.DIVERGING, high, "content,<br>bias, logits"), (theme.SEQUENTIAL, low, "weight")
     for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
-        words = {"text": title, "side": "right", "font": {"size": 12}}
+        words = {"text": title, "side": "top", "font": {"size": 11}}
         figure.layout[name] = {"colorscale": colors, "colorbar": {**bar, "outlinewidth": 0, "y": y, "title": words}}
     percent = {"tickvals": [0, 0.15, _WEIGHTS.high], "ticktext": ["0%", "15%", "≥ 30%"]}
     figure.layout.coloraxis2.update(cmin=0, cmax=_WEIGHTS.high, colorbar=percent)

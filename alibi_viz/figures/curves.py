@@ -85,7 +85,7 @@ def blank(height: int) -> go.Figure:
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
     for text in ("", "Loss while training"):
         figure.add_annotation(place, text=text, showarrow=False, yshift=4, font_size=13)
-    x, y = {"domain": HIDDEN, "visible": False}, {"type": "log", "visible": False}
+    x, y = {"domain": HIDDEN, "visible": False}, {"type": "log", "visible": False, "dtick": float(np.log10(2))}
     figure.update_layout(showlegend=True, legend_y=1.1, xaxis=x, yaxis=y, yaxis2={"anchor": "x2"})
     return figure.update_layout(xaxis2={"anchor": "y2", "title": {"standoff": 14}})
 

@@ -48,17 +48,17 @@ def attention_stats(
     queries: int = 32,
     spacing: int | None = None,
 ) -> AttentionStats:
-    """Measure the attention of the last `queries` positions in windows of `length` bytes of the validation text.
+    """Measure the attention of the last `queries` positions in sequences of `length` bytes of validation text.
 
     Args:
         model, text: a byte-level model, and a text whose validation part it reads.
-        length, trained: of the windows and in training, in bytes.
-        windows, queries: how many windows, and how many positions at the end of each.
-        spacing: a window ends every `spacing` bytes, by default every `length`. With the same spacing, windows of
+        length, trained: of the sequences and in training, in bytes.
+        windows, queries: how many sequences, and how many positions at the end of each.
+        spacing: a sequence ends every `spacing` bytes, by default every `length`. With the same spacing, sequences of
             several lengths have the same queries.
 
-    Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the windows, the
-    windows are longer than the spacing, or the model's positions are not defined at `length`.
+    Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the sequences,
+    these are longer than the spacing, or the model's positions are not defined at `length`.
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)
@@ -66,7 +66,7 @@ def attention_stats(
     check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):
         raise ValueError(
-            f"{windows} windows of {spacing} bytes need {windows * spacing:,}; "
+            f"{windows} sequences of {spacing} bytes need {windows * spacing:,}; "
             f"the validation part of {text.name} has {len(text.validation):,}"
         )
     if length > spacing:
@@ -87,7 +87,7 @@ def attention_stats(
 
 
 def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queries: int = 32) -> AttentionStats:
-    """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the windows `input_ids`, [batch, length].
+    """`attention_stats` of a BLOOM, MPT or Falcon model, changed or not, in the sequences `input_ids`, [batch, length].
 
     `trained` is the training length in tokens. Raises ValueError for a model of another family.
     """

@@ -41,7 +41,7 @@ def evaluation_lengths(length: int, longest: int = 16) -> list[int]:
 def loss_by_length(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> dict[int, float]:
-    """Mean bits per byte in windows of each length, without overlap: the first targets of a window see little context.
+    """Mean bits per byte in sequences of each length, without overlap: the first targets of each see little context.
 
     The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN where the model
     isn't defined. Raises ValueError if the validation part is too short for the longest length, and MemoryError if that
@@ -66,26 +66,26 @@ def shared_losses(
     if max(lengths) > available:
         raise ValueError(
             f"length {max(lengths)} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
-            f"{targets:,} targets were requested, so windows of at most {available} fit"
+            f"{targets:,} targets were requested, so sequences of at most {available} fit"
         )
     check_memory("length", max(lengths), partial(needed_memory, model))
     multiple = math.lcm(*lengths)
     shared = available // multiple * multiple or min(available // length * length for length in lengths)
     for length in lengths:
-        end = math.ceil(shared / length) * length + 1  # the last window may reach beyond the shared targets
-        yield length, window_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
+        end = math.ceil(shared / length) * length + 1  # the last sequence may reach beyond the shared targets
+        yield length, sequence_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
 
 
 def needed_memory(model: LanguageModel, length: int) -> int:
-    """The bytes that a forward pass on one window takes at least: per token, and a bias for each pair of tokens."""
+    """The bytes that a forward pass on one sequence takes at least: per token, and a bias for each pair of tokens."""
     config, position = model.config, model.transformer.position
     dense = not position.is_additive or (position.has_bias and not isinstance(position, Alibi))
     per_token = 4 * (config.vocabulary + config.expansion_factor * config.d_model)
-    return length * per_token + dense * _PER_PAIR.get(position.name, 8) * config.num_heads * length**2
+    return length * per_token + dense * _PER_PAIR.get(config.position, 8) * config.num_heads * length**2
 
 
 def loss_by_position(model: LanguageModel, text: Text, length: int, *, targets: int = TARGETS) -> Tensor:
-    """Mean bits per byte at each position of windows of `length` bytes: float32 [length]; NaN where it isn't defined.
+    """Mean bits per byte at each position of sequences of `length` bytes: float32 [length]; NaN where not defined.
 
     It is highest at the first positions, which see little context: the "early token curse" (Press et al. 2021, app. B).
     """
@@ -107,20 +107,20 @@ def evaluating(model: nn.Module) -> Iterator[torch.device]:
         yield next(model.parameters()).device
 
 
-def window_losses(model: LanguageModel, windows: Tensor, last: int | None = None) -> Tensor:
-    """Bits for the last targets, by default for all, of windows [windows, context + 1]: float32 [windows, last]."""
-    context = windows.shape[1] - 1
+def sequence_losses(model: LanguageModel, sequences: Tensor, last: int | None = None) -> Tensor:
+    """Bits for the last targets, by default all, of sequences [count, context + 1]: float32 [count, last]."""
+    context = sequences.shape[1] - 1
     last = context if last is None else last
     if not model.is_defined_at(context):
-        return torch.full((len(windows), last), math.nan)
+        return torch.full((len(sequences), last), math.nan)
     with evaluating(model) as device:
-        return target_losses(partial(model, last=last), windows.to(device), last) / math.log(2)
+        return target_losses(partial(model, last=last), sequences.to(device), last) / math.log(2)
 
 
-def target_losses(predict: Callable[[Tensor], Tensor], windows: Tensor, last: int) -> Tensor:
-    """`window_losses` in nats, for a function from tokens to their last logits, [windows, last, vocabulary]."""
+def target_losses(predict: Callable[[Tensor], Tensor], sequences: Tensor, last: int) -> Tensor:
+    """`sequence_losses` in nats, for a function from tokens to their last logits, [count, last, vocabulary]."""
     losses = []
-    for batch in windows.long().split(max(1, MAX_BATCH_TOKENS // (windows.shape[1] - 1))):
+    for batch in sequences.long().split(max(1, MAX_BATCH_TOKENS // (sequences.shape[1] - 1))):
         logits = predict(batch[:, :-1])
         targets = batch[:, -last:].to(logits.device)  # a large model may be spread over several
         losses.append(cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu())
@@ -145,7 +145,7 @@ WORD = re.compile(r"(?<=[\W\d_])[^\W\d_]{3,}(?=[\W\d_])")  # shorter words also 
 class Continuation(NamedTuple):
     """What a model wrote after a prompt, in three parts. Bytes that are not UTF-8 are shown as U+FFFD."""
 
-    prompt: str  # the start of the validation text, half as long as the training windows
+    prompt: str  # the start of the validation text, half as long as the training sequences
     within: str  # what the model wrote up to its training length
     beyond: str  # what it wrote after that; empty if its positions are not defined there
 

@@ -34,18 +34,18 @@ def length_curve(
 ) -> pd.DataFrame:
     """Mean bits per byte of the end of a text, each token predicted from n tokens before it, for each n in `lengths`.
 
-    The targets are the same at every length: the tokens of the last bytes of the text. Windows slide over them, so
-    longer windows don't gain from having fewer first positions.
+    The targets are the same at every length: the tokens of the last bytes of the text. Sequences slide over them, so
+    longer ones don't gain from having fewer first positions.
 
     Args:
         model: a causal language model of transformers, with its head; any family, also from `lab.modify`.
         tokenizer: called as `tokenizer(text, add_special_tokens=False)["input_ids"]`.
         text: a string, bytes in UTF-8 or a file, of which all is used; or a `Text`, of which the validation part is
             used, or None for the built-in one.
-        lengths: numbers of tokens in a window. The loss is NaN beyond the positions that the model has, such as
+        lengths: numbers of tokens in a sequence. The loss is NaN beyond the positions that the model has, such as
             GPT-2's table or MPT's `config.max_seq_len`, which you may raise before the call.
         targets: how many bytes to predict, plus up to 3 to start with a whole character.
-        stride: by how much a window slides, in tokens. Each window predicts as many targets, which see n - stride + 1
+        stride: by how much a sequence slides, in tokens. Each predicts as many targets, which see n - stride + 1
             to n tokens. With 1, every target sees exactly n. Default: an eighth of the shortest length.
         trained: the training length, for the column "length"; the shortest of `lengths` by default.
 
@@ -77,20 +77,20 @@ def length_curve(
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         raise ValueError(
-            f"the text is too short: windows of {longest:,} tokens are needed before the {targets:,} bytes to predict, "
-            f"and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
+            f"the text is too short: sequences of {longest:,} tokens are needed before the {targets:,} bytes to "
+            f"predict, and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
         )
     config: Any = model.config
     family = str(config.model_type)
     name = getattr(config, "_name_or_path", "") or family
-    tokens, windows = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
+    tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)
 
     def loss(length: int) -> float:
         if length > limit:
             return math.nan
-        start = windows * stride + length - stride + 1  # tokens from the end
-        every = tokens[-start:].unfold(0, length + 1, stride)  # [windows, length + 1]
-        bits = _bits(model, every, stride)[-len(predicted) :]  # the first window may predict more
+        start = count * stride + length - stride + 1  # tokens from the end
+        every = tokens[-start:].unfold(0, length + 1, stride)  # [count, length + 1]
+        bits = _bits(model, every, stride)[-len(predicted) :]  # the first sequence may predict more
         return float(bits.sum()) / (len(data) - cut)
 
     row = {"origin": "live", "task": "text", "method": family, "seed": 0, "length": trained, "step": 0}
@@ -117,8 +117,8 @@ def encode(model: nn.Module, tokenizer: Any, data: bytes) -> Tensor:
     return torch.tensor(ids, dtype=torch.long)
 
 
-def _bits(model: nn.Module, windows: Tensor, stride: int) -> Tensor:
-    """Bits for the last `stride` tokens of each window, float64 [windows * stride], from those before them."""
+def _bits(model: nn.Module, sequences: Tensor, stride: int) -> Tensor:
+    """Bits for the last `stride` tokens of each sequence, float64 [count * stride], from those before them."""
 
     def logits(tokens: Tensor) -> Tensor:
         output = model(input_ids=tokens, use_cache=False, logits_to_keep=stride)
@@ -127,7 +127,7 @@ def _bits(model: nn.Module, windows: Tensor, stride: int) -> Tensor:
         return output.logits[:, -stride:].float()
 
     with evaluating(model) as device:
-        bits = target_losses(logits, windows.to(device), stride).flatten().double() / math.log(2)
+        bits = target_losses(logits, sequences.to(device), stride).flatten().double() / math.log(2)
     if not bool(bits.isfinite().all()):
-        raise ValueError(f"the model returns NaN or infinite losses in windows of {windows.shape[1] - 1:,} tokens")
+        raise ValueError(f"the model returns NaN or infinite losses in sequences of {sequences.shape[1] - 1:,} tokens")
     return bits

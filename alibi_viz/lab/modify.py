@@ -23,7 +23,7 @@ VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
     "pi": "with rotary positions interpolated (PI)",
     "ntk": "with rotary frequencies scaled (NTK)",
     "yarn": "with rotary frequencies scaled by parts (YaRN)",
-    "slopes interpolated": "with ALiBi's slopes multiplied by L/L' on windows of L' > L",
+    "slopes interpolated": "with ALiBi's slopes multiplied by L/L' on sequences of L' > L",
 }
 
 

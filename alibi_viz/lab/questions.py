@@ -34,29 +34,29 @@ BLOCKS = 16  # consecutive parts of the held-out text: how the loss differs betw
 
 
 def _lengths(model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS) -> Measured:
-    """On windows of L, 2L, 4L, ... bytes, lists: the means of equal blocks of the text, or one if it is too short."""
+    """On sequences of L, 2L, 4L, ... bytes, lists: the means of equal blocks of the text, or one if it is too short."""
     lengths = evaluation_lengths(length, longest)
     for tested, bits in evaluation.shared_losses(model, text, lengths, targets=max(targets, *lengths)):
         blocks = BLOCKS if len(bits) % (BLOCKS * tested) == 0 else 1
         yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
 
 
-POSITION_TARGETS, MAX_WINDOWS = 32_768, 128  # bytes to predict, and the largest number of windows
+POSITION_TARGETS, MAX_SEQUENCES = 32_768, 128  # bytes to predict, and the largest number of sequences
 
 
 def _positions(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
     """Means over bins of positions, which widen because single positions are noisy. One ends at the training length."""
-    window = length * longest
-    targets = min(max(POSITION_TARGETS, window), MAX_WINDOWS * window)
-    bits = evaluation.loss_by_position(model, text, window, targets=targets)
-    windows = min(targets, len(text.validation) - 1) // window
+    tested = length * longest
+    targets = min(max(POSITION_TARGETS, tested), MAX_SEQUENCES * tested)
+    bits = evaluation.loss_by_position(model, text, tested, targets=targets)
+    sequences = min(targets, len(text.validation) - 1) // tested
     halves = range(-2 * length.bit_length(), 2 * longest.bit_length())
-    edges = {1, window + 1} | {round(length * 2 ** (half / 2)) + 1 for half in halves}
-    for first, end in pairwise(sorted(edge for edge in edges if edge <= window + 1)):
-        yield round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), (end - first) * windows
+    edges = {1, tested + 1} | {round(length * 2 ** (half / 2)) + 1 for half in halves}
+    for first, end in pairwise(sorted(edge for edge in edges if edge <= tested + 1)):
+        yield round((first + end - 1) / 2), float(bits[first - 1 : end - 1].mean()), (end - first) * sequences
 
 
-SAME_TARGETS, STRIDE = 1024, 16  # 16 targets per window: each has the requested context, or up to 15 bytes less
+SAME_TARGETS, STRIDE = 1024, 16  # 16 targets per sequence: each has the requested context, or up to 15 bytes less
 
 
 def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
@@ -67,7 +67,7 @@ def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Me
     targets = min(SAME_TARGETS, available) // stride * stride
     for context in contexts:
         data = text.validation[contexts[-1] + stride - context : contexts[-1] + targets + 1]
-        bits = evaluation.window_losses(model, data.unfold(0, context + 1, stride), last=stride)
+        bits = evaluation.sequence_losses(model, data.unfold(0, context + 1, stride), last=stride)
         yield context, float(bits.double().mean()), targets
 
 
@@ -101,22 +101,22 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
         retold.append((retell(before, fact.decode()).encode() + fact)[-context - 1 :])
     sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy())
     longest = int(sizes.max())
-    windows = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)
-    without, with_fact = (evaluation.window_losses(model, each, last=longest) for each in windows)
+    sequences = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)
+    without, with_fact = (evaluation.sequence_losses(model, each, last=longest) for each in sequences)
     return (without - with_fact).where(torch.arange(longest) >= longest - sizes[:, None], 0).sum(1)
 
 
-WINDOWS, QUERIES = 8, 32  # the last positions of so many windows, the same at every length
+SEQUENCES, QUERIES = 8, 32  # the last positions of so many sequences, the same at every length
 
 
 def _attention(statistic: str, model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """A field of `AttentionStats` in windows of L, 2L, 4L, ... bytes, the mean over layers, heads and queries."""
+    """A field of `AttentionStats` in sequences of L, 2L, 4L, ... bytes, the mean over layers, heads and queries."""
     lengths = evaluation_lengths(length, longest)
-    windows, queries = min(WINDOWS, len(text.validation) // lengths[-1]), min(QUERIES, length)
-    shared = {"trained": length, "windows": windows, "queries": queries, "spacing": lengths[-1]}
+    sequences, queries = min(SEQUENCES, len(text.validation) // lengths[-1]), min(QUERIES, length)
+    shared = {"trained": length, "windows": sequences, "queries": queries, "spacing": lengths[-1]}
     for tested in lengths:
         stats = attention_stats(model, text, tested, **shared) if model.is_defined_at(tested) else None
-        yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, windows * queries
+        yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, sequences * queries
 
 
 SAMPLES = 512  # examples at each distance
@@ -136,7 +136,7 @@ class Question:
     summary: str  # what is measured, in one sentence
     title: str
     x_title: str
-    point: str  # a point in words, such as "windows of {x} bytes"
+    point: str  # a point in words, such as "sequences of {x} bytes"
     measure: Callable[..., Measured]
     scale: Scale
     tell: Callable[["Question", pd.DataFrame], list[str]] = say.ends  # sentences on the rows of one variant
@@ -202,14 +202,14 @@ def _load(
     name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **fields: Any
 ) -> Question:
     """A question as `questions.toml` describes it; `tell` names a function of `say`."""
-    measure: Callable[..., Measured] = _MEASURES.get(name, lambda *_: iter(()))
     scale = scale | {"limits": tuple(scale.get("limits", Scale.limits))}
-    fields |= {"measure": measure, "scale": Scale(**scale), "tell": getattr(say, tell)}
-    return Question(name, **fields, variants=(AS_TRAINED, *variants))
+    fields |= {"measure": _MEASURES.get(name, lambda *_: iter(())), "tell": getattr(say, tell)}
+    return Question(name, **fields, scale=Scale(**scale), variants=(AS_TRAINED, *variants))
 
 
 _DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_text(encoding="utf-8"))
 *QUESTIONS, SLIDING_WINDOWS = [_load(name, **fields) for name, fields in _DESCRIPTIONS.items()]
+MENU = {"longer windows": "longer sequences", "sliding windows": "sliding sequences"}  # records keep the old names
 
 
 def find_question(name: str) -> Question:

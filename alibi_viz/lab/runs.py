@@ -174,7 +174,7 @@ def measure(run: Run, *, progress: bool = False) -> Record:
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
     training diverged), "seconds", "made_with" (versions) and "rows" with the columns of
-    `lab.COLUMNS`. Losses on longer windows are also there as means of sixteen "blocks" of the text. With `progress`,
+    `lab.COLUMNS`. Losses on longer sequences are also there as means of sixteen "blocks" of the text. With `progress`,
     standard error shows the steps of training and then the answers.
 
     Raises ValueError, before any training, for a text that is too short for the tests.
@@ -353,9 +353,9 @@ def record_table(records: Iterable[Record], origin: str, *, by_block: bool = Fal
 def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
 
-    With `by_block`, losses on longer windows have a row for each of sixteen blocks of the held-out text, and the table
-    a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result, or the
-    folder without any.
+    With `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out text, and the
+    table a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result,
+    or the folder without any.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

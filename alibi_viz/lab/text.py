@@ -172,7 +172,7 @@ def python_text() -> Text:
 
 
 def check_testable(text: Text, longest: int) -> None:
-    """Raise ValueError unless models trained on the text can be tested on windows of `longest` bytes."""
+    """Raise ValueError unless models trained on the text can be tested on sequences of `longest` bytes."""
     if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
         raise ValueError(
             f"{text.name} is too short to test at length {longest:,}: its validation part has "

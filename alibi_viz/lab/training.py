@@ -117,13 +117,13 @@ def train(
     Args:
         model: is trained in place; its `vocabulary` must be that of the source.
         source: a text, whose training part is used, or a task.
-        length: bytes in a training window, L; for a task, the maximum length of an example.
-        steps, batch_size: how many updates of the weights, and windows or examples in each batch.
+        length: bytes in a training sequence, L; for a task, the maximum length of an example.
+        steps, batch_size: how many updates of the weights, and sequences or examples in each batch.
         learning_rate: the highest one of the schedule.
         seed: of the batches, and of dropout and random positions.
         device: "auto" is CUDA if available, else the CPU. On CUDA, training uses bfloat16 (autocast).
 
-    Raises TypeError or ValueError at the call for wrong arguments, a text that is too short for one window, and a
+    Raises TypeError or ValueError at the call for wrong arguments, a text that is too short for one sequence, and a
     device that isn't there, and TrainingDiverged when the loss becomes NaN or infinite.
 
     >>> rows = list(lab.train(lab.make_model(), lab.load_text(), steps=20))
@@ -140,10 +140,10 @@ def train(
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
     elif len(source.train) > length:
-        pairs = ((window[:, :-1], window[:, 1:]) for window in batches(source.train, length, batch_size, seed))
+        pairs = ((batch[:, :-1], batch[:, 1:]) for batch in batches(source.train, length, batch_size, seed))
     else:
         raise ValueError(
-            f"{source.name} is too short to train on windows of {length}: its training part has "
+            f"{source.name} is too short to train on sequences of {length}: its training part has "
             f"{len(source.train):,} bytes, at least {length + 1} are needed"
         )
     task, unit = (source.name, "bits per answer") if isinstance(source, Task) else ("text", "bits per byte")
@@ -168,7 +168,7 @@ def choose_device(device: object = "auto") -> torch.device:
 
 
 def batches(data: Tensor, length: int, batch_size: int, seed: int) -> Iterator[Tensor]:
-    """Endless batches of random windows of `data`, int64 [batch, length + 1]: inputs, and targets shifted by one."""
+    """Endless batches of random sequences of `data`, int64 [batch, length + 1]: inputs, and targets shifted by one."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         starts = torch.randint(len(data) - length, (batch_size, 1), generator=generator)
@@ -282,7 +282,7 @@ def race(
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
         lengths: to evaluate at, or distances for a task; by default `evaluation_lengths` or `evaluation_distances`.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
-        targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest window.
+        targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest sequence.
         sizes: as in `make_model`.
 
     Raises at the call ValueError for missing or repeated methods, bad lengths and a text that is too short, and as

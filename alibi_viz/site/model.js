@@ -399,7 +399,7 @@ function schedule(step, steps) {
   return 0.1 + (0.9 * (1 + Math.cos((Math.PI * (step - warmUp)) / Math.max(1, steps - warmUp)))) / 2;
 }
 
-/** Endless batches of random windows of the tokens. */
+/** Endless batches of random sequences of the tokens. */
 export function* randomBatches(tokens, batch, length, seed) {
   const next = random(seed);
   while (true) {
@@ -413,15 +413,15 @@ export function* randomBatches(tokens, batch, length, seed) {
   }
 }
 
-/** Bits per token on windows of `length`, always of the same first `targets` tokens after the first one. */
+/** Bits per token on sequences of `length`, always of the same first `targets` tokens after the first one. */
 export function lossAt(model, tokens, length, targets) {
-  const windows = Math.floor(targets / length);
+  const sequences = Math.floor(targets / length);
   let bits = 0;
-  for (let w = 0; w < windows; w++) {
+  for (let w = 0; w < sequences; w++) {
     const logits = model.forward(tokens.subarray(w * length, (w + 1) * length), 1, length);
     bits += crossEntropy(logits, tokens.subarray(w * length + 1, (w + 1) * length + 1), model.config.vocabulary).bits;
   }
-  return bits / windows;
+  return bits / sequences;
 }
 
 /** Writes token by token with a cache: `read` a token, and get the logits of the next one. */

@@ -36,7 +36,7 @@ class PrecisionMicroscope(App):
     >>> from alibi_viz.widgets import PrecisionMicroscope
     >>> app = PrecisionMicroscope(form="relative")
     >>> print(app.caption)  # doctest: +ELLIPSIS
-    Head 1 of 8, slope 1/2, relative form in bfloat16: the 64 nearest keys of query 2,047 have 64 different biases. ...
+    Head 1 of 8, relative form in bfloat16: the 64 nearest keys of query 2,047 have 64 different biases. ...
     """
 
     why = Why(
@@ -76,6 +76,6 @@ class PrecisionMicroscope(App):
         nearest = f"the {len(keys)} nearest keys of query {query:,} have {len(groups(near))} different biases"
         wrong, right = format_percent(errors.weight), format_percent(errors.exact)
         place = f"query {errors.query:,} and key {errors.key:,}{f': {wrong} instead of {right}' * (wrong != right)}"
-        largest = f"The largest error of a weight is {format_number(errors.largest)}, for {place}."
+        largest = f"The largest error is {format_number(errors.largest)}, for {place}."
         largest = "No weight is wrong by more than 10^\N{MINUS SIGN}12." if errors.negligible else largest
-        return f"Head 1 of 8, slope 1/2, {self.form} form in {self.dtype}: {nearest}. {largest}"
+        return f"Head 1 of 8, {self.form} form in {self.dtype}: {nearest}. {largest}"

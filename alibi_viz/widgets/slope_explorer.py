@@ -23,7 +23,7 @@ class SlopeExplorer(App):
     >>> app
     SlopeExplorer(num_heads=2, scheme='official', compare=None)
     >>> app.caption
-    '2 heads, official slopes: 1/16 (head 1, weight halves every 11.1 tokens) to 1/256 (head 2, every 177 tokens).'
+    '2 heads, official slopes: 1/16 (head 1, half-life 11.1 tokens) to 1/256 (head 2, half-life 177).'
     """
 
     why = Why(
@@ -53,8 +53,8 @@ class SlopeExplorer(App):
         picture.draw(self.figure, slopes, self.scheme, other, self.compare or "")
         steep, flat = int(slopes.argmax()), int(slopes.argmin())
         near, far = (format_number(half_life(slopes)[head]) for head in (steep, flat))
-        first = f"{format_slope(slopes[steep])} (head {steep + 1}, weight halves every {near} tokens)"
-        last = f" to {format_slope(slopes[flat])} (head {flat + 1}, every {far} tokens)" * (heads > 1)
+        first = f"{format_slope(slopes[steep])} (head {steep + 1}, half-life {near} tokens)"
+        last = f" to {format_slope(slopes[flat])} (head {flat + 1}, half-life {far})" * (heads > 1)
         caption = f"{heads} head{'s' * (heads > 1)}, {self.scheme} slopes: {first}{last}."
         if other is None:
             return caption

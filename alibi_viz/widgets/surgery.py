@@ -27,8 +27,8 @@ YOURS = "yours"
 MODELS = ("alibi", "rotary", "sinusoidal")  # that ship with the package and are tested within seconds
 WINDOWS = [2**power for power in range(2, 12)]  # in the menu
 PRETRAINED_TARGETS = 2048  # bytes predicted: few enough for a result while the user moves a control
-STATS_LENGTH = 8  # times L: the length of the windows in which attention is measured
-STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one window
+STATS_LENGTH = 8  # times L: the length of the sequences in which attention is measured
+STATS_QUERIES = 128  # of a pretrained model, whose attention is measured in one sequence
 EQUAL = 0.005  # bits per byte: a smaller difference disappears in two decimals
 
 
@@ -66,8 +66,8 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
-        window = int(min(STATS_LENGTH * length, model.transformer.position.max_length or math.inf))
-        stats = attention_stats(model, text, window, trained=length, windows=4)
+        tested = int(min(STATS_LENGTH * length, model.transformer.position.max_length or math.inf))
+        stats = attention_stats(model, text, tested, trained=length, windows=4)
         return Evaluation(losses, stats.distance, float(stats.beyond.mean()))
 
     applies = model.transformer.position.has_bias, has_sinks(model)
@@ -93,8 +93,8 @@ def pretrained_subject(
         if not defined:
             limit = longest_context(model)
             raise ValueError(f"the model has {limit} positions; lengths must be no longer, got {[*losses]}")
-        window = min(STATS_LENGTH * length, max(defined))
-        ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -window:].to(next(model.parameters()).device)
+        tested = min(STATS_LENGTH * length, max(defined))
+        ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -tested:].to(next(model.parameters()).device)
         stats = pretrained_stats(model, ids, trained=length, queries=STATS_QUERIES)
         return Evaluation(losses, stats.distance, float(stats.beyond.nanmean()))
 
@@ -205,7 +205,7 @@ class SlopeSurgery(App):
         first = row(subject, labeled("slopes times", factor), dropped, window, more, self.reset_button())
         return [column(first, further)]
 
-    def draw(self) -> str:
+    def draw(self) -> tuple[str, str]:
         subject, changes = self._subject(), self._changes()
         if self.subject not in self._trained:
             self._trained[self.subject] = subject.evaluate(subject.model)
@@ -247,8 +247,8 @@ class SlopeSurgery(App):
         return changes
 
 
-def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> str:
-    """What was changed, what that does to the losses, and how far back the heads look."""
+def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> tuple[str, str]:
+    """What was changed and what that does to the losses; as details, how far back the heads look."""
     length, losses = subject.length, []
     for x in (min(before.losses), max(before.losses)):
         bits, rise = after.losses[x], after.losses[x] - before.losses[x]
@@ -260,8 +260,8 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
-    return (
-        f"{subject.name}, trained on sequences of {length:,} {subject.unit}, {change}: {'; '.join(losses)}. "
+    return f"{subject.name} {change}: {'; '.join(losses)}.", (
+        f"The model was trained on sequences of {length:,} {subject.unit}. "
         f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
         f"keys at least {length:,} back, the training length."
     )

@@ -48,7 +48,7 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
         ({"dtype": "float16"}, "dtype must be a floating-point"),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
         ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
-        ({"slopes": 3}, "slopes must be a scheme or a function"),
+        ({"slopes": 3}, "slopes must be one of official, geometric, halving, got 3"),
         ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
     ],
 )

@@ -16,7 +16,8 @@ from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
-GRID = Grid(COUNT, 880 - 92 - 84 - 10, 150)
+MINUS = "\N{MINUS SIGN}"
+GRID = Grid(COUNT, 880 - 92 - 84 - 10, 110)
 
 
 QUERY, KEY = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))

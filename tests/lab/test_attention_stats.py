@@ -60,7 +60,7 @@ def test_a_short_text_is_named():
     model, text = lab.make_model(), lab.load_text()
     with pytest.raises(ValueError, match="spacing must be at least the length 65, got 64"):
         attention_stats(model, text, 65, trained=8, spacing=64)
-    with pytest.raises(ValueError, match="8 windows of 100000 bytes need 800,000"):
+    with pytest.raises(ValueError, match="8 sequences of 100000 bytes need 800,000"):
         attention_stats(model, text, 100_000, trained=32)
 
 

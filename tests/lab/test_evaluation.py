@@ -92,7 +92,7 @@ def test_a_failing_evaluation_leaves_the_model_in_its_mode() -> None:
 
 
 def test_a_length_that_does_not_fit_is_named(model: LanguageModel) -> None:
-    with pytest.raises(ValueError, match="windows of at most 99 fit"):
+    with pytest.raises(ValueError, match="sequences of at most 99 fit"):
         lab.loss_by_length(model, lab.load_text("x" * 1000), [64, 128])
 
 

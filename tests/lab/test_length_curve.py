@@ -137,7 +137,7 @@ def test_the_table_is_one_of_the_lab() -> None:
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [300] * 99}}, r"from 0 to 255, .*, got \[300, "),
         (TEXT, {"model": BloomModel(small_model("bloom").config)}, "have a language-modeling head, got BloomModel"),
         (TEXT, {"model": lab.make_model()}, "model must be a causal language model of transformers, got LanguageModel"),
-        (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in windows of 8 tokens"),
+        (TEXT, {"model": diverged()}, "the model returns NaN or infinite losses in sequences of 8 tokens"),
     ],
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:

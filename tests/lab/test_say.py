@@ -87,7 +87,7 @@ def test_longer_windows_are_won_at_both_ends() -> None:
 def test_other_answers_are_told_as_means_at_both_ends() -> None:
     values = {"alibi": [{16: 0.0, 32: 0.1, 64: 0.25}, {16: 0.0, 32: 0.1, 64: 0.27}], "learned": [{16: 0.0}] * 2}
     text = said("attention beyond L", values, 16)
-    assert "From sequences of 16 bytes to sequences of 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
+    assert "From 16 bytes to 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
     assert "23 bytes before to facts told 724 bytes before: a 3.10 to 1.00 bits per fact." in said(
         "facts", {"a": [{23: 3.1, 724: 1.0}]}
     )

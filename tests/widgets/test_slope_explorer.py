@@ -18,7 +18,7 @@ def test_figure_and_caption_give_the_slopes_for_the_traits(heads: int, scheme: s
     assert np.array_equal(app.figure.data[0].y, slopes) and app.figure.data[0].name == scheme
     assert app.figure.data[1].visible is (compare is not None)
     assert compare is None or np.array_equal(app.figure.data[1].y, other)
-    assert f"(head {int(slopes.argmax()) + 1}, weight halves every " in app.caption
+    assert f"(head {int(slopes.argmax()) + 1}, half-life " in app.caption
     assert f"(head {int(slopes.argmin()) + 1}, " in app.caption
     differ = int((slopes != other).sum())
     assert ("agree exactly" in app.caption) == (compare is not None and not differ)
@@ -27,5 +27,5 @@ def test_figure_and_caption_give_the_slopes_for_the_traits(heads: int, scheme: s
 
 def test_caption_gives_slopes_half_lives_and_the_largest_factor() -> None:
     slopes, compared = SlopeExplorer(num_heads=12).caption.split(". ")
-    assert slopes.endswith("0.707 (head 9, weight halves every 0.98 tokens) to 1/256 (head 8, every 177 tokens)")
+    assert slopes.endswith("0.707 (head 9, half-life 0.98 tokens) to 1/256 (head 8, half-life 177)")
     assert compared == "Official and geometric slopes differ in 12 of 12, by up to a factor of 45.3."

@@ -65,8 +65,8 @@ class WindowExplorer(TextApp):
             steep = spans.loc[spans["slope"].idxmax()]
             caption = (
                 f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks "
-                f"{steep['needed']:,.0f} steps back: all keys further away together have at most 2^-24 of any query's "
-                f"weight. In all, {format_percent(left_out.mean())} of the pairs of query and key can be left out."
+                f"{steep['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a query's weight together. "
+                f"In all, {format_percent(left_out.mean())} of the pairs can be left out."
             )
             details = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
         return caption, details
