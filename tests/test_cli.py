@@ -17,7 +17,6 @@ from alibi_viz.cli import main
 from alibi_viz.lab.runs import read_records
 from alibi_viz.study.records import PUBLISHED
 
-COMMAND = [sys.executable, "-m", "alibi_viz"]
 SLOW = """import signal, torch
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under a shell's background jobs
 def slopes(heads):
@@ -192,8 +191,8 @@ def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
 
 
 def test_closed_pipe_exits_without_an_error_message() -> None:
-    """As `head -1` closes it."""
-    command = [*COMMAND, "check", "alibi_viz:alibi_slopes", "--kind", "slopes"]  # which ends with 0 otherwise
+    """As `head -1` closes it; the status would be 0 otherwise."""
+    command = [sys.executable, "-m", "alibi_viz", "check", "alibi_viz:alibi_slopes", "--kind", "slopes"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()
     assert process.communicate()[1] == "" and process.returncode == 1

@@ -8,12 +8,9 @@ from kaleido.errors import ChromeNotFoundError
 from alibi_viz import lab
 from alibi_viz.cli import main
 from alibi_viz.figures import theme
+from tests import custom_laws
 from tests.browser import chromium
 
-LAW = """
-def root_law(distance, head, num_heads):
-    return -0.5 * distance.float().sqrt() / head
-"""
 IMAGES = {f"figure.{suffix}" for suffix in ("svg", "pdf", "png")}
 
 
@@ -21,11 +18,9 @@ IMAGES = {f"figure.{suffix}" for suffix in ("svg", "pdf", "png")}
 def command(tmp_path: Path) -> list[str]:
     """The arguments of a tiny comparison of ALiBi and a custom law, into tmp_path / "out"."""
     (tmp_path / "mine.txt").write_bytes(lab.load_text().train.numpy().tobytes()[:30_000])
-    law = tmp_path / f"law_of_{tmp_path.name}.py"  # Python keeps a module by its name
-    law.write_text(LAW)
     sizes = ["--seeds", "2", "--length", "16", "--steps", "3", "--longest", "2"]
     files = ["--text", str(tmp_path / "mine.txt"), "--out", str(tmp_path / "out")]
-    return ["compare", "alibi", f"{law}:root_law", *sizes, *files]
+    return ["compare", "alibi", f"{custom_laws.__file__}:root", *sizes, *files]
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
@@ -35,12 +30,12 @@ def test_tables_figures_and_verdicts_are_written(
     assert main(command) == 0
     shown = capsys.readouterr()
     verdicts = (tmp_path / "out" / "verdicts.txt").read_text()
-    assert verdicts in shown.out and "alibi against root_law: undecided at 16" in verdicts
+    assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
     assert written == {"results.csv", "results.tex", "verdicts.txt", *IMAGES}
     assert (tmp_path / "out" / "figure.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert "root_law" in (tmp_path / "out" / "figure.svg").read_text()
+    assert ">root<" in (tmp_path / "out" / "figure.svg").read_text()
 
 
 def test_without_a_browser_tables_are_left_and_one_line_says_so(
@@ -63,4 +58,4 @@ def test_workers_get_the_file_of_a_custom_law(
     monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
     command.remove("alibi")  # so one of the two workers is enough
     assert main([*command, "--seeds", "1", "--workers", "2"]) == 0
-    assert set(lab.read_results(tmp_path / "out")["label"]) == {"root_law"}
+    assert set(lab.read_results(tmp_path / "out")["label"]) == {"root"}

@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -43,31 +43,22 @@ def test_anywidget_is_a_dependency() -> None:
 
 def test_everything_installed_for_the_project_is_constrained() -> None:
     installed = {canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()}
-    needed = dependencies([package.name for package in RUN + TEST], metadata.requires, installed)
+    needed = dependencies([package.name for package in RUN + TEST], installed)
     assert len(needed) > 60, "too few dependencies found for this test to mean anything"
     assert needed <= constraints().keys(), f"not in constraints.txt: {sorted(needed - constraints().keys())}"
 
 
-def test_cuda_packages_of_torch_need_no_constraint() -> None:
-    """They depend on the build of torch, and torch pins their versions itself."""
-    requires = {
-        "torch": ["sympy>=1.13", "nvidia-cublas-cu12==12.8.4.1", "cuda-bindings<14", "triton==3.4.0"],
-        "sympy": ["mpmath"],
-        "cuda-bindings": ["cuda-pathfinder"],
-    }
-    assert dependencies(["torch"], requires.get, {*requires, "mpmath", "triton"}) == {"torch", "sympy", "mpmath"}
+def dependencies(names: Iterable[str], installed: Iterable[str]) -> set[str]:
+    """Return the installed packages among the names and all their dependencies, without the CUDA packages of torch.
 
-
-def dependencies(
-    names: Iterable[str], requires: Callable[[str], list[str] | None], installed: Iterable[str]
-) -> set[str]:
-    """Return the installed packages among the names and all their dependencies, without the CUDA packages of torch."""
+    These depend on the build of torch, and torch pins their versions itself.
+    """
     queue, collected = [canonicalize_name(name) for name in names], set[str]()
     while queue:
         name = queue.pop()
         if name in installed and name not in collected:
             collected.add(name)
-            lines = [Requirement(line) for line in requires(name) or []]
+            lines = [Requirement(line) for line in metadata.requires(name) or []]
             needed = [line.name for line in lines if line.marker is None or line.marker.evaluate({"extra": ""})]
             queue += [canonicalize_name(package) for package in needed if not (name == "torch" and CUDA.match(package))]
     return collected

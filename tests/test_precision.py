@@ -55,5 +55,3 @@ def test_unknown_names_and_lengths_raise() -> None:
         rounded_bias(HEAD_1, 8, dtype=BF16, form="split")
     with pytest.raises(ValueError, match="length must be at least 1, got 0"):
         rounded_bias(HEAD_1, 0, dtype=BF16, form="key")
-    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
-        weight_errors(HEAD_1, 0, dtype=BF16, form="key")

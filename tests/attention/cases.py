@@ -3,14 +3,13 @@
 import math
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
 from alibi_viz import alibi_attention
-from alibi_viz.attention import api
 from tests.reference import reference_attention
 
+MASKING = ("auto", "eager", "mask", "folded")  # these support any padding and positions if attention is causal
 HALF = (torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-5, torch.float16: 2e-2, torch.bfloat16: 2e-1}
 
@@ -63,12 +62,3 @@ def assert_equal(results: Any, others: Any, *, tolerance: float) -> None:
         difference = float((result.double() - other.double()).abs().max()) if other.numel() else 0.0
         assert difference <= tolerance * largest, (name, difference, largest)
     assert len(results) == len(others)
-
-
-def prefer_windowed(monkeypatch: pytest.MonkeyPatch, fewest: int) -> None:
-    """From this number of keys on, "auto" takes "windowed" also for little work, unless few queries have no ball."""
-
-    def is_long(call: api._Call) -> bool:
-        return call.kind != "compiled" and call.keys >= fewest and (call.kind != "decoding" or call.key_elements > 0)
-
-    monkeypatch.setattr(api, "RULES", (api.Rule("windowed", "the test prefers it", "", is_long), *api.RULES))

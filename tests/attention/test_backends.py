@@ -15,20 +15,19 @@ from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, attention_trace
 from alibi_viz.bias import mask_future
 from tests.attention.cases import (
     HALF,
+    MASKING,
     TOLERANCE,
     assert_equal,
     expected,
     largest_error,
     normal,
     output_and_gradients,
-    prefer_windowed,
     qkv,
 )
 from tests.largest_tensor import LargestTensor
 from tests.reference import reference_attention, reference_bias
 
 BACKENDS = ("auto", "eager", "mask", "windowed", "folded")
-MASKING = ("auto", "eager", "mask", "folded")  # these support any padding and positions if attention is causal
 SLOPES = alibi_slopes(8)
 
 
@@ -99,20 +98,16 @@ VALID = dict(zip(("query", "key", "value"), qkv(6, heads=2, dim=3, batch=2), str
 }
 FAULTS: list[Callable[[Tensor], Any]] = [  # of any tensor
     lambda t: t[0],
-    lambda t: t.tolist(),
     lambda t: t.long() if t.is_floating_point() else t.float(),
     lambda t: torch.cat((t, t, t), dim=-1),
     lambda t: t.to("meta"),
 ]
 WRONG: list[tuple[str, Any]] = [  # the others must fit the query
-    *((name, fault(t)) for name, t in VALID.items() for fault in (FAULTS[:3] if name == "query" else FAULTS)),
+    *((name, fault(t)) for name, t in VALID.items() for fault in (FAULTS[:2] if name == "query" else FAULTS)),
     *(("query", wrong) for wrong in (VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))),
     *(("key", wrong) for wrong in (VALID["key"].half(), VALID["key"].repeat(1, 3, 1, 1))),
     *(("slopes", VALID["slopes"] * wrong) for wrong in (math.inf, math.nan)),
-    *(("scale", wrong) for wrong in (math.nan, "a", True)),
-    *(("dropout", wrong) for wrong in (1.0, None)),
-    *(("tolerance", wrong) for wrong in (0.0, "small")),
-    *(("key_ball", 3), ("backend", "flash")),
+    *(("scale", math.nan), ("scale", True), ("dropout", 1.0), ("tolerance", 0.0), ("backend", "flash")),
 ]
 
 
@@ -228,7 +223,7 @@ def test_gradients_of_long_inputs_equal_those_of_eager(backend: str) -> None:
         assert_equal(results, eager, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("backend", ["auto", "eager", "mask", "folded"])
+@pytest.mark.parametrize("backend", MASKING)
 def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
     q, k, _ = qkv(8, heads=1, dim=4)
     v = torch.eye(8, dtype=torch.float64)[None, None, :, :4]
@@ -240,15 +235,12 @@ def test_dropout_zeroes_weights_and_preserves_their_mean(backend: str) -> None:
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_autocast_gives_its_dtype_to_the_output_and_to_the_choice(
-    backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prefer_windowed(monkeypatch, 1024)
+def test_autocast_gives_its_dtype_to_the_output_and_to_the_choice(backend: str, dtype: torch.dtype) -> None:
     q, k, v = qkv(2100, heads=8, dim=32, dtype=torch.float32)
     reference = alibi_attention(q, k, v, SLOPES)
     with torch.autocast("cpu", dtype):
         output = alibi_attention(q, k, v, SLOPES, backend=backend)
-        assert choose_backend(q, k, SLOPES).name == "windowed"
+        assert choose_backend(q.clone().requires_grad_(), k, SLOPES).name == "windowed"
         assert alibi_attention(*qkv(20), alibi_slopes(4)).dtype == torch.float64, "autocast leaves float64 as it is"
     assert output.dtype == dtype
     assert float((output.float() - reference).abs().max()) < 0.04
@@ -270,25 +262,6 @@ def test_a_mask_is_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
         error, worse = ((each / exact[:, :, -rows:] - 1).abs().max() for each in (output, rounded[:, :, -rows:]))
         assert output.dtype == dtype
         assert error < 0.5 * worse
-
-
-@pytest.mark.parametrize("dtype", HALF)
-def test_gradients_of_slopes_are_not_rounded_to_half_precision(dtype: torch.dtype) -> None:
-    gradients = []
-    for backend, precision in (("auto", dtype), ("eager", torch.float64)):
-        slopes = alibi_slopes(4).requires_grad_()
-        alibi_attention(*(t.to(precision) for t in qkv(300, dtype=dtype)), slopes, backend=backend).sum().backward()
-        gradients.append(slopes.grad)
-    assert torch.allclose(*gradients, rtol=1e-5, atol=1e-5 * float(gradients[1].abs().max()))
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("length", [1, 5, 768, 3000])
-def test_one_query_with_many_keys_is_exact(length: int, padded: bool, causal: bool) -> None:
-    q, k, v = qkv(length, heads=8, dtype=torch.float32)
-    is_real = torch.arange(length)[None] >= min(9, length - 1) if padded else None
-    assert largest_error(q[:, :, -1:], k, v, SLOPES, key_padding_mask=is_real, causal=causal) < 2e-6
 
 
 @pytest.mark.parametrize(("backend", "causal"), [("windowed", True), ("folded", True), ("auto", False)])

@@ -26,19 +26,15 @@ def chosen(rows: int, columns: int, dim: int = 32, *, batch: int = 1, slopes: An
     ("call", "name"),
     [
         ({"rows": 1000}, "mask"),
-        ({"rows": 1000, "slopes": None}, "mask"),
         ({"rows": 3000, "slopes": None}, "folded"),
         ({"rows": 3000}, "windowed"),
         ({"rows": 3000, "dim": 16}, "mask"),  # too little work for a call per head
-        ({"rows": 600, "batch": 8, "dim": 64}, "mask"),
         ({"rows": 600, "batch": 8, "dim": 64, "gradient": True}, "windowed"),  # in training from shorter inputs on
         ({"rows": 600, "batch": 8, "dim": 64, "slopes": LEARNED}, "windowed"),
         ({"rows": 384, "padded": True}, "folded"),
-        ({"rows": 640, "padded": True, "gradient": True}, "folded"),
         ({"rows": 192, "slopes": LEARNED}, "folded"),
         ({"rows": 2000, "slopes": LEARNED, "dtype": torch.float16}, "mask"),
         ({"rows": 2048, "causal": False}, "windowed"),
-        ({"rows": 1024, "causal": False}, "mask"),
         ({"rows": 64, "columns": 80_000, "dim": 1, "causal": False}, "windowed"),
         ({"rows": 63, "columns": 80_000, "dim": 1, "causal": False}, "mask"),  # too few queries to look for spans
     ],

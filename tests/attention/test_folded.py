@@ -57,15 +57,6 @@ def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(dtype: torch.
     assert error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="folded")) < 2 * masked + 1e-6
 
 
-def test_swapping_the_two_coordinates_makes_the_error_twenty_times_larger() -> None:
-    q, k, v = qkv(4096, heads=8, dim=32, dtype=torch.float32)
-    folded = fold(q, k, SLOPES)
-    swapped = [t[..., [1, 0, *range(2, 34)]] for t in folded]
-    errors = [error(q, k, v, plain_attention(*pair, v)) for pair in (folded, swapped)]
-    assert errors[0] < 5e-6
-    assert errors[1] > 20 * errors[0]
-
-
 @pytest.mark.parametrize("positions", [None, torch.tensor([0, 1, 5, 6, 7, 20]), torch.randint(9, (2, 6)).cumsum(1)])
 def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor | None) -> None:
     q, k, v = qkv(6, dim=8, batch=2)
@@ -83,18 +74,14 @@ def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 def test_new_queries_attend_to_cached_keys_that_were_folded_once(dtype: torch.dtype, tolerance: float) -> None:
     q, k, v = qkv(600, dim=16, dtype=dtype)
-    slopes = alibi_slopes(4)
-    cached = fold(q[:, :, :300], k[:, :, :300], slopes)[1]
-    for position in range(300, 600):
-        token = slice(position, position + 1)
-        if position == 400:
-            slopes = slopes / 2  # the cached keys don't depend on the slopes
-        folded_q, folded_k = fold(q[:, :, token], k[:, :, token], slopes, positions=torch.tensor([position]))
-        cached = torch.cat((cached, folded_k), dim=2)
-        output = plain_attention(folded_q, cached, v[:, :, : position + 1], is_causal=False)
-        if position in (300, 399, 400, 599):
-            exact = alibi_attention(*(t[:, :, : position + 1].double() for t in (q, k, v)), slopes, backend="eager")
-            assert torch.allclose(output.double(), exact[:, :, -1:], atol=tolerance)
+    cached = fold(q[:, :, :300], k[:, :, :300], 2 * alibi_slopes(4))[1]  # which don't depend on the slopes
+    positions = torch.arange(300, 600)
+    folded_q, folded_k = fold(q[:, :, 300:], k[:, :, 300:], alibi_slopes(4), positions=positions)
+    for token in (300, 599):
+        query, keys = folded_q[:, :, token - 300, None], torch.cat((cached, folded_k), dim=2)[:, :, : token + 1]
+        output = plain_attention(query, keys, v[:, :, : token + 1], is_causal=False)
+        exact = expected(q[:, :, token, None], k[:, :, : token + 1], v[:, :, : token + 1], alibi_slopes(4))
+        assert torch.allclose(output.double(), exact, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -108,12 +95,6 @@ def test_slope_gradients_in_half_precision_are_those_of_float64_to_its_rounding(
     assert torch.allclose(*gradients, rtol=0.05, atol=0.01 * float(gradients[1].abs().max()))
 
 
-def test_fold_compiles_to_one_graph() -> None:
-    q, k, _ = qkv(40, heads=2, dtype=torch.float32)
-    folded = torch.compile(fold, backend="eager", fullgraph=True)(q, k, alibi_slopes(2))
-    assert all(map(torch.equal, folded, fold(q, k, alibi_slopes(2))))
-
-
 Q, SHORT = torch.randn(1, 2, 8, 16), alibi_slopes(2)
 FAR = {"positions": torch.arange(8) + 65_497}
 
@@ -121,7 +102,6 @@ FAR = {"positions": torch.arange(8) + 65_497}
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((Q, Q[..., :15], SHORT), {}, r"key must be .* \[1, 2 or a divisor of it, 8, 16\], got shape \[1, 2, 8, 15\]"),
         ((Q, Q, None), {}, "slopes must be a floating-point tensor"),
         ((Q, Q, SHORT), {"scale": 0.0}, "the scale, which must be positive, got 0.0"),
         ((Q, Q, SHORT), {"positions": torch.arange(8) + 2**24}, "float32 distinguishes positions only up to 16777216"),

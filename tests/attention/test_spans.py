@@ -105,11 +105,12 @@ def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
-    """The last query of a group matches the 64 keys before the group and all beyond its span; others oppose it."""
+    """The last query of a group matches the 64 keys before it, and even more all beyond its span; others oppose it."""
     length, position, slope, tolerance = 3000, 1408 + 63, 0.02, 1e-3
     query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
     query[:, :, position] = 1.0
     key[:] = 5.0
+    key[:, :, 1408 - 64 : 1408] = 4.0
     ball = KeyBall(torch.zeros(1, 1, 1, 1, dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64))
     inputs = AttentionInputs(
         query, key, key, torch.tensor([slope]), causal, scale=1.0, tolerance=tolerance, key_ball=ball
@@ -117,7 +118,7 @@ def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> 
     (span,) = spans_of(inputs)
     assert span < 600
     key[:, :, position - span : position + span + 1] = -5.0
-    key[:, :, 1408 - 64 : 1408] = 5.0
+    key[:, :, 1408 - 64 : 1408] = 4.0
     share = float(share_beyond(inputs, (span,)))
     assert 0.8 * tolerance < share <= tolerance
 
@@ -137,24 +138,6 @@ def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625])
     spans, shifted = (spans_of(AttentionInputs(query, k, k, slopes)) for k in (key, key + 50))
     assert all(abs(one - other) <= 1 + 0.02 * one for one, other in zip(spans, shifted, strict=True))
-
-
-@pytest.mark.parametrize("slope", [0.0, -0.5, 1e-30, 1e-300])
-def test_without_a_steep_slope_the_span_is_all_keys(slope: float) -> None:
-    query, key = normal(2, 1, 1, 300, 4)
-    inputs = AttentionInputs(query, key, key, torch.tensor([slope], dtype=torch.float64))
-    assert spans_of(inputs) == (300,)
-    assert spans_of(inputs._replace(slopes=None)) == (300,)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("tensor", ["query", "key", "value"])
-@pytest.mark.parametrize("causal", [True, False])
-def test_nan_and_inf_in_one_row_of_the_batch_leave_nothing_out(tensor: str, causal: bool, bad: float) -> None:
-    for position in (5, 250, 499):
-        tensors = {name: normal(2, 1, 500, 4, seed=seed).float() for seed, name in enumerate(("query", "key", "value"))}
-        tensors[tensor][1, 0, position, 2] = bad
-        assert spans_of(AttentionInputs(**tensors, slopes=torch.tensor([0.5]), causal=causal)) == (500,), position
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -193,14 +176,10 @@ def test_spans_of_all_heads_are_those_of_each_head_alone(key_heads: int, query_l
     center=st.sampled_from([0.0, 1.0, 1e4]),
     spread=st.sampled_from([0.0, 1e-3, 1.0, 100.0]),
     dtype=st.sampled_from(DTYPES),
-    given_center=st.booleans(),
 )
-def test_the_ball_contains_all_keys(
-    length: int, center: float, spread: float, dtype: torch.dtype, given_center: bool
-) -> None:
+def test_the_ball_contains_all_keys(length: int, center: float, spread: float, dtype: torch.dtype) -> None:
     key = (normal(2, 3, length, 5) * spread + center).to(dtype)
-    first = key[:, :, :1].to(torch.promote_types(dtype, torch.float32))
-    ball = KeyBall.of(key, key, first if given_center else None)
+    ball = KeyBall.of(key, key)
     distances = (key.double() - ball.center.double()).norm(dim=-1).amax(-1)
     assert ball.radius.shape == (2, 3)
     assert bool((ball.radius * (1 + 1e-6) >= distances).all())

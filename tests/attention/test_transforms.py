@@ -1,6 +1,7 @@
 """The transforms of torch.func, forward-mode derivatives and torch.compile: no lost tangents, no graph per length."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,16 +12,13 @@ from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch.func import jvp, vmap
 
 from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes
-from tests.attention.cases import expected, normal
+from tests.attention import cases
+from tests.attention.cases import MASKING, expected
 
-BACKENDS = ("auto", "eager", "mask", "folded")
-
-
-def qkv(length: int) -> Tensor:
-    return normal(3, 2, 2, length, 8, seed=length, dtype=torch.float32)
+qkv = partial(cases.qkv, heads=2, dim=8, batch=2, dtype=torch.float32)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("length", [1, 40, 800])
 def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
     q, k, v = qkv(length)
@@ -30,7 +28,7 @@ def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
         assert torch.allclose(output.double(), expected(q, k, v, each), atol=1e-5)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("length", [40, 800])
 def test_vmap_over_positions_equals_a_batch(length: int, backend: str) -> None:
     q, k, v = qkv(length)
@@ -57,7 +55,7 @@ def test_the_gradient_by_torch_func_needs_another_backend_than_windowed() -> Non
         torch.func.grad(lambda query: loss(query, "windowed"))(q)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", MASKING)
 @pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_forward_derivative_of_slopes_is_exact_or_refused(backend: str, rows: int, causal: bool) -> None:
@@ -92,7 +90,7 @@ def compiles_one_graph_for_all_lengths(function: Callable[..., Tensor], inputs: 
     return bool(counter.frame_count == 2)  # one for the first length, then one for all others
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", MASKING)
 def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
     slopes = alibi_slopes(4)
     inputs = [torch.randn(1, 4, length, 8) for length in (800, 801, 900, 1000, 1101)]

@@ -57,12 +57,16 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
         check.attention(**{"function": attend} | arguments)
 
 
-@pytest.mark.parametrize(("layout", "right"), [("bhld", "blhd"), ("lhd", "hld")])
-def test_a_function_with_another_layout_is_told_which(layout: str, right: str) -> None:
+@pytest.mark.parametrize(
+    ("layout", "right"), [("bhld", "blhd"), ("blhd", "bhld"), ("hbld", "lbhd"), ("lhd", "hld"), ("hld", "lhd")]
+)
+def test_a_function_is_right_with_its_layout_and_told_which_with_another(layout: str, right: str) -> None:
+    standard = "bhld" if "b" in right else "hld"
+
     def attention(*tensors: Tensor) -> Tensor:
-        query, key, value = (torch.einsum(f"...{right[-3:]}->...hld", tensor) for tensor in tensors)
+        query, key, value = (torch.einsum(f"{right}->{standard}", tensor) for tensor in tensors)
         output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in (query, key, value)))
-        return torch.einsum(f"...hld->...{right[-3:]}", output.reshape(query.shape))
+        return torch.einsum(f"{standard}->{right}", output.reshape(query.shape))
 
     (finding,) = check.attention(attention, layout=layout).findings
     assert finding.name == "wrong layout" and f"with layout {right} instead of {layout}" in finding.evidence

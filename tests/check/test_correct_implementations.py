@@ -9,6 +9,7 @@ from torch import Tensor
 
 from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check
 from alibi_viz.gallery.slopes import bloom, fairseq, mpt
+from tests.check.faulty import attend
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -76,18 +77,6 @@ def test_our_attention(backend: str, dtype: torch.dtype) -> None:
         check.attention(attention, causal=causal, dtype=dtype, decoding=backend != "folded").raise_for_faults()
 
 
-@pytest.mark.parametrize("layout", ["bhld", "lbhd", "lhd"])
-def test_layouts(layout: str) -> None:
-    axes = "bhld" if "b" in layout else "hld"
-
-    def attention(*inputs: Tensor) -> Tensor:
-        tensors = (torch.einsum(f"{layout}->{axes}", tensor) for tensor in inputs)
-        output = attend(*(tensor.reshape(-1, *tensor.shape[-3:]) for tensor in tensors))
-        return torch.einsum(f"{axes}->{layout}", output if "b" in layout else output[0])
-
-    check.attention(attention, layout).raise_for_faults()
-
-
 def test_numpy_attention() -> None:
     def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
         slopes = alibi_slopes(query.shape[1]).numpy()[:, None, None]
@@ -108,10 +97,6 @@ def test_padding(causal: bool) -> None:
         return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
 
     check.attention(attention, causal=causal, padding=True).raise_for_faults()
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]))
 
 
 def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

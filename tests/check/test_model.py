@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from alibi_viz import check
+from tests.check.faulty import names
 
 transformers = pytest.importorskip("transformers")
 
@@ -34,10 +35,6 @@ def build(family: str, heads: int = 4, implementation: str = "eager", **options:
     torch.manual_seed(0)
     settings = dict(zip(sizes, (16 * heads, heads, 2), strict=True)) | further | options
     return transformers.AutoModelForCausalLM.from_config(getattr(transformers, config)(**settings))
-
-
-def names(report: check.Report) -> set[str]:
-    return {finding.name for finding in report.findings}
 
 
 @pytest.mark.parametrize("heads", [4, 12])

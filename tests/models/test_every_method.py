@@ -13,8 +13,7 @@ from tests.largest_tensor import LargestTensor
 
 HEADS, DIM, LENGTH = 3, 8, 32
 SMALL: dict[str, Any] = {"num_layers": 2, "d_model": HEADS * DIM, "num_heads": HEADS, "dropout": 0.0, "vocabulary": 50}
-NAMES = [*POSITIONS]
-every_method = pytest.mark.parametrize("name", NAMES)
+every_method = pytest.mark.parametrize("name", [*POSITIONS])
 tokens_of = lambda *shape: torch.randint(50, shape, generator=torch.Generator().manual_seed(1))  # noqa: E731
 
 
@@ -47,16 +46,6 @@ def inputs(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> tuple
     generator = torch.Generator().manual_seed(10 * rows + columns)
     q, k, v = (torch.randn(2, HEADS, n, DIM, generator=generator, dtype=dtype) for n in (rows, columns, columns))
     return q, k, v, torch.randn(2, columns, HEADS * DIM, generator=generator)
-
-
-def test_methods_are_in_menu_order_with_their_names_and_summaries() -> None:
-    assert " ".join(NAMES) == (
-        "alibi sinusoidal rotary learned none t5 kerple-log sandwich fire decay forget xpos bam stick-breaking cope "
-        "randomized"
-    )
-    for name, method in POSITIONS.items():
-        assert method.name == name
-        assert 20 < len(method.summary) < 120
 
 
 @every_method
