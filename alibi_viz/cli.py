@@ -135,7 +135,7 @@ def _race(options: argparse.Namespace) -> None:
 
     methods, settings = _methods(options), _given(options, "length", "steps", "seed")
     race = av.lab.race(methods, av.lab.load_text(options.text), **settings, checkpoints=1, targets=8192)
-    rows = pd.DataFrame(row for row in race if row["question"] == "longer windows")
+    rows = pd.DataFrame(row for row in race if row["question"] == "longer sequences")
     print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
 
 

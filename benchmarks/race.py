@@ -1,6 +1,6 @@
 """Measure the live race of LengthLab, in JupyterLab in headless Chromium.
 
-It measures the time until the page shows that the loss of sinusoidal rises by at least half a bit on longer windows,
+It measures the time until the page shows that the loss of sinusoidal rises by at least half a bit on longer sequences,
 until the default race ends, and until the app answers Stop; and the time from a key press on a slider of another app to
 its new picture, with and without a race in the same kernel.
 
@@ -100,7 +100,7 @@ def main() -> list[Row]:
     three_seeds = [races for seeds, *races in rounds if seeds == 3]
     one_by_one = "x one model after the other"
     return [
-        without_target("Train to a rise of half a bit on longer windows, first race in a new kernel", first_rise, "s"),
+        without_target("Train to a rise of half a bit on longer sequences, first in a new kernel", first_rise, "s"),
         without_target("the same, second race", second_rise, "s"),
         without_target("the default race, from Train to its end", race_seconds, "s"),
         without_target("Stop to its answer on the page", stop, "s"),

@@ -35,7 +35,7 @@ def curve_figure(rows: pd.DataFrame, axes: Axes, fixed: Sequence[str] = ()) -> g
         fixed: at most seven labels. Each has the same color in all figures with the same `fixed`.
 
     >>> rows = pd.DataFrame({"label": "alibi", "seed": 0, "x": [64, 128], "value": [0.4, 0.3]})
-    >>> figure = curve_figure(rows, lab.find_question("longer windows").axes(64))
+    >>> figure = curve_figure(rows, lab.find_question("longer sequences").axes(64))
     >>> [trace.name for trace in figure.data if trace.visible]
     ['alibi']
     """

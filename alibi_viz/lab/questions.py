@@ -187,7 +187,7 @@ class Question:
 
 # How each question of `questions.toml` is measured. "gap" is part of a race, "sliding windows" of `lab.length_curve`.
 _MEASURES: dict[str, Callable[..., Measured]] = {
-    "longer windows": _lengths,
+    "longer sequences": _lengths,
     "by position": _positions,
     "same targets": _contexts,
     "facts": _facts,
@@ -209,7 +209,6 @@ def _load(
 
 _DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_text(encoding="utf-8"))
 *QUESTIONS, SLIDING_WINDOWS = [_load(name, **fields) for name, fields in _DESCRIPTIONS.items()]
-MENU = {"longer windows": "longer sequences", "sliding windows": "sliding sequences"}  # records keep the old names
 
 
 def find_question(name: str) -> Question:

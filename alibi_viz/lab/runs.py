@@ -180,7 +180,7 @@ def measure(run: Run, *, progress: bool = False) -> Record:
     Raises ValueError, before any training, for a text that is too short for the tests.
 
     >>> record = lab.measure(lab.Run("none", length=16, steps=5, longest=2))
-    >>> {row["question"] for row in record["rows"]} >= {"training loss", "longer windows", "same targets"}
+    >>> {row["question"] for row in record["rows"]} >= {"training loss", "longer sequences", "same targets"}
     True
     """
     arguments.check_instance("run", run, Run)

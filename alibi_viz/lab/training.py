@@ -290,7 +290,7 @@ def race(
 
     >>> race = lab.race(["alibi", "none"], lab.load_text(), steps=4, checkpoints=1)
     >>> rows = pd.DataFrame(race)
-    >>> rows["method"][:3].tolist(), rows["x"][rows["question"] == "longer windows"].unique().tolist()
+    >>> rows["method"][:3].tolist(), rows["x"][rows["question"] == "longer sequences"].unique().tolist()
     (['alibi', 'none', 'alibi'], [64, 128, 256, 512, 1024])
     >>> race.models["alibi"].config.position
     'alibi'

@@ -57,7 +57,7 @@ class Claim:
     at_least: float | None = None  # the smallest number for which the claim holds,
     at_most: float | None = None  # or the largest
     task: str = "text"  # what the models were trained on
-    question: str = "longer windows"  # what was asked of them
+    question: str = "longer sequences"  # what was asked of them
     known: str = KNOWN[0]  # what was known of the result when the claim was written down, one of `KNOWN`
     written: str = ""  # that day, such as "2026-11-22"
 

@@ -10,7 +10,7 @@ from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
-from alibi_viz.lab.questions import MENU, QUESTIONS, SLIDING_WINDOWS
+from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL
 from alibi_viz.widgets.core.app import App, Why
@@ -47,7 +47,7 @@ class ComparisonExplorer(App):
     >>> from alibi_viz.widgets import ComparisonExplorer
     >>> app = ComparisonExplorer(methods=["rotary", "alibi"], variant="window")
     >>> app
-    ComparisonExplorer(question='longer windows', methods=('alibi', 'rotary'), variant='window')
+    ComparisonExplorer(question='longer sequences', methods=('alibi', 'rotary'), variant='window')
     >>> app.results["label"].unique().tolist()
     ['alibi', 'rotary']
     """
@@ -58,7 +58,7 @@ class ComparisonExplorer(App):
         "06_train_short_test_long",
         "Your race and the published seeds",
     )
-    question = Choice("longer windows", "views")
+    question = Choice("longer sequences", "views")
     methods = Names(FIRST, "labels", picture.MAX_METHODS)
     variant = Choice(AS_TRAINED, "variants")
 
@@ -100,7 +100,7 @@ class ComparisonExplorer(App):
     def controls(self) -> list[Widget]:
         tip = "How the trained models were changed before they were measured"
         self._variant = self.menu("variant", "variant", "s-variant", tip)
-        question = self.menu("question", "question", "s-question", "What was measured", MENU)
+        question = self.menu("question", "question", "s-question", "What was measured")
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
         return [column(row(question, self._variant, more, self.reset_button()), methods)]

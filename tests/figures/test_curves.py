@@ -24,7 +24,7 @@ NUMBERS = st.one_of(st.floats(-5, 10), st.just(math.nan))
 @st.composite
 def tables(draw_from: st.DrawFn) -> pd.DataFrame:
     """Rows of one question: up to seven labels, each with its own lengths and seeds, and with values undefined."""
-    question = draw_from(st.sampled_from(["longer windows", "needle", "gap"]))
+    question = draw_from(st.sampled_from(["longer sequences", "needle", "gap"]))
     xs = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted)
     values = {}
     for label in draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True)):
@@ -77,8 +77,8 @@ def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_eve
     steps: int, losses: list[float]
 ) -> None:
     losses = losses[:steps]
-    rows = table("longer windows", {"none": [dict(enumerate(losses, start=1))]})
-    figure, axes = FIGURE, lab.find_question("longer windows").axes(64)
+    rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
+    figure, axes = FIGURE, lab.find_question("longer sequences").axes(64)
     draw(figure, ["", "none", "", "", "", "", ""], axes, rows[:0], training=rows, steps=steps)
     trace, group = figure.data[LOSSES][1], math.ceil(steps / MAX_POINTS)
     assert trace.visible == bool(losses)

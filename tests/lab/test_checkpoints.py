@@ -45,7 +45,7 @@ def test_a_loaded_model_equals_the_saved_one_bit_for_bit(tmp_path: Path, positio
 
 
 def test_results_are_loaded_as_saved_with_the_folder_as_origin(tmp_path: Path) -> None:
-    results = table("longer windows", {"learned": [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]})
+    results = table("longer sequences", {"learned": [{64: 2.5, 128: math.nan}, {64: 2.6, 128: math.nan}]})
     saved = lab.load_run(lab.save_run(tmp_path / "run", lab.make_model("learned", **SMALL), results=results))
     pd.testing.assert_frame_equal(saved.results, results.assign(origin="run"))
 

@@ -43,7 +43,7 @@ def compared(values: dict[str, dict[int, list[float]]]) -> Comparison:
         label: [{x: each[n] for x, each in xs.items() if n < len(each)} for n in range(4)]
         for label, xs in values.items()
     }
-    return Comparison(table("longer windows", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
+    return Comparison(table("longer sequences", seeds, length=64), tuple(values), lab.Run("alibi"), "a text")
 
 
 def test_the_table_has_every_method_and_seed(comparison: Comparison) -> None:
@@ -147,7 +147,9 @@ def test_what_can_not_be_compared_is_refused_before_anything_is_written(
 # The printed table of one question.
 
 
-def results(label: str, values: dict[int, list[float]], variant: str = "as trained", question: str = "longer windows"):
+def results(
+    label: str, values: dict[int, list[float]], variant: str = "as trained", question: str = "longer sequences"
+):
     seeds = [{x: each[n] for x, each in values.items()} for n in range(len(values[64]))]
     return table(question, {label: seeds}, length=64, variant=variant, task="text")
 
@@ -163,7 +165,7 @@ RESULTS = pd.concat(
 
 
 def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
-    table = lab.summary(RESULTS, "longer windows")
+    table = lab.summary(RESULTS, "longer sequences")
     assert table.columns.tolist() == [64, 128, "seeds"]
     assert table.loc["alibi"].tolist() == ["2.100 ± 0.248", "2.000 ± 0.000", 3]
     assert table.loc["alibi, window"].tolist() == ["", "1.000 ± 0.000", 3], "up to L, a change makes no difference"
@@ -173,4 +175,4 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
 
 def test_texts_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
-        lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer windows")
+        lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer sequences")

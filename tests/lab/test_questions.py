@@ -35,24 +35,24 @@ def model() -> LanguageModel:
 def test_questions_have_different_names_and_each_task_a_main_one_that_is_answered_while_training() -> None:
     names = [question.name for question in (*QUESTIONS, SLIDING_WINDOWS)]
     assert len(set(names)) == len(names) and [find_question(name).name for name in names] == names
-    with pytest.raises(ValueError, match=r"must be one of longer windows, gap, .*, sliding windows, got 'nothing'"):
+    with pytest.raises(ValueError, match=r"must be one of longer sequences, gap, .*, sliding windows, got 'nothing'"):
         find_question("nothing")
     for task in ("text", *lab.TASKS):
         assert main_question(task).task == task and main_question(task).while_training
 
 
 def test_descriptions_agree_with_the_code() -> None:
-    assert find_question("longer windows").variants == ("as trained", *VARIANTS)
+    assert find_question("longer sequences").variants == ("as trained", *VARIANTS)
     assert f"or up to {STRIDE - 1} bytes less" in find_question("same targets").note
     for name, task in lab.TASKS.items():
         assert f"{task.chance:.1%}" in find_question(name).note
 
 
 def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:
-    answers, expected = measured("longer windows", model), lab.loss_by_length(model, TEXT, LENGTHS)
+    answers, expected = measured("longer sequences", model), lab.loss_by_length(model, TEXT, LENGTHS)
     assert {x: sum(blocks) / 16 for x, (blocks, _) in answers.items()} == pytest.approx(expected)
     assert {(len(blocks), count) for blocks, count in answers.values()} == {(16, 8192)}
-    assert {count for _, count in measured("longer windows", model, length=100).values()} == {8000}, "those shared"
+    assert {count for _, count in measured("longer sequences", model, length=100).values()} == {8000}, "those shared"
 
 
 def test_the_same_targets_are_predicted_from_more_and_more_context(model: LanguageModel) -> None:
@@ -133,7 +133,7 @@ def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() ->
 
 def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
-    for question in (*ATTENTION, "longer windows", "same targets"):
+    for question in (*ATTENTION, "longer sequences", "same targets"):
         finite = [math.isfinite(sum(value) if isinstance(value, list) else value)
                   for value in values(question, learned).values()]  # fmt: skip
         assert finite == [True, False, False]

@@ -61,7 +61,7 @@ def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bi
                 assert curve(rows, TRAINING_LOSS, method=method)[step] == loss["value"]
                 if step in (3, 7, 10):  # the documented checkpoints
                     tests = lab.loss_by_length(model, TEXT, lengths, targets=512)
-                    tested = curve(rows, "longer windows", method=method, step=step)
+                    tested = curve(rows, "longer sequences", method=method, step=step)
                     assert list(tested) == lengths
                     assert list(tested.values()) == pytest.approx(list(tests.values()), abs=0, nan_ok=True)
                     gap = curve(rows, "gap", method=method, step=step)[step]

@@ -37,7 +37,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
         stream = lab.train(model, TEXT, length=16, steps=90, batch_size=4, learning_rate=0.01, seed=5)
         losses = [row["value"] for row in stream]
         tests = lab.loss_by_length(model, TEXT, [16, 32, 64])
-    assert curve(rows, "longer windows") == pytest.approx(tests, abs=1e-4)
+    assert curve(rows, "longer sequences") == pytest.approx(tests, abs=1e-4)
     points, first = curve(rows, TRAINING_LOSS), 0
     assert len(points) == 60 and list(points)[-1] == 90
     for last, value in points.items():
@@ -52,8 +52,8 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
 @pytest.mark.parametrize(
     ("task", "questions"),
     [
-        ("text", {"longer windows", "by position", "same targets", "attention beyond L", "softmax denominator"}),
-        ("python reference", {"longer windows", "same targets"}),
+        ("text", {"longer sequences", "by position", "same targets", "attention beyond L", "softmax denominator"}),
+        ("python reference", {"longer sequences", "same targets"}),
         ("needle", {"needle"}),
         ("induction", {"induction"}),
     ],
@@ -73,7 +73,7 @@ def test_a_run_answers_the_questions_of_its_task_and_is_read_back_from_its_folde
 def test_a_value_that_is_not_defined_is_nan_after_reading(tmp_path: Path) -> None:
     list(lab.sweep([lab.Run("learned", **{**TINY, "longest": 4})], path=tmp_path, progress=False))
     rows = lab.read_results(tmp_path)
-    assert [math.isnan(value) for value in curve(rows, "longer windows").values()] == [False, True, True]
+    assert [math.isnan(value) for value in curve(rows, "longer sequences").values()] == [False, True, True]
 
 
 def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -> None:
@@ -100,8 +100,8 @@ def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_tr
 def test_a_run_predicts_as_many_bytes_in_blocks_and_tests_as_many_variants_as_asked_for(tmp_path: Path) -> None:
     run = lab.Run("rotary", targets=2048, variants=["yarn"], **{**TINY, "longest": 4})
     (record,) = lab.sweep([run], path=tmp_path, progress=False)
-    blocks = record_table([record], "mine", by_block=True).query("question == 'longer windows'")
-    means = lab.read_results(tmp_path).query("question == 'longer windows'")
+    blocks = record_table([record], "mine", by_block=True).query("question == 'longer sequences'")
+    means = lab.read_results(tmp_path).query("question == 'longer sequences'")
     assert set(means["variant"]) == {"as trained", "yarn"} and set(means["count"]) == {2048}
     assert blocks.groupby(["variant", "x"])["block"].nunique().eq(16).all()
     text = run.source()

@@ -50,10 +50,13 @@ def test_an_outcome_is_that_of_every_seed() -> None:
 def test_rises_compare_the_worst_longer_length_with_the_shortest_and_the_seeds_may_disagree() -> None:
     values = {"a": [{64: 2.0, 128: 2.5, 256: 2.1}, {64: 2.0, 128: 1.9, 256: 2.01}], "b": [{64: 2.0, 128: 2.05}] * 2}
     values["learned"] = [{64: 2.0, 128: math.nan}]
-    assert rises(table("longer windows", values)) == {"a": pytest.approx([0.5, 0.01]), "b": pytest.approx([0.05, 0.05])}
-    text = said("longer windows", values)
+    assert rises(table("longer sequences", values)) == {
+        "a": pytest.approx([0.5, 0.01]),
+        "b": pytest.approx([0.05, 0.05]),
+    }
+    text = said("longer sequences", values)
     assert "In every seed b holds (+0.05)." in text and "The seeds disagree about a." in text
-    assert said("longer windows", {"a, b": [{64: 2.0, 128: 3.0}]}).startswith('"a, b" fails (+1.00).')
+    assert said("longer sequences", {"a, b": [{64: 2.0, 128: 3.0}]}).startswith('"a, b" fails (+1.00).')
 
 
 @pytest.mark.parametrize(
@@ -72,11 +75,11 @@ def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(
 ) -> None:
     for sign in (1, -1):  # of accuracies the highest is best
         rows = {label: [{64: sign * value} for value in each] for label, each in values.items()}
-        assert best_at(table("longer windows", rows), 64, "Here", lowest=sign == 1) == sentences
+        assert best_at(table("longer sequences", rows), 64, "Here", lowest=sign == 1) == sentences
 
 
 def test_longer_windows_are_won_at_both_ends() -> None:
-    text = said("longer windows", {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]})
+    text = said("longer sequences", {"alibi": [{32: 2.5, 128: 2.51}], "rotary": [{32: 2.4, 128: 4.0}]})
     for part in ("alibi holds (+0.01); rotary fails (+1.60).", "With sequences of 128 bytes alibi is best.",
                  "With sequences of 32 bytes rotary is best."):  # fmt: skip
         assert part in text

@@ -26,7 +26,7 @@ AT_LEAST, AT_MOST = claim(at_least=0.5), claim(at_most=0.5)
 
 def results(*values: float, label: str = "alibi", **cells: object) -> pd.DataFrame:
     """One value per seed, by default of the loss at L."""
-    row = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": label, "question": "longer windows", "step": 0}
+    row = {**dict.fromkeys(COLUMNS, ""), "task": "text", "label": label, "question": "longer sequences", "step": 0}
     row |= {"variant": "as trained", "x": LENGTH, "length": LENGTH, "count": 1, **cells}
     return results_table({**row, "seed": seed, "value": value} for seed, value in enumerate(values))
 
@@ -90,7 +90,7 @@ def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> 
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (results().head(0), "no results on 'longer windows' of models trained on 'text'"),
+        (results().head(0), "no results on 'longer sequences' of models trained on 'text'"),
         (results(0.9, 0.9, 0.9, label="rotary"), "no results of alibi at 1L"),
         (results(0.9, 0.9, 0.9, variant="window"), "no results of alibi at 1L"),
         (results(0.9, 0.9, math.nan), "too few seeds have all results: 2 of at least 3"),

@@ -88,7 +88,7 @@ def test_unknown_name_is_refused_before_any_training(tmp_path) -> None:
 @pytest.mark.parametrize("name", study.PUBLISHED_MODELS)
 def test_shipped_model_has_the_losses_that_are_saved_with_it(name: str) -> None:
     saved, text = study.published_model(name), lab.load_text()
-    bits = saved.results.query("question == 'longer windows' and variant == 'as trained'").set_index("x")["value"]
+    bits = saved.results.query("question == 'longer sequences' and variant == 'as trained'").set_index("x")["value"]
     length = saved.settings["length"]
     for x, loss in lab.loss_by_length(saved.model, text, [length, 4 * length]).items():
         assert loss == pytest.approx(bits[x], abs=1e-3), x
@@ -101,5 +101,5 @@ def test_training_the_models_again_uses_their_settings(tmp_path: Path, monkeypat
     saved, again = lab.load_run(tmp_path / "rotary"), lab.make_model("rotary", max_length=64)
     list(lab.train(again, lab.load_text(), steps=5, device="cpu"))
     assert saved.settings["steps"] == 5
-    assert saved.results.query("question == 'longer windows' and variant == 'as trained'")["x"].tolist() == [64, 128]
+    assert saved.results.query("question == 'longer sequences' and variant == 'as trained'")["x"].tolist() == [64, 128]
     assert torch.allclose(saved.model.head.weight, again.head.weight, atol=1e-5)

@@ -24,7 +24,7 @@ def words(app: ComparisonExplorer) -> str:
 
 
 def results() -> pd.DataFrame:
-    """Three seeds of eleven labels: longer windows, as trained and with a window, and the gap and needle of some."""
+    """Three seeds of eleven labels: longer sequences, as trained and with a window, and the gap and needle of some."""
     random = np.random.default_rng(0)
 
     def values(labels: list[str], xs: list[int]) -> dict[str, list[dict[int, float]]]:
@@ -33,8 +33,8 @@ def results() -> pd.DataFrame:
     lengths = [64, 128, 256, 512, 1024]
     return pd.concat(
         [
-            table("longer windows", values(LABELS, lengths), 64),
-            table("longer windows", values(["rotary", "alibi"], lengths), 64, variant="window"),
+            table("longer sequences", values(LABELS, lengths), 64),
+            table("longer sequences", values(["rotary", "alibi"], lengths), 64, variant="window"),
             table("gap", values(LABELS[:4], [10, 20]), 64),
             table("needle", values(["alibi", "none"], [63, 127]), 64),
         ]
@@ -52,8 +52,8 @@ def app() -> ComparisonExplorer:
 @pytest.mark.parametrize(
     ("question", "variant", "shown"),
     [
-        ("longer windows", "as trained", SHOWN),
-        ("longer windows", "window", ("alibi", "rotary")),
+        ("longer sequences", "as trained", SHOWN),
+        ("longer sequences", "window", ("alibi", "rotary")),
         ("gap", "as trained", ("alibi", "sinusoidal", "rotary", "none")),
         ("needle", "window", ("alibi", "none")),  # is not asked of changed models
     ],
@@ -62,7 +62,7 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     app: ComparisonExplorer, question: str, variant: str, shown: tuple[str, ...]
 ) -> None:
     app.variant, app.question = variant, question
-    asked = variant if question == "longer windows" else "as trained"
+    asked = variant if question == "longer sequences" else "as trained"
     rows = TABLE[(TABLE["question"] == question) & (TABLE["variant"] == asked) & TABLE["label"].isin(SHOWN)]
     pd.testing.assert_frame_equal(app.results, rows)
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
@@ -70,7 +70,7 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
-    assert control(app, "s-variant").disabled == (question != "longer windows")
+    assert control(app, "s-variant").disabled == (question != "longer sequences")
 
 
 def test_the_published_results_can_be_opened_at_the_twelve_claims() -> None:
@@ -111,7 +111,7 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
     ("results", "message"),
     [
         ("results", r"results must be a table with the columns of lab\.COLUMNS, and .*, value, .* are missing"),
-        (TABLE.head(0), "results must answer a question out of longer windows, .*, got none"),
+        (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
     ],
 )
 def test_what_is_no_table_of_results_is_refused(results: Any, message: str) -> None:

@@ -16,7 +16,7 @@ from traitlets import HasTraits
 
 from alibi_viz import lab
 from alibi_viz.figures import curves as picture
-from alibi_viz.lab.questions import MENU, QUESTIONS, Question
+from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.say import join
 from alibi_viz.lab.training import LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
@@ -122,7 +122,7 @@ class LengthLab(App):
     seeds = Count(1, 1, 5)
     text = TextSource(None, allow_none=True)
     guesses = Guesses({})
-    question = Choice("longer windows", "questions")
+    question = Choice("longer sequences", "questions")
     simple = Flag(False)
 
     def __init__(self, **state: Any) -> None:
@@ -221,7 +221,7 @@ class LengthLab(App):
         tip = "The methods, seeds and the text"
         self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
         full = row(guess, self._more, self.reset_button())
-        question = self.menu("question", "question", "s-question", "What is measured", MENU)
+        question = self.menu("question", "question", "s-question", "What is measured")
         self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
         self._panel = column(self._guesses, row(train, self._stop, full), self._full[1])
         self._lanes, self._written = HTML().add_class("s-lanes"), HTML().add_class("s-written")

@@ -39,4 +39,4 @@ def two_seeds() -> LengthLab:
 def raced(two_seeds: LengthLab) -> Iterator[LengthLab]:
     """A race of three methods and two seeds that has ended; its question is reset after each test."""
     yield two_seeds
-    two_seeds.question, two_seeds.guesses = "longer windows", {}
+    two_seeds.question, two_seeds.guesses = "longer sequences", {}

@@ -48,11 +48,11 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
             race = lab.race(["alibi", "learned", "none"], TEXT, seed=seed, **settings)
             tables.append(results_table(race))
     expected = pd.concat(tables, ignore_index=True)
-    rows = raced.results[raced.results["question"].isin([TRAINING_LOSS, "longer windows", "gap"])]
+    rows = raced.results[raced.results["question"].isin([TRAINING_LOSS, "longer sequences", "gap"])]
     pd.testing.assert_frame_equal(rows.reset_index(drop=True), expected)
     for method, model in race.models.items():
         assert same_weights(raced.models[method], model)
-        first, second = (curve(expected, "longer windows", label=method, seed=seed, step=10) for seed in (3, 4))
+        first, second = (curve(expected, "longer sequences", label=method, seed=seed, step=10) for seed in (3, 4))
         mean = {x: (value + second[x]) / 2 for x, value in first.items()}
         assert raced.means[method] == pytest.approx(mean, nan_ok=True)
         defined = {x: value for x, value in mean.items() if not math.isnan(value)}
@@ -61,7 +61,7 @@ def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: Leng
         bits = curve(expected, TRAINING_LOSS, label=method, seed=4)
         assert losses(raced)[method] == list(bits.values()) == list(trace(raced, "losses", method).y)
     said, last = raced.caption + raced.details, expected[expected["step"] == 10]
-    outcomes = say.outcomes(say.rises(last[last["question"] == "longer windows"]))
+    outcomes = say.outcomes(say.rises(last[last["question"] == "longer sequences"]))
     assert f"in every seed {'; '.join(outcomes)}, in bits" in said and "seeds: 3 and 4" in said
     assert sorted(re.findall(r"(\w+) \([+-]\d", said)) == ["alibi", "none"], "each method once"
 
@@ -139,7 +139,7 @@ def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     with app._lock:
         app.refresh()
         if app._race.complete == [2]:
-            first = curve(app.results, "longer windows", label="alibi", seed=2, step=300)
+            first = curve(app.results, "longer sequences", label="alibi", seed=2, step=300)
             assert points(app, "mean", "alibi") == first
     stop(app)
     done = app._race.complete
@@ -160,7 +160,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
         app.train().result(DEADLINE)
     assert "the loss became nan" in message(app)
     assert app.caption.startswith("Ended by an error after step") and 0 < len(losses(app)["alibi"]) < 300
-    for question in ("longer windows", "gap", "by position", "same targets"):
+    for question in ("longer sequences", "gap", "by position", "same targets"):
         open_tab(app, question)
         assert "Training did not finish, so the methods cannot be compared." in app.caption
         assert "not defined" not in app.caption + app.details
@@ -168,7 +168,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
     with pytest.raises(BadValue, match="the training of these models has diverged"):
         app.save_models(tmp_path / "mine")
     monkeypatch.undo()
-    app.steps, app.question = 10, "longer windows"
+    app.steps, app.question = 10, "longer sequences"
     app.train().result(DEADLINE)
     assert message(app) == ""
 
@@ -217,7 +217,7 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
     assert app.means["none"] == points(app, "mean", "none") == curve(rows, name, label="none", step=10)
     assert f"Trained 10 steps on {name} examples of up to 8 tokens, seeds: 5." in app.details
     assert app.figure.layout.yaxis.title.text == "bits per answer" and app.figure.layout.shapes[-1].y0 == task.chance
-    app.question, app.length = "longer windows", 16
+    app.question, app.length = "longer sequences", 16
     assert app.means == {} and "sequences of 16 bytes" in app.caption
     app.question = name
     assert app.means and "changed since" in app.caption
@@ -236,11 +236,11 @@ def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, 
     long_race.question = "needle"
     check(long_race)
     assert "The race that is running is for another question." in long_race.caption
-    long_race.question = "longer windows"
+    long_race.question = "longer sequences"
     stop(long_race)
     check(long_race)
     assert "Stopped after step" in long_race.caption
-    for question in ("longer windows", "gap", "by position", "same targets", "facts", "needle"):
+    for question in ("longer sequences", "gap", "by position", "same targets", "facts", "needle"):
         open_tab(raced, question)
         for seed in (8, 3):  # with other settings, and with those of the race
             raced.seed = seed
