@@ -44,19 +44,16 @@ FREE = {  # what libraries check, or nobody
     *(("slope_figure", "name"), ("bias_figure", "masked")),
 }
 FLOATS = {"learning_rate", "scale", "dropout", "tolerance", "bias_max", "slope_scale", "seconds"}
-NAMES = (
-    *("Run", "accuracy", "compare", "continuations", "evaluation_lengths", "find_question"),
-    *("loss_by_length", "loss_by_position", "make_model", "measure", "race", "sweep", "tales_text", "train"),
-)
-PUBLIC: dict[str, Any] = {name: getattr(lab, name) for name in NAMES}
-FURTHER: tuple[Any, ...] = (
-    *(attention_stats, evaluation_distances, known_words, lab.load_run, lab.load_text, lab.modify, lab.read_results),
-    *(lab.window_table, check.attention, check.bias, check.check_vectors, check.slopes, figures.bias_figure),
+FUNCTIONS: tuple[Any, ...] = (
+    *(lab.Run, lab.accuracy, lab.compare, lab.continuations, lab.evaluation_lengths, lab.find_question, lab.load_run),
+    *(lab.load_text, lab.loss_by_length, lab.loss_by_position, lab.make_model, lab.measure, lab.modify, lab.race),
+    *(lab.read_results, lab.sweep, lab.tales_text, lab.train, lab.window_table, attention_stats, evaluation_distances),
+    *(known_words, check.attention, check.bias, check.check_vectors, check.slopes, figures.bias_figure),
     *(figures.slope_figure, figures.weights_html, gallery.compare_slope_rules, lessons.grade_slopes),
     *(av.AlibiBias, av.AlibiSelfAttention, av.LearnedSlopes, av.TransformerConfig, av.alibi_attention, av.alibi_bias),
     *(av.alibi_slopes, av.attention_trace, av.causal_mask, av.choose_backend, av.fold, av.half_life),
 )
-PUBLIC |= {each.__name__: each for each in FURTHER}
+PUBLIC: dict[str, Any] = {each.__name__: each for each in FUNCTIONS}
 
 
 class Odd:
@@ -138,9 +135,3 @@ def test_no_value_ends_in_an_error_from_inside(function: str, data: st.DataObjec
     values = {name: data.draw(ANYTHING, name) for name in sorted(data.draw(chosen, "arguments"))}
     with suppress(TypeError, ValueError, MemoryError, OSError):  # others come from code that trusts its arguments
         PUBLIC[function](**{**valid(function), **values})
-
-
-@pytest.mark.parametrize("text", ["mine.txt", b"bytes", TEXT])
-def test_a_text_to_compare_on_is_a_path(text: Any) -> None:
-    with pytest.raises(TypeError, match=r"text must be a pathlib\.Path, .* got "):
-        lab.compare(["none"], text=text)

@@ -37,10 +37,6 @@ def test_constraints_are_within_the_ranges(requirement: Requirement) -> None:
     assert constraints()[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_anywidget_is_a_dependency() -> None:
-    assert "anywidget" in {requirement.name for requirement in RUN}, "plotly needs it without depending on it"
-
-
 def test_everything_installed_for_the_project_is_constrained() -> None:
     installed = {canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()}
     needed = dependencies([package.name for package in RUN + TEST], installed)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from alibi_viz.site.build import build_site
 from tests.browser import chromium, jupyter
@@ -56,3 +56,16 @@ def notebook(browser: Browser, server: Server) -> Iterator[NotebookPage]:
     with new_tab(browser, server) as page:
         yield page
     assert not page.problems, "\n".join(page.problems)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A tab without JupyterLab. Errors and requests to a network fail the test."""
+    page = browser.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    page.route(lambda url: not url.startswith(("file:", "blob:")), lambda route: problems.append(route.request.url))
+    yield page
+    page.close()
+    assert problems == []

@@ -87,6 +87,7 @@ def test_a_page_that_is_reloaded_during_a_race_shows_it_go_on_and_stops_it(noteb
     notebook.page.wait_for_selector(IDLE, timeout=60 * SECOND)
     lanes = notebook.app(0).locator(".s-lanes")
     expect(lanes).not_to_have_text(lanes.inner_text(), timeout=60 * SECOND)
+    expect(notebook.app(0).locator(".scatterlayer .js-line")).not_to_have_count(0)
     notebook.app(0).locator(".s-stop").click()
     expect(notebook.app(0).locator(".s-train")).to_be_enabled(timeout=20 * SECOND)
     assert notebook.errors() == []

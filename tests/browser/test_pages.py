@@ -1,12 +1,11 @@
 """Every page of the site: accessible, readable on a phone and without a network, with links that lead somewhere."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from alibi_viz import lab
 from alibi_viz.lessons.copies import lessons_folder
@@ -18,19 +17,6 @@ REFERENCE = [f"api/{name.replace('.', '/')}.html" for name in MODULES]
 PAGES = ["index.html", "lessons/report.html", *(f"lessons/{name}.html" for name in LESSONS), *REFERENCE]
 VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1024), ("dark", 390)]  # colors don't depend on widths
 PROSE = "main :is(p, li, td, th, figcaption, h1, h2, h3):not(.output *, code *)"
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A tab. Errors and requests to a network fail the test."""
-    page = browser.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda message: problems.append(message.text))
-    page.route(lambda url: not url.startswith(("file:", "blob:")), lambda route: problems.append(route.request.url))
-    yield page
-    page.close()
-    assert problems == []
 
 
 @pytest.mark.parametrize("name", PAGES)

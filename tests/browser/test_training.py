@@ -1,21 +1,10 @@
-"""Live training in JupyterLab: guesses, and the end of a race in a second view and as a picture."""
+"""Live training in JupyterLab: guesses, and the end of a race as a picture."""
 
 from playwright.sync_api import Browser, expect
 
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage
 from tests.notebooks.pictures import capture
-
-
-def test_a_view_opened_later_shows_the_same(notebook: NotebookPage) -> None:
-    small = "app = widgets.LengthLab(methods=['alibi', 'learned'], length=8, steps=20); app"
-    notebook.show(small, "await app.train()", "app")
-    first, second = (notebook.settle(number).locator(".js-plotly-plot") for number in range(2))
-    expect(first.locator(".legendtext")).to_have_count(2)
-    expect(second.locator(".legendtext")).to_have_text(first.locator(".legendtext").all_text_contents())
-    points = first.locator(".scatterlayer .points path").count()
-    assert points > 0
-    expect(second.locator(".scatterlayer .points path")).to_have_count(points)
 
 
 def test_the_reader_guesses_trains_and_reads(notebook: NotebookPage) -> None:

@@ -39,16 +39,10 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"function": 5}, "function must be callable, got 5"),
         ({"num_heads": []}, "num_heads must have at least one integer"),
-        ({"num_heads": 8.0}, r"num_heads must be an integer of at least 1, got 8\.0"),
-        ({"length": 0}, "length must be an integer of at least 1, got 0"),
         ({"seconds": math.nan}, "seconds must be a positive number"),
-        ({"seconds": "5"}, "seconds must be a number, got '5'"),
-        ({"dtype": "float16"}, "dtype must be a floating-point"),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
         ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
-        ({"slopes": 3}, "slopes must be one of official, geometric, halving, got 3"),
         ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
     ],
 )

@@ -110,7 +110,7 @@ def test_any_text_is_taken_or_refused_with_a_reason(name: str, text: str) -> Non
     app = with_text(name)
     with suppress(BadValue):
         app.text = text
-    assert "<script" not in app.caption + app.details + app._message.value
+    assert "<script" not in app._caption.value + app._details.value + app._message.value
     app.text = "to be or not to be"
     assert app.caption
 
