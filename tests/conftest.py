@@ -1,4 +1,4 @@
-"""A fixture of several folders: a registry without custom methods afterwards."""
+"""For every test: a registry without custom methods."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,10 @@ from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions import custom
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def forget_custom_methods() -> Iterator[None]:
-    """Position methods that a test registers are unknown to other tests, and the other way round."""
-    forget()
+    """Position methods that a test registers are unknown to later ones."""
     yield
-    forget()
-
-
-def forget() -> None:
-    """Remove all position methods that are not built in."""
     for name in custom._CUSTOM:
         POSITIONS.pop(name, None)
     custom._CUSTOM.clear()

@@ -20,7 +20,6 @@ from tests.lab.test_runs import steep
 from tests.tables import SMALL, table
 
 TOKENS = torch.arange(30)[None]
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
 
 
 @pytest.fixture

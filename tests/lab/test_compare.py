@@ -16,8 +16,6 @@ from tests.tables import table
 
 TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
 
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
-
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -116,7 +116,6 @@ class NanBeyond32(Position):
         return tokens if tokens.shape[1] <= 32 else tokens * math.nan
 
 
-@pytest.mark.usefixtures("forget_custom_methods")
 @pytest.mark.parametrize(
     ("method", "settings", "message", "rows"),
     [

@@ -25,8 +25,6 @@ from tests.tables import SMALL, curve
 TEXT = lab.load_text()
 TINY: dict[str, Any] = {"length": 16, "steps": 4, "longest": 2, "model": SMALL}
 
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
-
 
 def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
     """With a seed other than 0, more steps than points of the training loss, and a learning rate of its own."""

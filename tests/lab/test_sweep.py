@@ -55,7 +55,6 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[lab.Run]:
     return done
 
 
-@pytest.mark.usefixtures("forget_custom_methods")
 def test_a_pool_gives_the_same_numbers_bit_for_bit_and_keeps_finished_runs_when_a_worker_dies(tmp_path: Path) -> None:
     def local(distance: Tensor, head: int, num_heads: int) -> Tensor:  # pickle could not send it
         return -distance.float() / head
@@ -117,7 +116,6 @@ OTHER_SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("forget_custom_methods")
 def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
     measured: list[lab.Run], tmp_path: Path
 ) -> None:

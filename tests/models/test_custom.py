@@ -16,8 +16,6 @@ from alibi_viz.models import POSITIONS, Position, register_method
 from alibi_viz.models.positions.custom import custom_method, provenance
 from tests.custom_laws import root
 
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
-
 
 class PerHead(Position):
     """A learned slope per head."""

@@ -20,8 +20,6 @@ from tests.widgets.race.small_race import control, message
 
 MINUS = "\N{MINUS SIGN}"
 
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
-
 
 def read(app: BiasExplorer) -> dict[tuple[int, int, int], float | str]:
     """The biases in the hover texts: (head, query, key) -> bias."""

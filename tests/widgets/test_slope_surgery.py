@@ -83,7 +83,6 @@ def test_changes_that_do_not_apply_have_no_effect_and_their_controls_are_disable
     assert app.after == app.before and "as it was trained" in app.caption
 
 
-@pytest.mark.usefixtures("forget_custom_methods")
 def test_your_own_models_are_tested_at_their_lengths() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance

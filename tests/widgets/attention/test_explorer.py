@@ -106,8 +106,6 @@ def test_markup_is_escaped_everywhere() -> None:
     found += [annotation.text for annotation in app.figure.layout.annotations]
     found += [str(trace.customdata.tolist()) for trace in app.figure.data if trace.customdata is not None]
     assert sum("&lt;img" in text for text in found) > 6 and not any("<img" in text for text in found)
-    control(app, "s-head-field").value = "<b>"
-    assert "&lt;b&gt;" in message(app)
 
 
 def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
@@ -154,8 +152,6 @@ def test_trained_model_reads_the_bytes_of_the_text() -> None:
 def test_another_object_raises() -> None:
     with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="):
         AttentionExplorer("to be")
-    with pytest.raises(TypeError, match="source must be a LanguageModel, the name of a pretrained model"):
-        AttentionExplorer(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="position 'alibi', got 'none'"):
         AttentionExplorer(lab.make_model("none"))
 

@@ -11,8 +11,6 @@ from alibi_viz.widgets import LengthLab
 from tests.custom_laws import root
 from tests.widgets.race.small_race import DEADLINE, control, controls, lanes, message, small, stop, trained
 
-pytestmark = pytest.mark.usefixtures("forget_custom_methods")
-
 
 def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
     return (7.0 - distance).sqrt()
