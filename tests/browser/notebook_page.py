@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request
-from playwright.sync_api import TimeoutError as TooLate
 
 from tests.browser.jupyter import Server
 
@@ -16,7 +15,8 @@ HARMLESS = re.compile(
     r"|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
-IDLE = '.jp-Notebook-ExecutionIndicator[data-status="idle"]'  # the kernel has nothing to run
+# The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a dialog to choose one.
+IDLE = ".jp-StatusBar-TextItem:text-is('Python 3 (ipykernel) | Idle')"
 STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
 
 
@@ -41,8 +41,6 @@ class NotebookPage:
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
         page.on("request", self._on_request)
-        # On a busy machine, JupyterLab sometimes asks for a kernel although the notebook names one.
-        page.add_locator_handler(page.locator(".jp-Dialog", has_text="Select Kernel"), self._select_kernel)
 
     def show(self, *cells: str) -> None:
         """Run these cells after an import of `widgets`, in the kernel that tests share; none may have an error."""
@@ -57,27 +55,17 @@ class NotebookPage:
         self.open("test")
 
     def open(self, name: str) -> None:
-        """Open `name`.ipynb and wait for its kernel. Try twice: JupyterLab sometimes fails to connect to it."""
+        """Open `name`.ipynb and wait for its kernel."""
         address = f"{self.server.url}lab/tree/{name}.ipynb?reset&token={self.server.token}"
-        try:
-            self.page.goto(address, timeout=60 * SECOND)
-            self.page.wait_for_selector(IDLE, timeout=60 * SECOND)
-        except TooLate:
-            self.page.goto(address, timeout=90 * SECOND)
-            self.page.wait_for_selector(IDLE, timeout=90 * SECOND)
+        self.page.goto(address, timeout=120 * SECOND)
+        self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
 
     def start_all(self) -> None:
         """Clear the stored outputs, so that everything visible afterwards is new, and run all cells."""
         self.command("Edit", "editmenu:clear-all")
         self.page.wait_for_function("![...document.querySelectorAll('.jp-OutputArea-child')].length")
-        for patience in (10, 20, 30):
-            self.command("Run", "runmenu:run-all")
-            try:
-                self.page.wait_for_function(STARTED, timeout=patience * SECOND)
-                return
-            except TooLate:  # a kernel that has just become idle sometimes ignores its first request
-                continue
-        raise TooLate("no cell started to run")
+        self.command("Run", "runmenu:run-all")
+        self.page.wait_for_function(STARTED, timeout=60 * SECOND)
 
     def run_all(self, timeout: float = 120) -> None:
         """Run all cells and wait until they are done."""
@@ -93,11 +81,6 @@ class NotebookPage:
             timeout=timeout * SECOND,
         )
         self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
-
-    @staticmethod
-    def _select_kernel(dialog: Locator) -> None:
-        dialog.locator("select").select_option(label="Python 3 (ipykernel)")
-        dialog.locator("button.jp-mod-accept").click()
 
     def command(self, menu: str, name: str) -> None:
         """Choose an entry of the menu bar by its command."""
