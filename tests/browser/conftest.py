@@ -20,12 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from alibi_viz.site.build import build_site
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
 from tests.browser.notebook_page import NotebookPage, new_tab
+
+expect.set_options(timeout=30_000)  # milliseconds: a busy machine may need more than the usual five seconds
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,17 @@ class NotebookPage:
         self.page.goto(address, timeout=120 * SECOND)
         self.page.wait_for_selector(IDLE, timeout=120 * SECOND)
 
+    def reload(self) -> None:
+        """Reload the page; again if a busy kernel has not sent an app within two seconds, where JupyterLab gives up."""
+        lost = self.page.get_by_text("Error displaying widget")
+        for _ in range(5):
+            self.page.reload()
+            self.page.wait_for_selector(IDLE, timeout=60 * SECOND)
+            self.page.locator(".alibi-app").or_(lost).first.wait_for(timeout=60 * SECOND)
+            if lost.count() == 0:
+                return
+            self.problems.clear()
+
     def start_all(self) -> None:
         """Clear the stored outputs, so that everything visible afterwards is new, and run all cells."""
         self.command("Edit", "editmenu:clear-all")
@@ -81,6 +92,16 @@ class NotebookPage:
             timeout=timeout * SECOND,
         )
         self.page.wait_for_selector(IDLE, timeout=timeout * SECOND)
+
+    def wait_until_quiet(self) -> None:
+        """Wait until the kernel is idle for 30 frames: ipywidgets holds back a value until it has answered the last."""
+        self.page.evaluate(
+            """async idle => {
+                for (let still = 0; still < 30; await new Promise(requestAnimationFrame))
+                    still = document.querySelector(idle)?.innerText.endsWith('| Idle') ? still + 1 : 0;
+            }""",
+            ".jp-StatusBar-TextItem[title^='Change kernel']",
+        )
 
     def command(self, menu: str, name: str) -> None:
         """Choose an entry of the menu bar by its command."""

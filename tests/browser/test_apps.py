@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 from alibi_viz import widgets
 from tests.browser.accessibility import FOCUS, findings
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import IDLE, SECOND, NotebookPage, new_tab
+from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
 
 APPS = [name for name in widgets.__all__ if name != "App"]
 UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
@@ -70,8 +70,7 @@ def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage,
     expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
     assert len(caption) > 30
     move(app)
-    page.page.wait_for_timeout(500)  # ipywidgets sends the last value of a slider when the kernel has answered
-    page.page.wait_for_selector(IDLE)
+    page.wait_until_quiet()
     controls.locator(".s-reset").click()
     expect(app.locator(".alibi-caption")).to_have_text(caption, timeout=60 * SECOND)
     style = page.page.add_style_tag(content=SHOW_ALL)
@@ -125,11 +124,10 @@ def test_figure_takes_the_theme_and_the_width_of_the_page(page: NotebookPage) ->
     page.page.evaluate("document.body.style.removeProperty('--jp-content-font-color1')")
     for width in (1024, 1280):
         page.page.set_viewport_size({"width": width, "height": 900})
-        app = page.settle(at("SlopeExplorer"))
-        space = app.evaluate("app => app.clientWidth - app.querySelector('.main-svg').clientWidth")
-        assert abs(space) < 20
-        comparison = page.settle(at("ComparisonExplorer"))
-        assert comparison.evaluate("app => app.scrollWidth - app.clientWidth") <= 0
+        fills = "app => Math.abs(app.clientWidth - app.querySelector('.main-svg').clientWidth) < 20"
+        page.page.wait_for_function(fills, arg=page.app(at("SlopeExplorer")).element_handle())
+        fits = "app => app.scrollWidth <= app.clientWidth"
+        page.page.wait_for_function(fits, arg=page.app(at("ComparisonExplorer")).element_handle())
 
 
 def test_click_hover_and_typed_markup_in_the_attention_explorer(page: NotebookPage) -> None:
@@ -173,7 +171,7 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     code = app.get_by_role("textbox", name="your repair", exact=True)
     code.fill("def bias(n, q, k):\n    return <b>undefined</b>")
     code.blur()
-    page.page.wait_for_timeout(1000)  # ipywidgets may hold back a new value, but not a click: let the code arrive first
+    page.wait_until_quiet()  # ipywidgets may hold back a new value, but not a click: let the code arrive first
     app.get_by_role("button", name="Check").click()
     expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
     app.locator(".s-reset").click()

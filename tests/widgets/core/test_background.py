@@ -44,8 +44,8 @@ def test_stop_ends_after_the_current_item_and_closes_the_stream_on_its_thread():
     time.sleep(0.02)
     background.stop()
     with pytest.raises(ArithmeticError, match="not closed"):
-        background.result(timeout=1)
-    background.join(timeout=1)
+        background.result(timeout=10)
+    background.join(timeout=10)
     assert background.stopped and [thread.is_alive() for thread in closed] == [False] and len(ends) == 1
 
 
@@ -75,7 +75,7 @@ def test_awaiting_keeps_the_event_loop_free_raises_the_exception_and_stops_when_
         cell.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cell
-        background.join(timeout=1)
+        background.join(timeout=10)
         return ticks, background
 
     ticks, background = asyncio.run(main())
@@ -107,18 +107,20 @@ start()
 
 def test_debounced_work_runs_once_after_the_last_call_unless_it_is_flushed_or_stopped():
     async def main():
-        debounce, done = Debounce(0.05), []
+        debounce, done = Debounce(0.5), []
         for number in range(10):  # the calls take longer than the delay
             debounce(partial(done.append, number))
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.06)
             assert done == []
-        await asyncio.sleep(0.2)
+        while not done:
+            await asyncio.sleep(0.01)
         debounce(partial(done.append, "flushed"))
         debounce.flush()
         debounce.flush()
         assert done == [9, "flushed"]
-        debounce(partial(done.append, "stopped"))
-        debounce.stop()
+        stopped = Debounce(0.01)
+        stopped(partial(done.append, "stopped"))
+        stopped.stop()
         await asyncio.sleep(0.1)
         return done
 
