@@ -19,9 +19,9 @@ SMALLEST = 1e-6  # errors below have the color of this one
 def blank() -> go.Figure:
     """The figure without data."""
     figure = theme.blank(height=400, hovermode="closest", margin={"l": 64, "r": 84, "t": 62, "b": 48})
-    titles = ("bias", "<b>error of the weights</b>")
+    titles = ("bias", "error of the weights")
     figure.set_subplots(1, 2, column_widths=[0.43, 0.4], horizontal_spacing=0.17, subplot_titles=titles)
-    figure.update_annotations(font_size=14, yshift=30)
+    figure.update_annotations(font_size=13, yshift=30)
     blue, orange, gray = theme.COLORS[0], theme.COLORS[1], theme.COLORS[6]
     hover = "key %{x}<br>%{fullData.name} bias %{y:.6g}<extra></extra>"
     line = {"color": gray, "width": 2, "dash": "dot"}
@@ -69,7 +69,7 @@ def draw(
         powers = with_gaps(np.log10(np.maximum(errors, SMALLEST)).round(3))
         hover = f"{around}<br>largest error %{{customdata:.2g}}<extra></extra>"
         figure.data[-1].update(x=centers, y=centers, z=powers, customdata=with_gaps(errors), hovertemplate=hover)
-        figure.layout.annotations[0].text = f"<b>bias of query {position[-1]:,}</b>"
+        figure.layout.annotations[0].text = f"bias of query {position[-1]:,}"
         figure.layout.xaxis.range = [keys[0] - 0.5, keys[-1] + 0.5]
         figure.layout.yaxis.range = [both.min() - padding, both.max() + padding]
         figure.layout.update(xaxis2_range=ends, yaxis2_range=ends[::-1])

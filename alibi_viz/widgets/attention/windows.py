@@ -66,7 +66,7 @@ class WindowExplorer(TextApp):
             caption = (
                 f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks "
                 f"{steep['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a query's weight together. "
-                f"In all, {format_percent(left_out.mean())} of the pairs can be left out."
+                f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
             )
             details = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
         return caption, details

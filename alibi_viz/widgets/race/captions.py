@@ -14,7 +14,7 @@ from alibi_viz.lab.tales import Mention, mentions
 from alibi_viz.widgets.race.state import RaceState
 
 REPEATED = 0.1  # share of the validation part: from here on, repeats are told
-LEGEND = "Names, animals, places and things are <b>&nbsp;from the opening&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
+LEGEND = "Names, animals, places and things are <b>&nbsp;from the first {} bytes&nbsp;</b> or <u>&nbsp;new&nbsp;</u>."
 OUTCOMES = ("holds", "degrades", "fails")  # of a method on longer sequences, as `lab.say.outcome` classifies
 
 
@@ -80,7 +80,7 @@ def written_html(race: RaceState) -> str:
     return bool(blocks) * (
         '<details open class="alibi-written"><summary>What they write</summary>'
         f"<p>All continue the same {race.length // 2} bytes (paler); text beyond the training length of {race.length} "
-        f'is <span class="beyond">shaded</span>. {LEGEND if "</b>" in body else ""}</p>{body}</details>'
+        f'is <span class="beyond">shaded</span>. {LEGEND.format(race.length) * ("</b>" in body)}</p>{body}</details>'
     )
 
 
