@@ -4,8 +4,9 @@
     make mutants ARGS="--seed 1 --count 50 --only check"
 
 A mutant is the package with one small mistake: another operator, comparison or constant, a call left out, two arguments
-swapped. It is caught if a test fails, and survives if all tests that run the changed line pass. Where a line runs on
-import only, all tests that run anything of its file are tried. Survivors are printed as a diff to be read one by one.
+swapped. It is caught if a test fails, and survives if all tests pass that run the changed line or are named after the
+file. Where a line runs on import only, all tests that run anything of its file are tried. Survivors are printed as a
+diff to be read one by one.
 
 Mutation testing goes back to DeMillo, Lipton and Sayward (1978). mutmut 3 and cosmic-ray have no mistakes of the last
 two kinds and no sample by a seed.
@@ -41,6 +42,7 @@ UNITS = ["README.md", "alibi_viz", "tests", "--ignore", "tests/browser"]
 # Pure layout: a wrong number of pixels is for the eye to find.
 LAYOUT = {"width", "height", "margin", "font", "size", "family", "color", "padding", "gap", "layout", "style"}
 LAYOUT |= {"title", "xanchor", "yanchor", "x", "y", "xshift", "yshift", "line", "marker", "thickness", "len", "opacity"}
+LAYOUT |= {"xpad", "ticklen", "outlinewidth", "domain", "range"}
 SPEED = "speed only"  # ends the comment of a constant that changes no result
 SAME = {"transpose", "swapaxes", "maximum", "minimum", "max", "min", "logaddexp", "equal"}  # in either order
 OPERATORS = {
@@ -128,8 +130,13 @@ def _visible(node: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
-        for child in value if isinstance(value, list) else [value]:
+        children = value if isinstance(value, list) else [value]
+        if isinstance(node, ast.Dict) and name == "values":
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+            children = [child for key, child in zip(keys, children, strict=True) if key not in LAYOUT]
+        for child in children:
             skipped = isinstance(child, ast.keyword) and child.arg in LAYOUT | {"strict"}  # strict only asserts
+            skipped |= isinstance(child, ast.Assign) and getattr(child.targets[0], "attr", "") in LAYOUT
             skipped |= isinstance(child, ast.Raise | ast.JoinedStr)
             if isinstance(child, ast.AST) and not skipped:
                 yield from _visible(child)
@@ -158,13 +165,14 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | own
 
 
-def tests_for(mutant: Mutant, lines: dict[str, dict[int, set[str]]]) -> tuple[list[str], list[str]]:
+def tests_for(mutant: Mutant, lines: dict[str, dict[int, set[str]]], known: list[str]) -> tuple[list[str], list[str]]:
     """The tests to run: those of the folder with the same name, which are likely to fail, and all others."""
     of_file = lines.get(mutant.path, {})
-    tests = sorted(of_file.get(mutant.line, set()) - {""} or set().union(*of_file.values()) - {""})
+    tests = of_file.get(mutant.line, set()) - {""} or set().union(*of_file.values()) - {""}
+    tests |= {test for test in known if f"test_{Path(mutant.path).stem}.py" in test}  # some run it in another process
     folder = Path(mutant.path).parts[1].removesuffix(".py")
-    near = [test for test in tests if f"tests/{folder}" in test or f"test_{folder}" in test]
-    return near, sorted({*tests} - {*near})
+    near = {test for test in tests if f"tests/{folder}" in test or f"test_{folder}" in test}
+    return sorted(near), sorted(tests - near)
 
 
 def is_caught(mutant: Mutant, tests: tuple[list[str], list[str]], copy: Path) -> bool:
@@ -213,7 +221,7 @@ def measure() -> None:
         def attempt(mutant: Mutant) -> bool:
             begin, copy = time.perf_counter(), copies.get()
             try:
-                tests = tests_for(mutant, lines)
+                tests = tests_for(mutant, lines, known)
                 caught = is_caught(mutant, tests, copy)
             finally:
                 copies.put(copy)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from alibi_viz.widgets.core.traits import Flag
+from alibi_viz.widgets.core.traits import Flag, Number
 from tests.widgets.test_every_app import APPS, SMALL
 
 LOOKS = re.compile(r"template|uid|font|margin|line|anchor|color|type|mode|ref$|shift|showgrid|len$|thickness|outline")
@@ -44,7 +44,8 @@ def shown(name: str, **state: bool) -> dict[str, Any]:
     """What an app shows as it opens, or in this state."""
     app = SMALL[name](**state)
     figure = values({"data": app.figure._data, "layout": app.figure._layout})
-    return {"caption": app.caption} | {path: value for path, value in figure if not LOOKS.search(path)}
+    limits = {name: [trait.low, trait.high] for name, trait in app.traits().items() if isinstance(trait, Number)}
+    return {"caption": app.caption} | limits | {path: value for path, value in figure if not LOOKS.search(path)}
 
 
 CASES = {name: (name, {}) for name in APPS} | {
@@ -61,7 +62,7 @@ def test_figure_and_caption_are_those_last_looked_at(case: str) -> None:
     now, stored = shown(name, **state), json.loads(STORED.read_text(encoding="utf-8"))[case]
     assert now.keys() == stored.keys()
     for path, value in now.items():
-        assert value == (stored[path] if isinstance(value, str) else pytest.approx(stored[path], 2e-3, 1e-5)), path
+        assert value == (stored[path] if isinstance(value, str) else pytest.approx(stored[path], 2e-4, 1e-5)), path
 
 
 if __name__ == "__main__":

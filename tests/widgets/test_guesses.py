@@ -91,6 +91,7 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     guess = curve(others={"other": [-5, 0, 20]})
     (figure,) = find(guess, LiveFigure)
     assert [trace.visible for trace in figure.data] == [None, False, False]
+    assert [slider.step for slider in find(guess, FloatSlider)] == [0.1, 0.1], "of an axis from 0 to 10"
     for point, height in enumerate(guessed):
         move(guess, point, height)
     drawn = [min(max(height, 0), 10) for height in guessed]  # a guess stays within the axis
