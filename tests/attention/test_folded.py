@@ -40,7 +40,7 @@ def test_product_of_coordinates_equals_the_bias_up_to_a_constant_per_row(dtype: 
     # The diagonal is the constant that differs per row and cancels in the softmax.
     diagonal = product[:, torch.arange(len(rows)), rows][..., None]
     difference = product - diagonal - alibi_bias(slopes, length, dtype=torch.float64)[:, rows]
-    tolerance = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.05}[dtype]
+    tolerance = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-4, torch.bfloat16: 1e-3}[dtype]
     assert float(difference.abs().max()) < tolerance  # for biases up to 2,100
     assert float(diagonal.abs().max()) < 10  # the constant is small
 

@@ -14,6 +14,7 @@ from alibi_viz import alibi_attention, alibi_slopes
 from alibi_viz.attention import tiles
 from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans
+from alibi_viz.attention.windowed import _calls
 from tests.attention.cases import HALF, assert_equal, expected, largest_error, normal, output_and_gradients, qkv
 
 SLOPES = (0.0, -0.02, 1e-30, 1e-4, 0.004, 0.05, 0.3, 4.0, 1e4)
@@ -38,6 +39,13 @@ def calls(draw: st.DrawFn) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
     key, value = normal(2, batch, key_heads, key_length, head_dim, seed=seed + 1)
     slopes = torch.tensor([draw(st.sampled_from(SLOPES)) for _ in range(heads)], dtype=torch.float64)
     return (query, key, value, slopes), {"causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.7, -1]))}
+
+
+def test_heads_with_equal_spans_share_a_call_when_decoding_grouped_ones_with_those_of_their_key_head_only() -> None:
+    query, keys = normal(1, 4, 1, 8), {2: normal(1, 2, 9, 8), 4: normal(1, 4, 9, 8)}
+    grouped, each = (AttentionInputs(query, key, key, torch.full((4,), 0.3)) for key in keys.values())
+    assert _calls(each, (3, 3, 3, 3)) == [(slice(0, 4), 4)]
+    assert _calls(grouped, (3, 3, 3, 3)) == [(slice(0, 2), 4), (slice(2, 4), 4)]
 
 
 @pytest.mark.usefixtures("threads")

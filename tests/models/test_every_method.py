@@ -82,6 +82,8 @@ def test_only_an_encoder_depends_on_later_tokens(name: str) -> None:
         if POSITIONS[name].decoder_only and not causal:
             with pytest.raises(ValueError, match="is for decoders only: causal must be True, got False"):
                 Transformer(config(name, causal=False))
+            with pytest.raises(ValueError, match="causal must be True"):
+                Transformer(config(name)).position.attend(*torch.zeros(3, 1, HEADS, 4, DIM), causal=False)
             continue
         model = shaken(Transformer(config(name, causal=causal)))
         torch.testing.assert_close(model(x, last=4), model(x)[:, -4:], atol=1e-5, rtol=1e-4)

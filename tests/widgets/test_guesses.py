@@ -92,6 +92,7 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     (figure,) = find(guess, LiveFigure)
     assert [trace.visible for trace in figure.data] == [None, False, False]
     assert [slider.step for slider in find(guess, FloatSlider)] == [0.1, 0.1], "of an axis from 0 to 10"
+    assert figure.layout.xaxis.range == pytest.approx((1.7098, 3.1066), abs=1e-4), "logarithms, 8% beyond 64 and 1,024"
     for point, height in enumerate(guessed):
         move(guess, point, height)
     drawn = [min(max(height, 0), 10) for height in guessed]  # a guess stays within the axis
