@@ -24,10 +24,11 @@ class Page(anywidget.AnyWidget):
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     """A FigureWidget without a tool bar whose current state, not its first one, is sent to newly opened pages.
 
-    plotly sends changes as messages and keeps the *initial* state, which a reloaded page would show.
+    plotly sends changes as messages and keeps the *initial* state, which a reloaded page would show. And its view, once
+    its output is cleared, goes on listening to changes and fails to draw them; here it hears of none.
     """
 
-    _esm = str(go.FigureWidget._esm)
+    _esm = re.sub(r"remove\(\){(?=\w+\.default\.purge)", r"\g<0>this.model={get:()=>null};", str(go.FigureWidget._esm))
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
