@@ -33,8 +33,6 @@ def test_tables_figures_and_verdicts_are_written(
     assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
     assert written == {"results.csv", "results.tex", "verdicts.txt", *IMAGES}
-    assert (tmp_path / "out" / "figure.pdf").read_bytes().startswith(b"%PDF")
-    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert ">root<" in (tmp_path / "out" / "figure.svg").read_text()
 
 

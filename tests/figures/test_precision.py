@@ -15,4 +15,5 @@ def test_figure_shows_steps_shared_keys_and_powers_of_ten() -> None:
     assert (list(distinct.x), list(shared.x), list(shared.y)) == ([4], [5, 6], [6, 6])
     assert distinct.marker.symbol != shared.marker.symbol
     assert [list(row) for row in cells.z] == [[-2.0, None], [np.log10(picture.SMALLEST), 0.0]], "a gap where masked"
+    assert cells.hovertemplate.startswith("4 queries around %{y}")
     assert figure.layout.coloraxis == fresh.layout.coloraxis, "the range stays, so that two maps can be compared"
