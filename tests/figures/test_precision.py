@@ -4,12 +4,11 @@ import numpy as np
 
 from alibi_viz.figures import precision as picture
 
-ERRORS = np.array([[0.01, np.nan], [0.0, 1.0]])
-
 
 def test_figure_shows_steps_shared_keys_and_powers_of_ten() -> None:
     figure, fresh = (picture.blank() for _ in range(2))
-    picture.draw(figure, [4, 5, 6], [4.0, 5.0, 6.0], [4.0, 6.0, 6.0], [False, True, True], errors=ERRORS, size=4)
+    errors = np.array([[0.01, np.nan], [0.0, 1.0]])
+    picture.draw(figure, [4, 5, 6], [4.0, 5.0, 6.0], [4.0, 6.0, 6.0], [False, True, True], errors=errors, size=4)
     exact, steps, distinct, shared, cells = figure.data
     assert (list(exact.y), list(steps.y)) == ([4, 5, 6], [4, 6, 6])
     assert (list(distinct.x), list(shared.x), list(shared.y)) == ([4], [5, 6], [6, 6])

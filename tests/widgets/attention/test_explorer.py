@@ -114,6 +114,7 @@ def test_clicks_select_a_query_or_a_head() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
+    assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, "the row of the query is framed"
     z = named_trace(app.figure, "tiles").z
     click(app.figure, "tiles", *np.argwhere(z == 6)[0])
     assert (app.head, app.query) == (6, 4)
