@@ -37,10 +37,6 @@ LIBRARIES = {
 MAX_LINES = 450  # of a file
 
 
-def floor_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).with_suffix("").parts[0]
-
-
 def imports(path: Path) -> Iterator[str]:
     """The full names of all modules that a file imports, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -57,7 +53,7 @@ def imports(path: Path) -> Iterator[str]:
 def test_modules_import_only_from_lower_floors_and_use_only_the_libraries_of_their_floor() -> None:
     wrong = []
     for path in FILES:
-        floor = floor_of(path)
+        floor = path.relative_to(PACKAGE).with_suffix("").parts[0]
         below = {*FLOORS[: FLOORS.index(floor) + 1]} - APART.get(floor, set())
         allowed = LIBRARIES.get(floor, TORCH) | sys.stdlib_module_names
         for module in imports(path):

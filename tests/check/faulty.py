@@ -16,10 +16,6 @@ def names(report: check.Report) -> set[str]:
     return {finding.name for finding in report.findings}
 
 
-def without_two_heads(heads: int) -> Tensor:
-    return alibi_slopes(heads) * (torch.arange(heads) < heads - 2)
-
-
 # {part of an implementation: {its faults: what they compute}}; "" is the correct one
 PARTS: dict[str, dict[str, Callable[..., object]]] = {
     "slopes": {
@@ -29,7 +25,7 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "first slope is 1": lambda heads: torch.tensor(first_slope_is_one(heads)),
         "slopes of a head slice": lambda heads: alibi_slopes(heads // 2).repeat(2),
         "heads in another order": lambda heads: alibi_slopes(heads).flip(0),
-        "heads without a bias": without_two_heads,
+        "heads without a bias": lambda heads: alibi_slopes(heads) * (torch.arange(heads) < heads - 2),
         "imprecise slopes": lambda heads: alibi_slopes(heads).half().float(),
     },
     "factor": {
@@ -108,10 +104,6 @@ def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return mask_future(query @ key.mT / query.shape[-1] ** 0.5 * angle.cos()).softmax(-1) @ value
 
 
-def not_masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
-
-
 def lower_triangle_without_a_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     bias = alibi_bias(alibi_slopes(query.shape[1]), key.shape[2]).tril()[:, -query.shape[2] :]  # 0 for later keys
     return (query @ key.mT / query.shape[-1] ** 0.5 + bias).softmax(-1) @ value
@@ -120,7 +112,7 @@ def lower_triangle_without_a_mask(query: Tensor, key: Tensor, value: Tensor) -> 
 def padded(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
     """A symmetric bias whose query positions count the padding, but whose key positions don't."""
     if mask is None:
-        return not_masked(query, key, value)
+        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=False)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, None, None, :]
     distance = (torch.arange(query.shape[2])[:, None] - positions).abs()
     logits = query @ key.mT / query.shape[-1] ** 0.5 - alibi_slopes(query.shape[1])[:, None, None] * distance

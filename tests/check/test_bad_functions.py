@@ -19,14 +19,6 @@ def test_function_that_hangs_does_not_hang_the_checker() -> None:
     assert time.monotonic() - start < 4
 
 
-def test_whatever_is_raised_is_a_finding() -> None:
-    def leave(heads: int) -> None:
-        raise SystemExit(3)
-
-    report = check.slopes(leave)
-    assert names(report) == {"raises an error"} and "SystemExit: 3" in str(report)
-
-
 @pytest.mark.parametrize(
     "value",
     [torch.zeros(8, device="meta"), "text", {"a": 1}, [[1], [1, 2]], None, [None] * 8],

@@ -11,8 +11,6 @@ from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, ch
 from alibi_viz.gallery.slopes import bloom, fairseq, mpt
 from tests.check.faulty import attend
 
-LOWEST = torch.finfo(torch.float32).min
-
 
 def masked(heads: int, queries: int, keys: int, value: float) -> Tensor:
     return alibi_bias(alibi_slopes(heads), queries, keys).masked_fill(~causal_mask(queries, keys), value)
@@ -28,7 +26,7 @@ CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "symmetric": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, form="symmetric"),
     "off by one": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) - alibi_slopes(h)[:, None, None],
     "constant per row": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) + torch.arange(q)[:, None],
-    "mask of the lowest number": lambda h, q, k: masked(h, q, k, LOWEST),
+    "mask of the lowest number": lambda h, q, k: masked(h, q, k, torch.finfo(torch.float32).min),
     "mask of -1e4": lambda h, q, k: masked(h, q, k, -1e4),
     "slopes rounded to bfloat16": lambda h, q, k: alibi_bias(alibi_slopes(h).bfloat16(), q, k, dtype=torch.bfloat16),
     "float64": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k, dtype=torch.float64),

@@ -110,7 +110,6 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
 
 
 def test_ticks_say_how_many_training_lengths_they_are() -> None:
-    assert lab.find_question("by position").axes(24, [24, 384]).ticks[384] == "384<br>16 L"
     assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
 
 

@@ -129,7 +129,6 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("methods", "settings", "message"),
     [
-        ([], {}, "methods must be one or more different names"),
         (["alibi", "alibi"], {}, "methods must be one or more different names"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],

@@ -92,8 +92,6 @@ def test_a_task_is_measured_by_its_accuracy() -> None:
 
 # Attention.
 
-ATTENTION = ("attention beyond L", "softmax denominator")
-
 
 def equal_content(position: str) -> LanguageModel:
     """A model with zero queries, so that all keys have the same content logit."""
@@ -133,7 +131,7 @@ def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() ->
 
 def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
     learned = lab.make_model("learned", max_length=16, **SMALL)
-    for question in (*ATTENTION, "longer sequences", "same targets"):
+    for question in ("attention beyond L", "softmax denominator", "longer sequences", "same targets"):
         finite = [math.isfinite(sum(value) if isinstance(value, list) else value)
                   for value in values(question, learned).values()]  # fmt: skip
         assert finite == [True, False, False]

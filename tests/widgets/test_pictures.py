@@ -17,9 +17,6 @@ def test_weights_halve_after_the_half_life():
     for half_life in (1, 7, 64):
         bars = Forgetting(half_life=half_life, text="word " * 40).figure.data[0].y[::-1]
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
-    app = Forgetting(square_root=True)  # the curve runs from the first word, 20 back, to the last one
-    assert app.figure.data[2].y[[0, -1]] == pytest.approx([math.exp(-math.log(2) / 4 * math.sqrt(20)), 1])
-    assert app.caption.endswith("and with the square root 46%.") and not Forgetting().figure.data[2].visible
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         Forgetting(text="one")
 

@@ -25,7 +25,6 @@ def test_figure_and_caption_give_the_slopes_for_the_traits(heads: int, scheme: s
     assert (f" differ in {differ} of {heads}, by up to a factor of " in app.caption) == (differ > 0)
 
 
-def test_caption_gives_slopes_half_lives_and_the_largest_factor() -> None:
-    slopes, compared = SlopeExplorer(num_heads=12).caption.split(". ")
-    assert slopes.endswith("0.707 (head 9, half-life 0.98 tokens) to 1/256 (head 8, half-life 177)")
-    assert compared == "Official and geometric slopes differ in 12 of 12, by up to a factor of 45.3."
+def test_caption_gives_the_largest_factor() -> None:
+    caption = SlopeExplorer(num_heads=12).caption
+    assert caption.endswith(" Official and geometric slopes differ in 12 of 12, by up to a factor of 45.3.")

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from ipywidgets import Textarea
 
 from alibi_viz import alibi_slopes, attention_trace, lab
@@ -29,36 +28,16 @@ def words(app: AttentionExplorer) -> tuple[str, ...]:
     return app.figure.get_subplot(2, 1).xaxis.ticktext
 
 
-def share(app: AttentionExplorer, biased: bool) -> torch.Tensor:
-    """The weights of the app's text in its head, recomputed: [query, key]."""
-    reading = Words().read(app.text, app.content, app.num_heads, MAX_TOKENS)
-    slopes = alibi_slopes(app.num_heads) if biased else None
-    return attention_trace(reading.query, reading.key, slopes, causal=app.causal).weights[0, app.head - 1]
-
-
-def test_caption_of_the_default_app_names_the_head_and_what_a_query_looks_at() -> None:
-    app = AttentionExplorer()
-    assert app.caption.startswith("Head 3 of 8, slope 1/8, bias on. Query 17 “cat” gives 63% of its weight to itself")
-    assert "made up" in app.details, "says where the content comes from"
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-def test_figure_shows_the_recomputed_weights(bias: bool, causal: bool) -> None:
-    app = AttentionExplorer(text=TEXT, num_heads=6, head=5, bias=bias, causal=causal)
-    np.testing.assert_allclose(np.nan_to_num(shown(app, "weights")), share(app, bias), atol=1e-5)
-    other = named_trace(app.figure, "other").y.astype(float)
-    np.testing.assert_allclose(np.nan_to_num(other), share(app, not bias)[-1], atol=1e-5)
-    assert np.isnan(shown(app, "weights")).any() == causal
-
-
 @pytest.mark.parametrize(("head", "query", "bias"), [(1, None, True), (3, 8, False), (8, 5, True)])
 def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
     head: int, query: int | None, bias: bool
 ) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias)
     place, tokens = 10 if query is None else query, TEXT.split()
-    shares = [100 * share(app, switch)[place] for switch in (bias, not bias)]
+    reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)
+    slopes = (alibi_slopes(8), None) if bias else (None, alibi_slopes(8))
+    traces = [attention_trace(reading.query, reading.key, each) for each in slopes]
+    shares = [100 * trace.weights[0, head - 1, place] for trace in traces]
     near = [key for key in range(place + 1) if place - key <= NEAR]
     pattern = r"gives ([\d.]+)% of its weight to itself and the 3 nearest tokens; with\w* the bias ([\d.]+)%"
     found = re.search(pattern, app.caption)
@@ -69,6 +48,7 @@ def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
     if found and "under" not in found[2]:
         assert int(found[1]) == place - equal[0]
         assert [float(found[2]), float(found[3])] == pytest.approx([float(each[equal[0]]) for each in shares], abs=0.51)
+    assert "made up" in app.details, "says where the content comes from"
     app.query = 0
     assert "Query 0 “the” gives 100% of its weight to itself" in app.caption
 
@@ -134,6 +114,7 @@ def test_clicks_select_a_query_or_a_head() -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8)
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
+    assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, "the row of the query is framed"
     z = named_trace(app.figure, "tiles").z
     click(app.figure, "tiles", *np.argwhere(z == 6)[0])
     assert (app.head, app.query) == (6, 4)

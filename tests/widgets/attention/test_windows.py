@@ -23,7 +23,6 @@ def test_built_in_text_of_4096_bytes_is_the_default() -> None:
     app = WindowExplorer(lab.make_model("alibi"))
     assert (len(app.text.encode()), app.num_heads, app.content) == (4096, 8, "layer 1")
     check(app)
-    assert app.caption.startswith("Head 1, the steepest (slope 1/2), looks ") and "of the pairs" in app.caption
     assert "Heads that look at all 4,096 tokens: " in app.details and "layer 1 of 2 of the model" in app.details
     app.text = TEXT
     control(app, "s-content").value = "layer 2"

@@ -20,7 +20,6 @@ from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, o
         ("methods", ["alibbi"], "methods must be at most 7 different names out of alibi; sinusoidal; rotary; learned"),
         ("methods", ["a"] * 2, "; cope; randomized, got ['a', 'a']"),
         ("methods", ["alibi", None], "a position method must be a name, a function or a subclass of Position"),
-        ("methods", [lambda distance, head, num_heads: distance], "a position method needs a name, given by `def`"),
         ("text", 5, "text must be a str, bytes or a pathlib.Path, got int"),
         ("guesses", {"alibi": "wins"}, "guesses must be {method: holds, degrades, fails or None}, got"),
     ],
