@@ -91,7 +91,8 @@ def test_parts_of_a_tile_cover_the_same_pairs(
 ) -> None:
     for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)
-        assert split.count in (tile.count, threads)
+        divided = tile.count == 1 and threads > 0 and tile.rows % threads == 0 and tile.side != "own"
+        assert split.count == (threads if divided else tile.count)
         parts = [split.part(start, min(start + size, split.count)) for start in range(0, split.count, size)]
         assert torch.equal(times_covered(parts, *lengths), times_covered([tile], *lengths)), tile
 

@@ -19,6 +19,7 @@ def test_guesses_point_to_the_expected_side_and_are_filled_if_right() -> None:
     point = figure.data[0]
     ends = [point.x[0], point.x[0] - point.error_x.arrayminus[0], point.x[0] + point.error_x.array[0]]
     assert ends == pytest.approx(np.arcsinh([1, 0.5, 2])), "the interval, on an axis that is linear up to 0.1"
+    assert figure.layout.xaxis.range == (figure.layout.xaxis.tickvals[0], figure.layout.xaxis.tickvals[-1])
     mark_guesses(figure, TABLE, {"A": "seen here", "B": "seen here"})
     marks = figure.data[-1]
     assert [x > 0 for x in marks.x] == [True, True] and list(marks.y) == [0, 1]
