@@ -121,9 +121,9 @@ class NotebookPage:
         texts = self.page.locator(", ".join(f'[data-mime-type="{kind}"]' for kind in kinds)).all_inner_texts()
         return texts + self.page.get_by_text("Error displaying widget").all_inner_texts()
 
-    def app(self, number: int = 0) -> Locator:
-        """Scroll to an app: 0 is the first in the notebook, -1 the last."""
-        app = self.page.locator(".alibi-app").nth(number)
+    def app(self, number: int = 0, css: str = ".alibi-app") -> Locator:
+        """Scroll to an app, or to a guess: 0 is the first in the notebook, -1 the last."""
+        app = self.page.locator(css).nth(number)
         app.wait_for(timeout=60 * SECOND)
         app.scroll_into_view_if_needed()
         return app

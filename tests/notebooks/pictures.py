@@ -1,11 +1,11 @@
-"""Put a picture of each app into the lessons, beside the app's text output, and renew the pictures of the README.
+"""Put a picture of each app and each guessed curve into the lessons, beside its text, and renew those of the README.
 
     make screenshots                 every lesson
     make screenshots ONLY=01_slopes  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
 cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first. If it asks for
-guesses, we guess that every method fails.
+guesses, we guess that every method fails. The picture of a curve to guess is its answer, over a flat guess.
 
 The README may link notebooks/images/LESSON.png, the first app of a lesson.
 """
@@ -38,24 +38,27 @@ def renew(paths: list[Path]) -> None:
             for number, (code, output) in enumerate(app_outputs(notebook)):
                 shot, caption = capture(f"{path.stem}-{number}", code, browser, server)
                 output.data["image/png"] = base64.b64encode(shot).decode()
-                output.metadata["image/png"] = {"alt": f"Screenshot of the app. Its caption: {caption}"}
+                output.metadata["image/png"] = {"alt": f"Screenshot. Its caption: {caption}"}
                 if number == 0 and path.stem in linked:
                     (FOLDER / "images" / f"{path.stem}.png").write_bytes(shot)
             nbformat.write(notebook, path)
 
 
 def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
-    """Run the code in JupyterLab, and return a PNG of the app it shows last, and its caption."""
+    """Run the code in JupyterLab, and return a PNG of the app or guess that it shows last, and its caption."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
         notebook.run_all(timeout=300)
-        app = notebook.app(-1)
+        asked = "guess_curve(" in code[-1]
+        app = notebook.app(-1, ".alibi-guess" if asked else ".alibi-app")
+        caption = answer(app) if asked else None
         if app.locator(".s-train").count():
             train(app)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-        shot, caption = png(notebook.settle(-1)), notebook.caption(-1)
+        shot = png(app.locator(".js-plotly-plot") if asked else notebook.settle(-1))
+        caption = caption or notebook.caption(-1)
     print(f"{name}: {len(shot) / 1000:.0f} kB", flush=True)
     return shot, caption
 
@@ -67,6 +70,14 @@ def train(app: Locator) -> None:
     app.locator(".s-train").click()
     app.locator(".s-stop:enabled").wait_for(timeout=300_000)  # the kernel has begun
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)
+
+
+def answer(guess: Locator) -> str:
+    """Move the points of a curve by one step, and show the answer. Returns it in words, without verdict and score."""
+    for handle in guess.locator(".noUi-handle").all():
+        handle.press("ArrowRight")
+    guess.locator(".s-answer").click()
+    return re.sub(r"^.*?\. |: \d of your \d points are close|\n.*", "", guess.get_by_role("alert").inner_text())
 
 
 def png(element: Locator) -> bytes:
