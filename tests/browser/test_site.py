@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 from torch.nn.functional import cross_entropy
 
-from alibi_viz import lab, laws, study
+from alibi_viz import lab, laws, study, widgets
 from alibi_viz.lab.training import _training_rows, batches
 from alibi_viz.models import LanguageModel
 from alibi_viz.site.build import BEGINNING, MODELS, RACE, RACE_MODEL, page_data, script
@@ -234,3 +234,13 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     with first.expect_event("close"), second.expect_event("close"):  # nothing trains anymore
         page.click("#stop")
     expect(page.locator("#train")).to_be_enabled()
+
+
+def test_a_saved_app_runs_no_script_of_its_text(browser: Browser, tmp_path: Path) -> None:
+    app = widgets.AttentionExplorer(text="<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1>")
+    app.save(tmp_path / "app.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "app.html").as_uri())
+    expect(page.locator(".textpoint text").first).to_be_visible()
+    assert page.evaluate("window.hurt") is None
+    page.close()
