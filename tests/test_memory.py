@@ -12,6 +12,7 @@ import torch
 
 import alibi_viz as av
 from alibi_viz import lab, memory
+from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import needed_memory, shared_losses
 
 SLOPES = av.alibi_slopes(8)
@@ -89,5 +90,7 @@ def test_an_evaluation_knows_what_a_dense_bias_needs(monkeypatch: pytest.MonkeyP
     text = lab.load_text()
     with pytest.raises(MemoryError, match=r"^length=4096 would take 1\.\d GiB.*largest length that fits is 20\d\d$"):
         lab.loss_by_length(lab.make_model("t5"), text, [64, 4096], targets=4096)
+    with pytest.raises(MemoryError, match="length=4096"):
+        attention_stats(lab.make_model("t5"), text, 4096, trained=64, windows=1)
     for position in ("alibi", "rotary"):  # which need none
         assert lab.loss_by_length(lab.make_model(position), text, [4096], targets=4096)

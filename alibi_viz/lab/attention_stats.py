@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,9 @@ from alibi_viz.attention.inputs import AttentionInputs
 from alibi_viz.attention.spans import attention_spans, share_left_out
 from alibi_viz.bias import right_aligned
 from alibi_viz.lab.attention_sources import AttentionSource, Reading, as_source, readings
-from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating
+from alibi_viz.lab.evaluation import MAX_BATCH_TOKENS, evaluating, needed_memory
 from alibi_viz.lab.text import Text
+from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.pretrained import base_model, family_of, hooked
 
@@ -58,7 +60,8 @@ def attention_stats(
             several lengths have the same queries.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the sequences,
-    these are longer than the spacing, or the model's positions are not defined at `length`.
+    these are longer than the spacing, or the model's positions are not defined at `length`; MemoryError if that needs
+    more than a quarter of the free memory.
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)
@@ -71,6 +74,7 @@ def attention_stats(
         )
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
+    check_memory("length", length, partial(needed_memory, model))
     tokens = text.validation[: windows * spacing].long().view(windows, spacing)[:, -length:]
     stats: list[Tensor] = []
 
