@@ -161,6 +161,11 @@ def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
     assert "can't be deleted" in find(score, HTML)[1].value
 
 
-def test_a_grid_shows_every_guess_and_stores_every_question() -> None:
-    grid = lessons.guess_grid(lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3))
-    assert all(f"Question {n}?" in repr(grid) for n in range(3))
+def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_finished_guesses() -> None:
+    guesses = [lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3)]
+    grid = lessons.guess_grid(guesses)
+    assert all(f"Question {n}?" in repr(grid) for n in range(3)) and len(find(grid, Button)) == 1
+    for guess, option in zip(guesses, "ab", strict=False):
+        find(guess, RadioButtons)[0].value = option
+    press(grid, "Show the answers")
+    assert [guess.points for guess in guesses] == [1, 0, None] and "Finish" in guesses[2].told.value
