@@ -217,13 +217,13 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
 
 
 def guess_grid(guesses: Iterable[Guess]) -> Box:
-    """Show several guesses side by side, as many in a row as fit, with one button for all answers."""
+    """Show several guesses side by side, as many in a row as fit, with one button for the answers to those made."""
     guesses = list(guesses)
     for guess in guesses:
         guess.children = [child for child in guess.children if not isinstance(child, Button)]
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
-    tip, action = "Compare your guesses with the truth", lambda: [guess.answer() for guess in guesses]
-    show = button("Show the answers", "", "s-answer", tip, action)
+    tip, made = "Compare your guesses with the truth", lambda: [guess for guess in guesses if guess.value()] or guesses
+    show = button("Show the answers", "", "s-answer", tip, lambda: [*map(Guess.answer, made())])
     return Box("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells), show)
 
 
