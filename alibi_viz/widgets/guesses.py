@@ -4,8 +4,6 @@ A guess is a widget that waits for its button, so "Run all" goes on without an a
 counts, from 0 points to 1. The score is kept in `guesses.json` in the current folder and sent nowhere. A file that
 can't be read or written costs the score, not the lesson: the widget says so.
 The cell of a guess contains the answer, so hide its source in the notebook (`"jupyter": {"source_hidden": true}`).
-
-Lessons use them as `lessons.guess_choice(...)` and so on.
 """
 
 import html
@@ -19,7 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 import plotly.graph_objects as go
-from ipywidgets import HTML, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
+from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioButtons, VBox, Widget
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
@@ -33,7 +31,6 @@ TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a cur
 # A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is grabbed near its edge.
 _CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
 _scores: WeakSet[HTML] = WeakSet()  # the scores on the page, which follow every guess
-
 Result = tuple[float, str]  # the points for a guess, from 0 to 1, and the answer in words
 
 
@@ -220,10 +217,14 @@ def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[floa
 
 
 def guess_grid(guesses: Iterable[Guess]) -> Box:
-    """Show several guesses side by side, as many in a row as fit."""
+    """Show several guesses side by side, as many in a row as fit, with one button for the answers to those made."""
     guesses = list(guesses)
+    for guess in guesses:
+        guess.children = [child for child in guess.children if not isinstance(child, Button)]
     cells = Layout(grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="24px")
-    return Box("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells))
+    tip, made = "Compare your guesses with the truth", lambda: [guess for guess in guesses if guess.value()] or guesses
+    show = button("Show the answers", "", "s-answer", tip, lambda: [*map(Guess.answer, made())])
+    return Box("\n".join(guess.text for guess in guesses), GridBox(guesses, layout=cells), show)
 
 
 def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> Box:
@@ -235,9 +236,8 @@ def live_texts(app: Any, traits: Sequence[str], write: Callable[[], Texts]) -> B
         page.value = texts.page
         return texts.text
 
-    text = update()
     app.observe(update, names=list(traits))
-    return Box(text, page)
+    return Box(update(), page)
 
 
 def score() -> Box:

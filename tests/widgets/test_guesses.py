@@ -161,6 +161,13 @@ def test_a_file_that_cannot_be_written_or_deleted_is_said(monkeypatch):
     assert "can't be deleted" in find(score, HTML)[1].value
 
 
-def test_a_grid_shows_every_guess_and_stores_every_question() -> None:
-    grid = lessons.guess_grid(lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3))
-    assert all(f"Question {n}?" in repr(grid) for n in range(3))
+def test_a_grid_stores_every_question_and_one_button_shows_the_answers_to_all_finished_guesses() -> None:
+    guesses = [lessons.guess_choice(f"k{n}", f"Question {n}?", ["a", "b"], "a") for n in range(3)]
+    grid = lessons.guess_grid(guesses)
+    assert all(f"Question {n}?" in repr(grid) for n in range(3)) and len(find(grid, Button)) == 1
+    press(grid, "Show the answers")
+    assert all("Finish" in guess.told.value for guess in guesses)
+    for guess, option in zip(guesses[1:], "ab", strict=True):
+        find(guess, RadioButtons)[0].value = option
+    press(grid, "Show the answers")
+    assert [guess.points for guess in guesses] == [None, 1, 0]
