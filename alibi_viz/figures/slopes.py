@@ -101,7 +101,7 @@ def blank_spans() -> go.Figure:
     """The figure without data: a line of what the slope alone predicts, and two marks per head."""
     figure = theme.blank(height=400, hovermode="closest", margin={"l": 70, "r": 24, "t": 40, "b": 48}, showlegend=True)
     gray = {"color": theme.DOTTED["color"], "dash": "dash", "width": 1.5}
-    figure.add_scatter(mode="lines", line=gray, hoverinfo="skip", name="equal content: ln(2<sup>24</sup>) / m")
+    figure.add_scatter(mode="lines", line=gray, hoverinfo="skip", name="24 half-lives, at equal content")
     hover = "head %{customdata[0]}, slope %{x:.4g}<br>needed: %{customdata[1]:,} steps back<br>"
     hover += "bound: %{customdata[2]:,}<br>left out: %{customdata[3]:.0%}<extra></extra>"
     diamond = {"color": theme.COLORS[1], "size": 11, "symbol": "diamond-open", "line": {"width": 1.5}}

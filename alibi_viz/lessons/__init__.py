@@ -8,7 +8,7 @@ lessons.try_repair("case 1", my_repair)
 
 from alibi_viz.arguments import lazy
 
-_GRADES = ("grade_attention", "grade_bias", "grade_decoding_row", "grade_fold", "grade_slopes", "grade_window")
+_GRADES = ("grade_attention", "grade_bias", "grade_fold", "grade_slopes", "grade_window")
 _GUESSES = ("guess_choice", "guess_curve", "guess_grid", "guess_order")
 _NAMES = {
     "alibi_viz.lessons.bugs": ("BUGS", "Bug", "try_repair"),

@@ -93,27 +93,6 @@ def grade_attention(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     return _grade("attention", function, torch.zeros(3, 1, 8, 4, 4))
 
 
-def grade_decoding_row(function: Callable[[int, int], Any]) -> Grade:
-    """Grade a function (num_heads, key_length) -> the bias [heads, key] of one new token, the last of the keys.
-
-    >>> lessons.grade_decoding_row(lambda num_heads, key_length: torch.zeros(num_heads, key_length))
-    <lambda> isn't right yet.
-      no bias: head 1 of 8 has slope 0, expected 0.5
-      Hint: Does the result depend on the position of the key?
-    """
-
-    def bias(num_heads: int, query_length: int, key_length: int) -> Tensor:
-        """The rows that the function gives while the last `query_length` tokens are decoded one by one."""
-        rows = torch.full((num_heads, query_length, key_length), -math.inf)
-        for at, keys in enumerate(range(key_length - query_length + 1, key_length + 1)):
-            row = torch.as_tensor(function(num_heads, keys))
-            _check_shape(f"with {keys} keys, the row", row, [num_heads, keys])
-            rows[:, at, :keys] = row
-        return rows
-
-    return _grade("decoding row", function, (8, 4), bias)
-
-
 def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
     """Grade a function (query, key, slopes) -> wider query and key, whose plain dot products are ALiBi's logits.
 
@@ -178,13 +157,13 @@ def window(slope: float, share: float) -> int:
     return max(0, math.ceil(-math.log(share) / slope) - 1)
 
 
-def if_written(function: Callable[[int], Any], otherwise: Callable[[int], Any]) -> Callable[[int], Any]:
-    """The reader's function of num_heads, or another one, with a note, while it is not written.
+def if_written(function: Callable[..., Any], otherwise: Callable[..., Any], *example: Any) -> Callable[..., Any]:
+    """The reader's function, or another one, with a note, while it is not written. `example` is a call; by default 8.
 
     >>> slopes = lessons.if_written(lambda num_heads: ..., otherwise=av.alibi_slopes)
     <lambda> isn't written yet, so alibi_slopes is used.
     """
-    if _is_written(function, 8):
+    if _is_written(function, *(example or (8,))):
         return function
     print(f"{_name(function)} isn't written yet, so {_name(otherwise)} is used.")
     return otherwise

@@ -58,6 +58,8 @@ def side_by_side(texts: Texts) -> Page:
 def timeline() -> Page:
     """Who used ALiBi, what was measured, and what else was tried, by year. Each entry unfolds, with its source.
 
+    The first of each column is open.
+
     >>> print(lessons.timeline())  # doctest: +ELLIPSIS
     Models with ALiBi: ALiBi (2021), BLOOM (2022), BloombergGPT (2023), ...
     """
@@ -66,7 +68,8 @@ def timeline() -> Page:
     for year in sorted({when[:4] for lane in lanes for when, *_ in lane["entries"]}):
         row = f"<th>{year}</th>"
         for color, lane in zip(COLORS, lanes, strict=True):
-            entries = "".join(_entry(*entry) for entry in lane["entries"] if entry[0].startswith(year))
+            shown = [entry for entry in lane["entries"] if entry[0].startswith(year)]
+            entries = "".join(_entry(entry is lane["entries"][0], *entry) for entry in shown)
             row += f'<td style="border-left-color: {color}">{entries}</td>'
         rows.append(row)
     for lane in lanes:
@@ -78,11 +81,11 @@ def _history(content: str) -> str:
     return f'{_STYLE}<div class="alibi-history">{content}</div>'
 
 
-def _entry(when: str, name: str, text: str, source: str) -> str:
+def _entry(unfolded: bool, when: str, name: str, text: str, source: str) -> str:
     month = MONTHS[int(when[5:]) - 1]
     link = f'<a href="{html.escape(source)}" target="_blank" rel="noopener">Source</a>'
     summary = f"<summary>{html.escape(name)} <small>{month}</small></summary>"
-    return f"<details>{summary}<p>{html.escape(text)} {link}</p></details>"
+    return f"<details{' open' * unfolded}>{summary}<p>{html.escape(text)} {link}</p></details>"
 
 
 def decision_tree() -> Page:

@@ -176,7 +176,8 @@ class SpotTheBug(App):
         self._progress.value = f"{len(self.solved)} of {len(BUGS)} solved, score {self.score} of {most}"
         words = f"The tokens are {bug.view.words} words in turn, and equal words have the content {MATCH:g}."
         details = words if bug.view.words else "All tokens have the same content."
-        return f"{_describe(bug)} {_compare(bug.view, correct, shown, name)}", details
+        called, compared = _describe(bug), _compare(bug.view, correct, shown, name)
+        return (called, f"{compared} {details}") if self.guess is None else (f"{called} {compared}", details)
 
     def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
         """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
@@ -222,7 +223,8 @@ def _reveal(bug: Bug, guess: str, report: Report) -> str:
     problem, exhibit = FAULTS[bug.fault].problem, bug.exhibit
     found = "; ".join(finding.evidence for finding in report.findings)
     models = " and ".join(exhibit.trained)
-    trained = f"<p>The released weights of {models} were trained this way: for them it is no fault.</p>" * bool(models)
+    trained = f"<p>The authors of {models} released their weights with such code: for them it is no fault.</p>"
+    trained *= bool(models)
     return f"""<div role="status"><p>{verdict} <b>{bug.fault}</b>. {html.escape(problem[0].upper() + problem[1:])}.</p>
 <p>The checker found: {html.escape(found)}.</p>
 <p>Seen in <a href="{exhibit.source}" target="_blank" rel="noopener">{html.escape(exhibit.system)}</a>:<br>

@@ -36,8 +36,6 @@ RIGHT = [
     (lessons.grade_slopes, official),
     (lessons.grade_bias, lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys, form="key")),
     (lessons.grade_attention, attend),
-    (lessons.grade_decoding_row, lambda heads, keys: -official(heads)[:, None] * torch.arange(keys - 1, -1, -1)),
-    (lessons.grade_decoding_row, lambda heads, keys: official(heads)[:, None] * torch.arange(keys)),
     (lessons.grade_fold, fold_with()),
     (lessons.grade_window, window),
 ]
@@ -67,11 +65,6 @@ WRONG: dict[str, dict[str, Function]] = {
         "rewarded future": lambda q, k, v: attend(q, k, v, causal=False),
         "not a weighted average": lambda q, k, v: 2 * attend(q, k, v),
     },
-    "decoding row": {
-        "sign reversed": lambda heads, keys: -official(heads)[:, None] * torch.arange(keys),
-        "no bias": torch.zeros,
-        "wrong shape": lambda heads, keys: torch.zeros(keys),
-    },
     "fold": {
         "no bias": fold_with(vary=False),
         "sign reversed": fold_with(extra=-1.0),
@@ -83,7 +76,7 @@ WRONG: dict[str, dict[str, Function]] = {
         "wrong shape": lambda query, key, slopes: (query[:, :1], key),
     },
 }
-GRADES = {name: getattr(lessons, f"grade_{name.replace(' ', '_')}") for name in (*WRONG, "window")}
+GRADES = {name: getattr(lessons, f"grade_{name}") for name in (*WRONG, "window")}
 
 
 @pytest.mark.parametrize(("check", "function"), RIGHT)
@@ -135,6 +128,7 @@ def test_html_shows_the_goal_then_the_mistake_then_the_readers_own_weights() -> 
 
 def test_if_written_returns_the_readers_function_or_the_other_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert lessons.if_written(torch.rand, otherwise=official) is torch.rand
+    assert lessons.if_written(torch.add, official, torch.ones(1), 1) is torch.add
     assert capsys.readouterr().out == ""
     assert lessons.if_written(lambda heads: None, otherwise=official) is official
     assert "isn't written yet, so alibi_slopes is used." in capsys.readouterr().out

@@ -17,6 +17,7 @@ def test_live_texts_are_written_again_when_a_trait_changes_and_escaped() -> None
 
 def test_the_timeline_is_in_order_and_every_entry_has_a_source() -> None:
     page = lessons.timeline()._repr_html_()
+    assert page.count("<details open>") == len(HISTORY["lane"]), "who can't click reads one entry of each"
     for lane in HISTORY["lane"]:
         dates = [when for when, *_ in lane["entries"]]
         assert dates == sorted(dates)

@@ -21,7 +21,7 @@ from tests.notebooks.lessons import FOLDER, read
 LESSON = FOLDER / "10_build_it_yourself.ipynb"
 SOLUTION = re.compile(r"<details><summary><b>Solution</b></summary>\n\n```python\n(.*?)```\n\n</details>", re.DOTALL)
 EXERCISE = re.compile(r"(?P<blank>.*)\n\n\n(?P<check>lessons\.grade_(?P<name>\w+)\(\w+\))", re.DOTALL)
-POINTS = {"slopes": 3, "bias": 2, "attention": 3, "decoding_row": 2, "fold": 3, "window": 2}
+POINTS = {"slopes": 3, "bias": 2, "attention": 3, "fold": 3, "window": 2}
 CONFIG = "# ASSIGNMENT CONFIG\nsolutions_pdf: false\nexport_cell: false\ngenerate: true"
 
 

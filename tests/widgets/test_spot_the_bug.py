@@ -15,12 +15,12 @@ REPAIR = REPAIRS["sign reversed"]
 @pytest.mark.parametrize("name", BUGS)
 def test_nothing_before_the_guess_names_the_fault(name):
     app = SpotTheBug(bug=name)
-    visible = " ".join([app.caption, repr(app), control(app, "s-verdict").value]).lower()
+    visible = " ".join([app.caption, app.details, repr(app), control(app, "s-verdict").value]).lower()
     assert not [fault for fault in FAULTS if fault in visible]
     assert app._revealed.layout.display == "none"
     assert not any(control(app, f"s-answer-{number}").button_style for number in range(4))
     assert app.caption.startswith(f"C{name[1:]} of {len(BUGS)}, {BUGS[name].tier}, ")
-    assert app.caption.count(". ") == 1, "two sentences"
+    assert app.caption.count(". ") == 0 and "The largest difference is in" in app.details, "folded, for who is stuck"
 
 
 def test_right_guess_reveals_fault_evidence_and_origin():
@@ -51,10 +51,10 @@ def test_right_guesses_and_repairs_score_by_tier():
 def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
     for name, bug in BUGS.items():
         app = SpotTheBug(bug=name, guess=bug.fault)
-        assert ("trained this way: for them it is no fault" in control(app, "s-verdict").value) == bool(
+        assert ("with such code: for them it is no fault" in control(app, "s-verdict").value) == bool(
             bug.exhibit.trained
         )
-    assert "weights of bloom and falcon" in control(app, "s-verdict").value
+    assert "The authors of bloom and falcon" in control(app, "s-verdict").value
 
 
 def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture():
@@ -120,7 +120,7 @@ def test_each_case_keeps_its_guess_and_its_code_until_reset():
 
 
 def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ():
-    app = SpotTheBug(bug="case 4")
+    app = SpotTheBug(bug="case 4", guess="no bias")
     assert "the last query of each head of 12, 16 tokens. The largest difference is in head 9: key " in app.caption
     layer, bug = named_trace(app.figure, "tiles"), BUGS["case 4"]
     correct, faulty = bug.view.correct(bug.causal), bug.weights()
