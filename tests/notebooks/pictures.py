@@ -4,10 +4,10 @@
     make screenshots ONLY=01_slopes  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
-cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first. If it asks for
-guesses, we guess that every method fails.
+cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
+for guesses: the picture would answer them.
 
-The README may link notebooks/images/LESSON.png, the first app of a lesson.
+The README may link notebooks/images/LESSON.png, the first app of a lesson, always trained.
 """
 
 import base64
@@ -36,28 +36,29 @@ def renew(paths: list[Path]) -> None:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                shot, caption = capture(f"{path.stem}-{number}", code, browser, server)
+                (shot, caption), trained = capture(f"{path.stem}-{number}", code, browser, server)
                 output.data["image/png"] = base64.b64encode(shot).decode()
                 output.metadata["image/png"] = {"alt": f"Screenshot of the app. Its caption: {caption}"}
                 if number == 0 and path.stem in linked:
-                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(shot)
+                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(trained)
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
-    """Run the code in JupyterLab, and return a PNG of the app it shows last, and its caption."""
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[tuple[bytes, str], bytes]:
+    """Run the code in JupyterLab. Returns a PNG of the app it shows last and its caption, and a PNG of it trained."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
         notebook.run_all(timeout=300)
-        app = notebook.app(-1)
+        app, before = notebook.app(-1), (png(notebook.settle(-1)), notebook.caption(-1))
+        asks = app.locator(".s-guesses button:visible").count()
         if app.locator(".s-train").count():
             train(app)
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-        shot, caption = png(notebook.settle(-1)), notebook.caption(-1)
-    print(f"{name}: {len(shot) / 1000:.0f} kB", flush=True)
-    return shot, caption
+        after = png(notebook.settle(-1)), notebook.caption(-1)
+    print(f"{name}: {len(after[0]) / 1000:.0f} kB", flush=True)
+    return before if asks else after, after[0]
 
 
 def train(app: Locator) -> None:
