@@ -74,6 +74,16 @@ def test_cells_are_short_and_define_only_what_the_reader_may_change(path: Path) 
         assert not ours, f"{ours[0]} belongs in the package, where it is tested"
 
 
+@each_lesson
+def test_stated_minutes_fit_the_words_the_cells_and_the_apps(path: Path) -> None:
+    prose, notebook = prose_of(path), read(path)
+    (stated,) = re.findall(r"^\*(\d+) minutes", prose, re.M)
+    needed = len(prose.split()) / 200 + len(code_cells(notebook)) + len([*app_outputs(notebook)])
+    late = 99 if path.stem[:2] in ("09", "10") else 2.5  # exercises take longer
+    assert needed - 2.5 < int(stated) < needed + late
+    assert f"{path.name}) | {stated}" in README.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)
 def test_links_lead_to_files_and_headings_that_exist(path: Path) -> None:
     prose = prose_of(path)
