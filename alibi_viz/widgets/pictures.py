@@ -63,13 +63,13 @@ class Forgetting(Picture):
     """How much weight distance leaves to each word of a sentence, if all match the last word equally well.
 
     Traits:
-        half_life: 1 to 64, the number of words after which the weight has halved.
+        half_life: 1 to 32, the number of words after which the weight has halved.
         text: 2 to 40 words.
         square_root: whether a second curve shows the law -m sqrt(d), with the same slope m.
     """
 
     why = Why("Forgetting at a constant rate is a half-life.", "01_slopes", "What a slope does")
-    half_life = Count(4, 1, 64, help="half-life in words: The weight halves every so many words")
+    half_life = Count(4, 1, 32, help="half-life in words: The weight halves every so many words")
     text = Words(SENTENCE)
     square_root = Flag(False)
 
@@ -117,13 +117,13 @@ class AddConstant(Picture):
 
     Traits:
         where: "row" or "column".
-        index: 1 to 6, which one.
+        index: 0 to 5, which one.
         constant: -9 to 9.
     """
 
     why = Why("Each row has its own softmax.", "02_biases", "Three ways to write the same attention")
     where = Choice("row", ("row", "column"))
-    index = Count(4, 1, 6, help="number: Which row or column")
+    index = Count(4, 0, 5, help="number: Which row or column, counted from 0")
     constant = Count(3, -9, 9, help="constant: What is added to each of its logits")
 
     def controls(self) -> list[Widget]:
@@ -140,14 +140,14 @@ class AddConstant(Picture):
             square = {"x0": -0.5, "x1": 5.5, "y0": -0.5, "y1": 5.5, **panel}
             figure.add_shape(fillcolor=theme.MASKED, layer="below", line_width=0, **square)
             figure.add_shape(name="frame", line={"color": ORANGE, "width": 4}, **square)
-        ticks = {"tickvals": np.arange(6), "ticktext": list("123456"), "showgrid": False}
+        ticks = {"tickvals": np.arange(6), "ticktext": list("012345"), "showgrid": False}
         figure.update_annotations(font_size=12).update_xaxes(title_text="key", **ticks)
         return figure.update_yaxes(autorange="reversed", **ticks).update_yaxes(title_text="query", col=1)
 
     def draw(self) -> str:
         content, masked = torch.randn(6, 6, generator=torch.Generator().manual_seed(1)), ~causal_mask(6)
         before = (content + alibi_bias(torch.tensor([0.25]), 6)[0]).masked_fill(masked, -torch.inf)
-        after, at = before.clone(), self.index - 1
+        after, at = before.clone(), self.index
         (after if self.where == "row" else after.T)[at] += self.constant
         weights, change = after.softmax(-1), (after.softmax(-1) - before.softmax(-1)).abs()
         along, across = "xy" if self.where == "row" else "yx"
@@ -254,7 +254,7 @@ class PositionZoo(Picture):
         )
         for axis in ("y", "y2"):
             rect = {"x0": TRAINED - 0.5, "x1": LONGEST, "y0": 0, "y1": 1, "yref": f"{axis} domain"}
-            figure.add_shape(type="rect", line_width=0, fillcolor=UNSEEN, **rect)
+            figure.add_shape(type="rect", line={"color": RED, "width": 1}, fillcolor=UNSEEN, **rect)
         figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
             figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=14, showarrow=False)

@@ -4,10 +4,11 @@
     make screenshots ONLY=01_slopes  one of them
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
-cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first. If it asks for
-guesses, we guess that every method fails. The picture of a curve to guess is its answer, over a flat guess.
+cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
+for guesses: the picture would answer them. The picture of a curve to guess is its answer, over a flat guess, because
+that output is folded until the cell runs.
 
-The README may link notebooks/images/LESSON.png, the first app of a lesson.
+The README may link notebooks/images/LESSON.png, the first app of a lesson, always trained.
 """
 
 import base64
@@ -22,7 +23,7 @@ from playwright.sync_api import Browser, Locator
 
 from tests.browser import chromium, jupyter
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import new_tab
+from tests.browser.notebook_page import NotebookPage, new_tab
 from tests.notebooks.lessons import FOLDER, app_outputs, named, read
 
 README = FOLDER.parent / "README.md"
@@ -36,31 +37,38 @@ def renew(paths: list[Path]) -> None:
         for path in paths:
             notebook = read(path)
             for number, (code, output) in enumerate(app_outputs(notebook)):
-                shot, caption = capture(f"{path.stem}-{number}", code, browser, server)
-                output.data["image/png"] = base64.b64encode(shot).decode()
+                (stored, caption), trained = capture(f"{path.stem}-{number}", code, browser, server)
+                output.data["image/png"] = base64.b64encode(stored).decode()
                 output.metadata["image/png"] = {"alt": f"Screenshot. Its caption: {caption}"}
                 if number == 0 and path.stem in linked:
-                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(shot)
+                    (FOLDER / "images" / f"{path.stem}.png").write_bytes(trained)
             nbformat.write(notebook, path)
 
 
-def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[bytes, str]:
-    """Run the code in JupyterLab, and return a PNG of the app or guess that it shows last, and its caption."""
+def capture(name: str, code: list[str], browser: Browser, server: Server) -> tuple[tuple[bytes, str], bytes]:
+    """Run the code in JupyterLab. Returns a PNG of what it shows last and its caption, and a PNG of the trained app."""
     server.write(name, *code)
     with new_tab(browser, server, WIDTH, HEIGHT) as notebook:
         notebook.open(name)
         notebook.run_all(timeout=300)
-        asked = "guess_curve(" in code[-1]
-        app = notebook.app(-1, ".alibi-guess" if asked else ".alibi-app")
-        caption = answer(app) if asked else None
-        if app.locator(".s-train").count():
-            train(app)
+        if "guess_curve(" in code[-1]:
+            stored = trained = answer(notebook.app(-1, ".alibi-guess"))
+        else:
+            app, stored = notebook.app(-1), shot(notebook)
+            asks = app.locator(".s-guesses button:visible").count()
+            if app.locator(".s-train").count():
+                train(app)
+            trained = shot(notebook)
+            stored = stored if asks else trained
         if errors := notebook.errors():
             sys.exit(f"{name} shows errors:\n{errors[0]}")
-        shot = png(app.locator(".js-plotly-plot") if asked else notebook.settle(-1))
-        caption = caption or notebook.caption(-1)
-    print(f"{name}: {len(shot) / 1000:.0f} kB", flush=True)
-    return shot, caption
+    print(f"{name}: {len(stored[0]) / 1000:.0f} kB", flush=True)
+    return stored, trained[0]
+
+
+def shot(notebook: NotebookPage) -> tuple[bytes, str]:
+    """A PNG of the last app, and its caption."""
+    return png(notebook.settle(-1)), notebook.caption(-1)
 
 
 def train(app: Locator) -> None:
@@ -72,12 +80,13 @@ def train(app: Locator) -> None:
     app.locator(".s-stop:disabled").wait_for(timeout=300_000)
 
 
-def answer(guess: Locator) -> str:
-    """Move the points of a curve by one step, and show the answer. Returns it in words, without verdict and score."""
+def answer(guess: Locator) -> tuple[bytes, str]:
+    """Move the points of a curve by one step, and show the answer: a PNG of it, and it in words, without a verdict."""
     for handle in guess.locator(".noUi-handle").all():
         handle.press("ArrowRight")
     guess.locator(".s-answer").click()
-    return re.sub(r"^.*?\. |: \d of your \d points are close|\n.*", "", guess.get_by_role("alert").inner_text())
+    words = re.sub(r"^.*?\. |: \d of your \d points are close|\n.*", "", guess.get_by_role("alert").inner_text())
+    return png(guess.locator(".js-plotly-plot")), words
 
 
 def png(element: Locator) -> bytes:

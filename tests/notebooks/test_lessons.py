@@ -41,10 +41,8 @@ def test_notebook_is_valid_and_was_executed_in_order_without_errors(path: Path) 
     counts = [cell.execution_count for cell in code_cells(notebook)]
     assert counts == list(range(1, len(counts) + 1)), "run `make notebooks`"
     assert not [output for output in outputs(path) if output.output_type == "error" or output.get("name") == "stderr"]
-    types = {mime_type for output in outputs(path) for mime_type in output.get("data", {})}
-    assert "widgets" not in notebook.metadata and not {kind for kind in types if "widget" in kind}, (
-        "run `make notebooks`"
-    )
+    kinds = {kind for output in outputs(path) for kind in output.get("data", {}) if "widget" in kind}
+    assert not kinds and "widgets" not in notebook.metadata, "run `make notebooks`"
     assert path.stat().st_size <= MAX_BYTES
     assert not re.search(r"/(work|home|root|tmp|Users)/|site-packages", json.dumps(notebook)), "the path of a machine"
 
@@ -72,6 +70,16 @@ def test_cells_are_short_and_define_only_what_the_reader_may_change(path: Path) 
         defined = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
         ours = [name for name in defined if not name.startswith("my_")]
         assert not ours, f"{ours[0]} belongs in the package, where it is tested"
+
+
+@each_lesson
+def test_stated_minutes_fit_the_words_the_cells_and_the_apps(path: Path) -> None:
+    prose, notebook = prose_of(path), read(path)
+    (stated,) = re.findall(r"^\*(\d+) minutes", prose, re.M)
+    needed = len(prose.split()) / 200 + len(code_cells(notebook)) + len([*app_outputs(notebook)])
+    late = 99 if path.stem[:2] in ("09", "10") else 2.5  # exercises take longer
+    assert needed - 2.5 < int(stated) < needed + late
+    assert f"{path.name}) | {stated}" in README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", [*LESSONS, README], ids=lambda path: path.stem)

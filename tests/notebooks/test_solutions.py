@@ -22,9 +22,7 @@ def test_every_exercise_has_a_blank_a_check_and_a_solution() -> None:
     assert {name for name, _ in CHECKS} == {name for name in lessons.__all__ if name.startswith("grade_")}
 
 
-@pytest.mark.parametrize(
-    ("solution", "check"), list(zip(SOLUTIONS, CHECKS, strict=True)), ids=[name for name, _ in CHECKS]
-)
+@pytest.mark.parametrize(("solution", "check"), [*zip(SOLUTIONS, CHECKS, strict=True)], ids=[*dict(CHECKS)])
 def test_solution_is_right(solution: str, check: tuple[str, str]) -> None:
     namespace = {"math": math, "torch": torch, "av": av}
     exec(solution, namespace)
@@ -34,8 +32,7 @@ def test_solution_is_right(solution: str, check: tuple[str, str]) -> None:
 
 
 def test_untouched_exercises_get_a_note() -> None:
-    outputs = [
-        output.data["text/plain"] for cell in code_cells(NOTEBOOK) if "grade_" in cell.source for output in cell.outputs
-    ]
+    cells = [cell for cell in code_cells(NOTEBOOK) if "grade_" in cell.source]
+    outputs = [output.data["text/plain"] for cell in cells for output in cell.outputs]
     assert len(outputs) == len(CHECKS)
     assert all("isn't written yet" in text for text in outputs)
