@@ -37,6 +37,7 @@ def test_the_page_is_small_and_links_every_lesson_in_order(folder: Path) -> None
         assert '.ipynb"' not in text, "links go to the pages"
     slopes = pages[1].read_text(encoding="utf-8")
     assert "<title>Results of the study" in (folder / "lessons" / "report.html").read_text(encoding="utf-8")
+    assert "<details><summary>Code</summary>" in slopes, "the source of a guess contains its answer"
     assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in slopes
     assert '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>' in slopes
 
@@ -77,7 +78,5 @@ def test_a_claim_without_results_has_no_place_and_others_an_interval_within_the_
     words = {"verdict": "seen here", "text": "It does.", "numbers": "1"}
     shown = build._claim(pd.Series({**words, "margin": 0.1, "low": -8.0, "high": 8.0}))
     assert shown == {**words, "x": pytest.approx(17.366, abs=1e-3), "low": -100, "high": 100}
-    assert build._claim(pd.Series({**words, **dict.fromkeys(("margin", "low", "high"), np.nan)})) == {
-        **words,
-        "x": None,
-    }
+    empty = dict.fromkeys(("margin", "low", "high"), np.nan)
+    assert build._claim(pd.Series(words | empty)) == words | {"x": None}

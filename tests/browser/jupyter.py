@@ -101,7 +101,9 @@ def serve() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="alibi-viz-", ignore_cleanup_errors=True) as folder:
         home, log = Path(folder), Path(folder) / "server.log"
         notebooks = home / "notebooks"
-        disable_news(home / "config" / "labconfig")
+        (config := home / "config" / "labconfig").mkdir(parents=True)
+        disabled = {"@jupyterlab/apputils-extension:announcements": True}  # no news, no look for updates
+        (config / "page_config.json").write_text(json.dumps({"disabledExtensions": disabled}))
         shutil.copytree(NOTEBOOKS, notebooks, ignore=shutil.ignore_patterns(".*"))
         with log.open("w") as output:
             process = subprocess.Popen(command(notebooks), env=environment(home), stdout=output, stderr=output)
@@ -114,13 +116,6 @@ def serve() -> Iterator[Server]:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-
-
-def disable_news(config: Path) -> None:
-    """Disable the pop-up for Jupyter news and the check for updates, as `make install` does."""
-    config.mkdir(parents=True)
-    disabled = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-    (config / "page_config.json").write_text(json.dumps(disabled))
 
 
 def command(notebooks: Path) -> list[str]:

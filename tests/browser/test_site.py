@@ -243,4 +243,3 @@ def test_a_saved_app_runs_no_script_of_its_text(browser: Browser, tmp_path: Path
     page.goto((tmp_path / "app.html").as_uri())
     expect(page.locator(".textpoint text").first).to_be_visible()
     assert page.evaluate("window.hurt") is None
-    page.close()

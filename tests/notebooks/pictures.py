@@ -5,8 +5,7 @@
 
 With a kernel a reader sees the app, without one the picture. For each output that shows an app, the code up to its
 cell runs in JupyterLab, and the app shown last is captured. An app with a Train button is trained first, unless it asks
-for guesses: the picture would answer them. The picture of a curve to guess is its answer, over a flat guess, because
-that output is folded until the cell runs.
+for guesses: the picture would answer them. A curve to guess, folded until its cell runs, is captured with its answer.
 
 The README may link notebooks/images/LESSON.png, the first app of a lesson, always trained.
 """
