@@ -76,9 +76,9 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(
                 os.write(writer, b".")
 
     for kills in count(1):
-        process = forked(forever)
-        os.read(reader, 1)  # it has started
-        time.sleep(chance.uniform(0, 0.01))  # the moment of the kill, not a wait for something
+        start, process = time.monotonic(), forked(forever)
+        os.read(reader, 1)  # it has written once
+        time.sleep(chance.uniform(0, time.monotonic() - start))  # so it's killed at some moment of the second time
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         check(folder)
