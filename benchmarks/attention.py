@@ -152,6 +152,22 @@ def encoder(length: int) -> list[Row]:
     return rows(measured, f"forward, both directions, B=1 L={length} d=32", None)
 
 
+@torch.no_grad()
+def backends(length: int) -> list[Row]:
+    """All ways through causal attention, for a single sequence: the table of lesson 12."""
+    q, k, v = qkv(length, 64, batch=1)
+    ready = AlibiBias(HEADS, causal=True)(length)[None]
+    ways: dict[str, Implementation] = {
+        "no bias": lambda: scaled_dot_product_attention(q, k, v, is_causal=True),
+        "mask made before": lambda: scaled_dot_product_attention(q, k, v, attn_mask=ready),
+    }
+    ways |= {
+        backend: partial(alibi_attention, q, k, v, SLOPES, backend=backend)
+        for backend in ("folded", "mask", "windowed", "auto")
+    }
+    return rows(relative_times(ways, "no bias"), f"forward, B=1 L={length} d=64", None)
+
+
 def learned(length: int) -> list[Row]:
     """A training step of attention whose slopes get gradients too."""
     slopes = SLOPES.clone().requires_grad_()
@@ -226,6 +242,7 @@ def main() -> list[Row]:
         *short(),
         *padded(512),
         *(row for length in (1000, 2048) for row in encoder(length)),
+        *(row for length in (512, 2048, 8192) for row in backends(length)),
         *learned(512),
         *(layer(length) for length in (512, 1024, 2048)),
         *accuracy(),

@@ -54,4 +54,3 @@ def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: 
 def test_length_lab_offers_the_questions_for_a_race_in_their_order() -> None:
     questions = list(LengthLab().questions)
     assert questions == [question.name for question in QUESTIONS if question.in_race]
-    assert "weight norm" not in questions

@@ -78,7 +78,6 @@ class BiasExplorer(HasHead, App):
         self._debounce = Debounce(_HOVER_DELAY)
         super().__init__(**state)
         self.works.append(self._debounce)
-        self.add_class("alibi-titles")
         on_tile_click(self.figure, lambda head: self.set_trait("head", head if self.head is None else None))
 
     def blank(self) -> go.Figure:

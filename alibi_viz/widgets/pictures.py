@@ -29,7 +29,7 @@ SENTENCE = "The bell is hidden under the bridge. Emma asks the old fox, and the 
 SPEEDS = rotary_frequencies(8).numpy()  # of the hands, in radians per token
 TRAINED, LONGEST = 64, 256  # tokens in training, and in the pictures of the zoo
 MESSAGES = {
-    "none": "Every distance looks the same, so nothing is new, and nothing is far.",
+    "none": "To this model all distances look the same, so nothing is new, and nothing is far.",
     "alibi": "The same straight line goes on: further is just less (head 4 of 8, slope 1/16).",
     "t5": "The last step goes on forever (steps are learned; here they follow ALiBi's line).",
     "kerple-log": "The curve goes on and flattens (it is learned; here it is -ln(1 + d)).",

@@ -88,7 +88,6 @@ class SpotTheBug(App):
     def __init__(self, **state: Any) -> None:
         self._tries = {name: Try() for name in BUGS}
         super().__init__(**state)
-        self.add_class("alibi-titles")
         style, controls, message, figure, *words, why, page = self.children
         self.children = [style, figure, *words, message, controls, why, page]  # the picture stays when the code appears
 

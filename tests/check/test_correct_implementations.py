@@ -36,6 +36,7 @@ CAUSAL: dict[str, Callable[[int, int, int], object]] = {
     "sparse": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).to_sparse(),
     "batch axis": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k)[None],
     "numpy": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).numpy(),
+    "tuples": lambda h, q, k: tuple(alibi_bias(alibi_slopes(h), q, k).tolist()),
     "lists": lambda h, q, k: alibi_bias(alibi_slopes(h), q, k).tolist(),
 }
 
@@ -79,9 +80,8 @@ def test_numpy_attention() -> None:
     def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray) -> np.ndarray:
         slopes = alibi_slopes(query.shape[1]).numpy()[:, None, None]
         distance = np.arange(key.shape[2]) - np.arange(key.shape[2])[-query.shape[2] :, None]
-        logits = query @ key.swapaxes(2, 3) / query.shape[-1] ** 0.5 + np.where(
-            distance > 0, -np.inf, slopes * distance
-        )
+        bias = np.where(distance > 0, -np.inf, slopes * distance)
+        logits = query @ key.swapaxes(2, 3) / query.shape[-1] ** 0.5 + bias
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         return weights / weights.sum(-1, keepdims=True) @ value
 

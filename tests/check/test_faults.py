@@ -39,7 +39,8 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
     "length cap": [(check.bias, wrapped, {})],
     "slopes of a head slice": [
-        (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]})
+        (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]}),
+        (check.slopes, lambda heads: alibi_slopes(1).repeat(heads), {"num_heads": 8}),  # one head on each device
     ],
     "geometric slopes": [
         (check.slopes, lambda heads: alibi_slopes(heads, "geometric" if heads > 8 else "official"), {})

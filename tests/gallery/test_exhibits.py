@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import alibi_bias, alibi_slopes, causal_mask, check, gallery
+from alibi_viz import alibi_attention, alibi_bias, alibi_slopes, causal_mask, check, gallery
 from alibi_viz.gallery import attention, biases
 
 SLOPES = alibi_slopes(8)
@@ -63,6 +63,11 @@ FORMULAS: dict[Callable[..., Tensor], Callable[..., float]] = {
 def test_biases_match_their_formulas(rule: Callable[..., Tensor]) -> None:
     rows = [[[FORMULAS[rule](m, row, 4 + row, j) for j in range(7)] for row in range(3)] for m in SLOPES.tolist()]
     assert torch.allclose(rule(8, 3, 7).expand(8, 3, 7).float(), torch.tensor(rows), rtol=1e-6)
+
+
+def test_megatron_is_right_for_one_sequence_on_one_device() -> None:
+    q, k, v = torch.randn(3, 1, 8, 16, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(attention.megatron_2022(q, k, v, devices=1), alibi_attention(q, k, v, SLOPES), atol=1e-5)
 
 
 def test_encoders_without_a_mask_prefer_the_last_key() -> None:

@@ -73,7 +73,8 @@ def cases() -> dict[str, tuple[Position, Formula]]:
         gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
         gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
     return {
-        "alibi": (Alibi(HEADS, causal=False), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * (i - j)),
+        "alibi of an encoder": (Alibi(HEADS, causal=False), lambda h, i, j: -slopes[h] * abs(i - j)),
         "learned alibi": (Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
         "decay": (Decay(HEADS), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         "sandwich": (Sandwich(HEADS), sandwich),

@@ -79,7 +79,6 @@ class AttentionExplorer(HasHead, TextApp):
         for step in attention_plot.STEPS:
             named_trace(self.figure, step).on_click(self._select)
         on_tile_click(self.figure, lambda head: self.set_trait("head", head))
-        self.add_class("alibi-titles")
 
     def blank(self) -> go.Figure:
         return attention_plot.blank()

@@ -108,6 +108,8 @@ def test_controls_and_traits_change_each_other_and_stay_in_range() -> None:
     assert app.head == head.max == 4
     app.text = "a b"
     assert (app.query, query.value, message(app)) == (None, "", "")
+    app.set_together({"query": 2, "text": "to be or"})
+    assert app.query == 2, "the new text deselects, and then it is selected again"
 
 
 def test_clicks_select_a_query_or_a_head() -> None:

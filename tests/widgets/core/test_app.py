@@ -127,7 +127,7 @@ def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state
     app.count = 3
     assert app.figure is figure
     assert list(figure.get_state()["_widget_data"][0]["y"]) == [1, 2, 4]
-    app.children[-1].width = 640  # reported by the page
+    app.children[-1].set_state({"width": 640})  # as the page reports it
     assert app.page_width == figure.layout.width == 640
     assert figure.get_state()["_widget_layout"]["width"] == 640
 

@@ -93,6 +93,7 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     assert long_race.details == "", "open details would close when their text changes"
     assert lanes(long_race).count('role="progressbar"') == lanes(long_race).count(" of 2,000</span>") == 2
     assert all(control(long_race, css).disabled for css in ("s-train", "s-alibi", "s-length", "s-seed", "s-text"))
+    assert not control(long_race, "s-more").disabled
     done = len(losses(long_race)["alibi"])
     long_race.methods, long_race.length = ["rotary"], 16  # for the next one
     with pytest.raises(RuntimeError, match="a race is running: wait for its end or stop it"):
@@ -173,9 +174,6 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
     assert message(app) == ""
 
 
-# Questions.
-
-
 def test_each_question_shows_what_the_lab_measures_and_measures_it_once(
     raced: LengthLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +197,7 @@ def test_each_question_shows_what_the_lab_measures_and_measures_it_once(
 
 def test_a_question_that_is_open_during_a_race_or_a_second_race_is_measured_at_the_end() -> None:
     app = small(question="same targets")
-    assert "each predicted from more and more context" in app.caption
+    assert "How does more context change the loss" in app.caption
     app.train().result(DEADLINE)
     app.question = "by position"
     app.train().result(DEADLINE)  # while the models of the first race are measured
@@ -223,9 +221,6 @@ def test_a_task_has_a_race_of_its_own_with_its_own_settings(raced: LengthLab, na
     assert app.means and "changed since" in app.caption
 
 
-# The caption.
-
-
 def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, long_race: LengthLab) -> None:
     def check(app: LengthLab) -> None:
         assert 1 <= len(say.sentences([app.caption])) <= 2, app.caption
@@ -244,9 +239,6 @@ def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, 
         for seed in (8, 3):  # with other settings, and with those of the race
             raced.seed = seed
             check(raced)
-
-
-# Controls.
 
 
 def test_controls_and_traits_agree_and_buttons_train_and_stop() -> None:
