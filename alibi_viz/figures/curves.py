@@ -19,6 +19,7 @@ from alibi_viz.table import SEEDS, Axes, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
 MAX_METHODS = len(STYLES)
+COMMON_METHODS = ("alibi", "sinusoidal", "rotary", "learned", "none")  # always in the same colors
 # Shares of the width. They are disjoint, because plotly draws no shapes where plots overlap.
 FULL_WIDTH, RIGHT, LEFT, HIDDEN = (0.005, 1.0), (0.56, 1.0), (0.0, 0.44), (0.0, 0.001)
 MAX_POINTS = 80  # of a curve of training: averages out the noise of single batches, and keeps updates small

@@ -18,6 +18,7 @@ from alibi_viz.lab.evaluation import evaluating, target_losses
 from alibi_viz.lab.modify import changes_of
 from alibi_viz.lab.questions import SLIDING_WINDOWS
 from alibi_viz.lab.text import Text, load_text, read_text
+from alibi_viz.memory import check_memory
 from alibi_viz.pretrained import longest_context, token_ids
 from alibi_viz.table import AS_TRAINED, results_table
 
@@ -55,7 +56,7 @@ def length_curve(
 
     Raises TypeError for a model without token embeddings or a text of another type; ValueError if a number is out of
     range, the text is empty, not UTF-8 or too short, the tokenizer returns no tokens or tokens that the model doesn't
-    have, or the model has no language-modeling head or returns NaN.
+    have, or the model has no language-modeling head or returns NaN; MemoryError if `lengths` need too much.
 
         model = AutoModelForCausalLM.from_pretrained("bigscience/bloom-560m")
         tokenizer = AutoTokenizer.from_pretrained("bigscience/bloom-560m")
@@ -74,13 +75,16 @@ def length_curve(
     context, predicted = (encode(model, tokenizer, part) for part in (data[:cut], data[cut:]))
     limit = longest_context(model) or math.inf
     longest = max((each for each in lengths if each <= limit), default=0)
+    config: Any = model.config
+    if getattr(config, "_attn_implementation", "") == "eager":  # it keeps all pairs of tokens, before and after softmax
+        device = next(model.parameters()).device
+        check_memory("lengths", longest, lambda n: 8 * config.num_attention_heads * n * n, device)
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         raise ValueError(
             f"the text is too short: sequences of {longest:,} tokens are needed before the {targets:,} bytes to "
             f"predict, and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
         )
-    config: Any = model.config
     family = str(config.model_type)
     name = getattr(config, "_name_or_path", "") or family
     tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)

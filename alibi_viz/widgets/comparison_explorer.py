@@ -16,7 +16,6 @@ from alibi_viz.table import AS_TRAINED, LEVEL
 from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.traits import Choice, Names
-from alibi_viz.widgets.race.state import COMMON_METHODS
 
 WINDOWED = "rotary, window"  # the baseline that needs no training, so it is a method of its own beside ALiBi
 FIRST = ("alibi", "sinusoidal", "rotary", WINDOWED, "none", "kerple-log")
@@ -78,7 +77,7 @@ class ComparisonExplorer(App):
         self.views = [CLAIMS] if claims else [*self.questions]
         self._table = table[table["question"].isin(self.questions)]
         labels = list(self._table["label"].unique())
-        self.labels = list(dict.fromkeys([*(name for name in COMMON_METHODS if name in labels), *labels]))
+        self.labels = list(dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
         state.setdefault("question", self.views[0])
         chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
@@ -113,7 +112,7 @@ class ComparisonExplorer(App):
         shown = [name for name in self.methods if name in set(results["label"])]
         length = int(self._table["length"][self._table["question"] == question.name].mode()[0])
         axes = question.axes(length, sorted(results["x"].unique()))
-        picture.draw(self.figure, picture.assign_slots(shown, COMMON_METHODS), axes, results)
+        picture.draw(self.figure, picture.assign_slots(shown, picture.COMMON_METHODS), axes, results)
         missing = [quoted(name) for name in self.methods if name not in shown]
         left_out = [f"Left out, because there are no such results: {join(missing)}."] if missing else []
         if not self.methods:

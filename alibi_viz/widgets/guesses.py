@@ -21,6 +21,7 @@ from ipywidgets import HTML, Button, FloatSlider, GridBox, Label, Layout, RadioB
 
 from alibi_viz.arguments import check_instance
 from alibi_viz.figures import theme
+from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.files import write
 from alibi_viz.lessons.pages import Texts, side_by_side
 from alibi_viz.widgets.core.controls import FIT, button, row
@@ -202,16 +203,19 @@ def guess_curve(
 
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:
     """The figure of a guess: its line and a circle for each point to drag, both without heights, and hidden curves."""
-    figure, orange = theme.blank(height=320, width=640), theme.COLORS[1]
-    figure.add_scatter(name="your guess", x=[x[0], *at], line={"color": orange, "dash": "dash"}, marker_size=9)
-    for number, (name, y) in enumerate(curves.items()):
-        line = {"color": theme.COLORS[(0, 2, 3, 4)[number % 4]], "dash": ("solid", "dot", "dashdot")[number % 3]}
-        figure.add_scatter(name=name, x=x, y=list(y), line=line, visible=False)
+    figure, gray = theme.blank(height=320, width=640), theme.COLORS[6]
+    figure.add_scatter(name="your guess", x=[x[0], *at], line={"color": gray, "dash": "dash"}, marker_size=9)
+    methods = [name.partition(",")[0] for name in curves]  # "rotary, window" has the color of rotary
+    slots = assign_slots([*dict.fromkeys(methods)], COMMON_METHODS)
+    for number, (method, (name, y)) in enumerate(zip(methods, curves.items(), strict=True)):
+        color, dash, symbol = STYLES[slots.index(method)]
+        line = {"color": color, "dash": "dashdot" if method in methods[:number] else dash}
+        figure.add_scatter(name=name, x=x, y=list(y), line=line, marker_symbol=symbol, visible=False)
     first, last = math.log10(x[0]), math.log10(x[-1])
     margin, ticks = 0.08 * (last - first), {"tickvals": x, "ticktext": [f"{each:,}" for each in x]}
     for _ in at:
         place = {"xsizemode": "pixel", "ysizemode": "pixel", "xanchor": x[0], "yanchor": 0}
-        figure.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=orange, **place)
+        figure.add_shape(type="path", path=_CIRCLE, fillcolor=theme.MASKED, line_color=gray, **place)
     figure.update_xaxes(type="log", range=[first - margin, last + margin], **ticks)
     return figure.update_traces(cliponaxis=False)
 

@@ -131,6 +131,7 @@ def test_the_table_is_one_of_the_lab() -> None:
         ("mine.txt", {}, "a string is the text itself, for a file give a pathlib.Path"),
         ("a" * 35, {}, "your text has 15 there; choose shorter lengths or fewer targets"),
         (TEXT, {"lengths": [8, 0]}, "lengths must be an integer of at least 1, got 0"),
+        (TEXT, {"lengths": [8, 10**6]}, r"lengths=1000000 would take .* GiB, more than a quarter of the free memory"),
         (TEXT, {"stride": 9}, "stride must be at most the shortest length, 8, got 9"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": []}}, "tokenizer must return tokens of the model"),
         (TEXT, {"tokenizer": lambda text, **_: {"input_ids": [3, -1] * 99}}, r"from 0 to 255, .*, got \[3, -1, "),
@@ -142,5 +143,5 @@ def test_the_table_is_one_of_the_lab() -> None:
 )
 def test_invalid_input_raises_with_its_name(text: Any, options: dict[str, Any], message: str) -> None:
     given = {"model": small_model("bloom"), "tokenizer": ByteTokenizer(), "lengths": [8, 16], "targets": 20} | options
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError, MemoryError), match=message):
         lab.length_curve(text=text, **given)

@@ -6,12 +6,11 @@ from typing import Any
 
 from ipywidgets import Widget
 
-from alibi_viz.figures.curves import MAX_METHODS
+from alibi_viz.figures.curves import COMMON_METHODS, MAX_METHODS
 from alibi_viz.lab.tales import write_tales
 from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.controls import below as controls
-from alibi_viz.widgets.race.state import COMMON_METHODS
 
 ENGLISH = write_tales(12_000, seed=9)[0]  # a text of the reader's own
 DEADLINE = 60  # seconds to wait for something that takes about one
