@@ -77,8 +77,8 @@ def length_curve(
     longest = max((each for each in lengths if each <= limit), default=0)
     config: Any = model.config
     if getattr(config, "_attn_implementation", "") == "eager":  # it keeps all pairs of tokens, before and after softmax
-        device = next(model.parameters()).device
-        check_memory("lengths", longest, lambda n: 8 * config.num_attention_heads * n * n, device)
+        heads = getattr(config, "num_attention_heads", 0)  # Mamba has none
+        check_memory("lengths", longest, lambda n: 8 * heads * n * n, next(model.parameters()).device)
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
         raise ValueError(

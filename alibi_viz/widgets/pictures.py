@@ -257,7 +257,7 @@ class PositionZoo(Picture):
             figure.add_shape(type="rect", line={"color": RED, "width": 1}, fillcolor=UNSEEN, **rect)
         figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
-            figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=14, showarrow=False)
+            figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=18, showarrow=False)
         for clock, turn in enumerate(2 * np.pi / SPEEDS):
             text = f"turns in {turn:,.0f}"
             figure.add_annotation(text=text, x=clock, y=-0.58, xref="x2", yref="y3", showarrow=False)

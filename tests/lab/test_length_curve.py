@@ -15,7 +15,7 @@ from alibi_viz.table import results_table
 if os.environ.get("CI") != "true":
     pytest.importorskip("transformers")
 
-from transformers import BloomModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, BloomModel, GPT2Config, LlamaConfig, MambaConfig
 
 from tests.pretrained_models import FAMILIES, ByteTokenizer, small_model
 
@@ -29,16 +29,16 @@ class PairTokenizer:
         return {"input_ids": [sum(map(ord, text[at : at + 2])) % 256 for at in range(0, len(text), 2)]}
 
 
-def gpt2() -> GPT2LMHeadModel:
+def gpt2() -> Any:
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=256, n_embd=32, n_layer=1, n_head=2, n_positions=16, bos_token_id=0)
-    return GPT2LMHeadModel(config).eval()
+    return AutoModelForCausalLM.from_config(config).eval()
 
 
-def llama() -> LlamaForCausalLM:
+def llama() -> Any:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=256, **sizes, max_position_embeddings=8)).eval()
+    return AutoModelForCausalLM.from_config(LlamaConfig(vocab_size=256, **sizes, max_position_embeddings=8)).eval()
 
 
 def diverged() -> Any:
@@ -91,7 +91,8 @@ def test_beyond_the_positions_of_a_model_the_loss_is_nan() -> None:
     for model, limit in ((gpt2(), 16), (small_model("mpt"), 64)):
         losses = curve(model, ByteTokenizer(), TEXT, [limit // 2, limit, limit + 1, 5000], targets=20)
         assert [math.isfinite(loss) for loss in losses.values()] == [True, True, False, False]
-    for model in (llama(), small_model("falcon sdpa"), small_model("bloom")):
+    mamba = AutoModelForCausalLM.from_config(MambaConfig(vocab_size=256, hidden_size=32, num_hidden_layers=1)).eval()
+    for model in (llama(), small_model("falcon sdpa"), small_model("bloom"), mamba):
         assert math.isfinite(curve(model, ByteTokenizer(), TEXT, [100], targets=20)[100])
 
 
