@@ -42,7 +42,7 @@ UNITS = ["README.md", "alibi_viz", "tests", "--ignore", "tests/browser"]
 # Pure layout: a wrong number of pixels is for the eye to find.
 LAYOUT = {"width", "height", "margin", "font", "size", "family", "color", "padding", "gap", "layout", "style"}
 LAYOUT |= {"title", "xanchor", "yanchor", "x", "y", "xshift", "yshift", "line", "marker", "thickness", "len", "opacity"}
-LAYOUT |= {"xpad", "ticklen", "outlinewidth", "domain", "range"}
+LAYOUT |= {"xpad", "ticklen", "outlinewidth", "domain", "range", "margin_t", "showgrid"}
 SPEED = "speed only"  # ends the comment of a constant that changes no result
 SAME = {"transpose", "swapaxes", "maximum", "minimum", "max", "min", "logaddexp", "equal"}  # in either order
 OPERATORS = {
@@ -117,7 +117,7 @@ def mutants_of(path: str) -> list[Mutant]:
             case ast.Expr(ast.Call()):
                 yield mutant(node, node, "pass", "call left out")
             case ast.Call(called, [first, second, *_]) if code(called).rpartition(".")[2] not in SAME:
-                if not any(isinstance(each, ast.Starred) for each in (first, second)):
+                if code(first) != code(second) and not any(isinstance(each, ast.Starred) for each in (first, second)):
                     yield mutant(first, second, f"{code(second)}, {code(first)}", "arguments swapped")
 
     found = [each for node in _visible(ast.parse(text)) for each in of(node)]

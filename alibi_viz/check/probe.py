@@ -134,7 +134,6 @@ def _to_heads(bias: Tensor, probe: Probe, visible: Tensor) -> Tensor:
     shape = list(bias.shape)
     while bias.ndim > 3 and bias.shape[0] == 1:
         bias = bias[0]
-    bias = bias[None] if bias.ndim == 2 and probe.num_heads == 1 else bias
     try:
         if bias.ndim == 3 and len(bias) > probe.num_heads:
             further = bias[probe.num_heads :].expand(-1, probe.query_length, probe.key_length)

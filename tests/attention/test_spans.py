@@ -11,7 +11,7 @@ from torch import Tensor
 from alibi_viz import AttentionTrace, attention_trace
 from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import AttentionInputs
-from alibi_viz.attention.spans import attention_spans, share_left_out
+from alibi_viz.attention.spans import _excess, _excess_of_one_query, attention_spans, share_left_out
 from tests.attention.cases import normal
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -169,6 +169,13 @@ def test_spans_of_all_heads_are_those_of_each_head_alone(key_heads: int, query_l
         shared = key[:, head * key_heads // 12][:, None]
         assert spans_of(AttentionInputs(query[:, head : head + 1], shared, shared, slopes[head : head + 1])) == (span,)
     assert len(set(together)) > 5
+
+
+def test_the_bound_of_a_single_query_is_that_of_one_among_many() -> None:
+    query, key, slopes = 30 * normal(1, 2, 1, 8), normal(1, 2, 600, 8, seed=1), torch.tensor([0.5, 0.02]).double()
+    inputs, ball, near = AttentionInputs(query, key, key, slopes), KeyBall.of(key, key), torch.tensor([2, 40])
+    many = torch.stack([_excess(inputs, ball, head, count) for head, count in enumerate(near.tolist())])
+    torch.testing.assert_close(_excess_of_one_query(inputs, ball, [0, 1], slopes, near), many)
 
 
 @given(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import check
+from alibi_viz import alibi_slopes, check
 from tests.check.faulty import attend, names
 
 
@@ -17,6 +17,15 @@ def test_function_that_hangs_does_not_hang_the_checker() -> None:
     report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
     assert names(report) == {"does not finish"}
     assert time.monotonic() - start < 4
+
+
+def test_functions_run_on_the_cpu_in_full_precision_whatever_the_caller_has_set() -> None:
+    def slopes(num_heads: int) -> Tensor:
+        assert torch.zeros(()).device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        return alibi_slopes(num_heads)
+
+    with torch.device("meta"), torch.autocast("cpu"):
+        assert check.slopes(slopes).ok
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,12 @@ def test_report_has_the_numbers_that_show_the_fault_and_pictures_in_a_notebook()
     assert "<img" in html and "<img" not in check.slopes(alibi_slopes)._repr_html_()
 
 
+def test_a_fault_of_the_content_in_some_calls_says_in_which() -> None:
+    weak = check.attention(lambda q, k, v: attend(5 * q if q.shape[2] < k.shape[2] else q, k, v))
+    assert "q . k counts 5 times (only with 8 heads, 1 query" in str(weak)
+    assert "times (only" not in str(check.attention(lambda q, k, v: attend(5 * q, k, v)))
+
+
 def test_report_in_a_notebook_without_the_extra_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "alibi_viz.figures", None)
     html = check.bias(gallery.biases.attention_gym_2024, num_heads=[8], length=16)._repr_html_()

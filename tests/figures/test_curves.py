@@ -97,10 +97,7 @@ def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_eve
 
 
 def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
-    shown = curve_figure(
-        table("needle", {"a": [{31: 1.0, 511: 0.5}]}),
-        lab.find_question("needle").axes(32, [31, 511]),
-    )
+    shown = curve_figure(table("needle", {"a": [{31: 1.0, 511: 0.5}]}), lab.find_question("needle").axes(32, [31, 511]))
     shade, length, chance = shown.layout.shapes
     assert (length.x0, shade.x0, chance.y0) == (31, 31, 1 / 16)
     assert chance.label.text == " chance, 6.2%"

@@ -28,13 +28,6 @@ def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str)
         assert eval(text.replace("<sup>", "**").replace("</sup>", "")) == value  # such as 1/256 or 2<sup>-20</sup>
 
 
-def test_drawing_again_changes_the_figure_in_place() -> None:
-    figure = picture.slope_figure(alibi_slopes(8), "official", alibi_slopes(8, "halving"), other_name="halving")
-    traces = list(figure.data)
-    picture.draw(figure, alibi_slopes(3))
-    assert all(new is old for new, old in zip(figure.data, traces, strict=True)) and figure.data[1].visible is False
-
-
 def table(length: int, heads: int) -> pd.DataFrame:
     spans = lab.window_table(Words(), "word " * length, num_heads=heads)
     return spans[spans["content"] == "same word"]

@@ -114,6 +114,9 @@ def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: i
     forget, x = Forget(5, alibi_slopes(HEADS)), normal(2, columns, 5).float()
     torch.nn.init.normal_(forget.gate.weight, generator=torch.Generator().manual_seed(0))
     bias, gates = forget.bias(rows, columns, x), forget.gate(x).tolist()
+    for wrong in (None, x[:, 1:]):
+        with pytest.raises(ValueError, match="a forget gate reads the layer's input"):
+            forget.bias(rows, columns, wrong)
     for b in range(2):
         for h in range(HEADS):
             for row in range(rows):

@@ -89,6 +89,7 @@ def test_only_questions_with_results_are_offered_in_their_order(app: ComparisonE
     assert list(dict(menu.options)) == ["longer sequences", "gap", "needle"]
     menu.value = "gap"
     assert app.question == "gap"
+    assert ComparisonExplorer(TABLE.query("question == 'needle'")).question == "needle", "the first one"
 
 
 def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: ComparisonExplorer) -> None:

@@ -143,8 +143,8 @@ class RaceState:
 
     @property
     def counted(self) -> list[int]:
-        """The seeds that results are based on: the complete ones, or the latest if none is."""
-        return self.complete or list(self.models)[-1:]
+        """The seeds that results are based on: the complete ones, or the first if none is."""
+        return self.complete or list(self.models)
 
     @property
     def failed(self) -> bool:
