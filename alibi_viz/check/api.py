@@ -10,7 +10,7 @@ from torch import Tensor
 
 from alibi_viz import arguments
 from alibi_viz.attention import attention_trace
-from alibi_viz.check.call import Unusable, call, count, on_cpu, to_tensor, try_each
+from alibi_viz.check.call import Unusable, call, count, to_tensor, try_each
 from alibi_viz.check.diagnose import Expectation, Slopes, diagnose, name_slopes
 from alibi_viz.check.probe import SHORT, AttentionReader, Observation, Probe, probes, read_bias
 from alibi_viz.check.report import Finding, Report
@@ -56,7 +56,7 @@ def slopes(
         eps = max(eps, torch.finfo(dtype).eps)
         return value.flatten()
 
-    with on_cpu():
+    with torch.device("cpu"):
         got, findings = try_each(read, num_heads)
         return Report(subject, findings + (name_slopes(got, Expectation(reference), eps) if got else []))
 
@@ -94,7 +94,7 @@ def bias(
     """
     flags = {"causal": causal, "decoding": decoding}
     subject, num_heads, reference = _check_arguments(function, num_heads, slopes, seconds, length, **flags)
-    with on_cpu():
+    with torch.device("cpu"):
         read = partial(read_bias, function, causal=causal, seconds=seconds)
         return examine_bias(read, subject, probes(num_heads, decoding, length), Expectation(reference, causal))
 
@@ -155,7 +155,7 @@ def attention(
         reader = AttentionReader(function, layout, head_dim, dtype, convert, seconds)
         return examine_attention(reader, subject, calls, expected, padding=padding)
 
-    with on_cpu():
+    with torch.device("cpu"):
         report, swapped = run(layout, calls), layout.translate(str.maketrans("hl", "lh"))
         if report.ok or any(finding.name == "does not finish" for finding in report.findings):
             return report

@@ -1,8 +1,7 @@
 """Call somebody else's function with a time limit, and turn whatever it returns into a tensor."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,13 +21,6 @@ class Unusable(Exception):
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
         self.fault = fault
-
-
-@contextmanager
-def on_cpu() -> Iterator[None]:
-    """Compute on the CPU in full precision, whatever default device and autocast the caller has set."""
-    with torch.device("cpu"), torch.autocast("cpu", enabled=False):
-        yield
 
 
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_instance, check_integer, check_positive
 from alibi_viz.check.api import examine_attention
-from alibi_viz.check.call import on_cpu
 from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
 from alibi_viz.check.report import Report
@@ -63,7 +62,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 
-    with on_cpu():
+    with torch.device("cpu"):
         report = examine(min(length, longest_context(model) or length), 1.0, torch.bfloat16 if half else torch.float32)
         found = {finding.name: finding for finding in report.findings}
         notes = [

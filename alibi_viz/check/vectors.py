@@ -27,7 +27,7 @@ from torch import Tensor
 from alibi_viz.arguments import as_path
 from alibi_viz.attention import attention_trace
 from alibi_viz.check.api import examine_attention, examine_bias, slopes
-from alibi_viz.check.call import Unusable, on_cpu
+from alibi_viz.check.call import Unusable
 from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.check.report import Report
@@ -72,7 +72,7 @@ def check_vectors(path: str | Path) -> Report:
     """
     tables = _read(path)
     reports = []
-    with on_cpu():
+    with torch.device("cpu"):
         if "slopes" in tables:
             reports.append(slopes(_look_up(tables["slopes"]), num_heads=_HEADS))
         for causal in (True, False):

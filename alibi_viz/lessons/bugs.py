@@ -22,7 +22,7 @@ from torch import Tensor
 import alibi_viz
 from alibi_viz import check
 from alibi_viz.bias import alibi_bias
-from alibi_viz.check.call import Unusable, call, on_cpu, to_tensor
+from alibi_viz.check.call import Unusable, call, to_tensor
 from alibi_viz.check.probe import AttentionReader, Probe, read_bias
 from alibi_viz.gallery import EXHIBITS, Exhibit
 from alibi_viz.slopes import alibi_slopes
@@ -126,7 +126,7 @@ class Bug:
 
     def weights(self, code: str | None = None, seconds: float = SECONDS) -> Tensor:
         """The weights that the view shows, of the faulty code or of another. Raises Unusable if the code fails."""
-        with on_cpu():
+        with torch.device("cpu"):
             return self.view.weights(self.exhibit.kind, load_code(code or self.code, seconds), self.causal, seconds)
 
 

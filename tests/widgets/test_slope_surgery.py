@@ -98,8 +98,9 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
 
 def test_controls_and_traits_agree() -> None:
     app = small_app()
-    control(app, "s-factor").value = 4
-    assert app.factor == 4
+    slider = control(app, "s-factor")
+    slider.value = 4
+    assert app.factor == 4 and (slider.base**slider.min, slider.base**slider.max) == (1 / 16, 16)
     with pytest.raises(BadValue, match=r"factor must be a number from 0\.0625 to 16, got 'three'"):
         app.factor = "three"
     app.window = 100
