@@ -17,8 +17,9 @@ from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import needed_memory, shared_losses
 
 SLOPES = av.alibi_slopes(8)
-# With one thread, because OpenMP waits forever in a fork of a process whose threads have worked.
-own_process = partial(ProcessPoolExecutor, 1, get_context("fork"), torch.set_num_threads, (1,))
+# From a server that only imports: memory that other tests have freed here would be used again.
+get_context("forkserver").set_forkserver_preload([__name__])
+own_process = partial(ProcessPoolExecutor, 1, get_context("forkserver"))
 CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
     "bias": lambda keys: av.alibi_bias(SLOPES, keys),
     "one query": lambda keys: av.alibi_bias(SLOPES, 1, keys),

@@ -282,7 +282,7 @@ class PositionZoo(Picture):
             self.figure.data[6].update(_lines(hands[new]))
         beyond = f"{self.distance} is {'a distance of training' if self.distance < TRAINED else 'a new distance'}"
         if clocks:
-            return f"{beyond}: {new.sum()} of the four hands of a head point where no hand pointed in training (red)."
+            return f"{beyond}: {new.sum()} of the four hands of a head are where they never were in training (red)."
         if waves:
             count = _is_new(rotary_frequencies(64).numpy(), self.distance).sum()
             return f"At position {self.distance}, {count} of 32 waves are where they never were in training."

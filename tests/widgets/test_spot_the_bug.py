@@ -19,6 +19,7 @@ def test_nothing_before_the_guess_names_the_fault(name):
     assert not [fault for fault in FAULTS if fault in visible]
     assert app._revealed.layout.display == "none"
     assert not any(control(app, f"s-answer-{number}").button_style for number in range(4))
+    assert not control(app, "s-code").continuous_update, "half-written code is not run"
     assert app.caption.startswith(f"C{name[1:]} of {len(BUGS)}, {BUGS[name].tier}, ")
     assert app.caption.count(". ") == 0 and "The largest difference is in" in app.details, "folded, for who is stuck"
 
