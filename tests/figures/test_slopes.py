@@ -29,8 +29,7 @@ def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str)
 
 
 def table(length: int, heads: int) -> pd.DataFrame:
-    spans = lab.window_table(Words(), "word " * length, num_heads=heads)
-    return spans[spans["content"] == "same word"]
+    return lab.window_table(Words(), "word " * length, num_heads=heads).query("content == 'same word'")
 
 
 @pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])
