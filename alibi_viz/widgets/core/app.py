@@ -201,6 +201,6 @@ class App(Controls):
         return bundle
 
     def _display_(self) -> Any:
-        """What marimo shows, where no Jupyter widgets live: the picture, and a sentence."""
+        """What marimo shows, as it has no Jupyter widgets: the picture and a sentence."""
         words = f"A picture, because Jupyter widgets don't run here. {self.caption}"
         return sys.modules["marimo"].vstack([self.snapshot(), words])  # it calls this, so it is loaded
