@@ -163,13 +163,14 @@ class App(Controls):
 
     def _redraw(self) -> None:
         with self._lock:
+            state = self._state()  # another thread may change it while `draw` is at work, and then draws again
             drawn = self.draw()
             self.caption, self.details = (drawn, "") if isinstance(drawn, str) else drawn
             self._caption.value = html.escape(self.caption)
             words = html.escape(self.details)
             self._details.value = f'<details class="alibi-details"><summary>Details</summary>{words}</details>'
             show(self.details, self._details)
-            self._drawn = self._state()
+            self._drawn = state
 
     def _on_change(self, change: Any) -> None:
         if self._state() == self._drawn:

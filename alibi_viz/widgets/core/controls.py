@@ -72,9 +72,10 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         """
 
         def to_trait(change: Any) -> None:
-            if change.new != show(getattr(self, name)):  # else the trait has just set the control
-                self.attempt(lambda: setattr(self, name, read(change.new)))
-                to_control()
+            with self._lock:  # a change waits for the drawing of another
+                if change.new != show(getattr(self, name)):  # else the trait has just set the control
+                    self.attempt(lambda: setattr(self, name, read(change.new)))
+                    to_control()
 
         def to_control(_: Any = None) -> None:
             control.value = show(getattr(self, name))
@@ -164,12 +165,12 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
-
-        with self.hold_trait_notifications():
-            for name, value in state.items():
+        with self._lock:
+            with self.hold_trait_notifications():
+                for name, value in state.items():
+                    setattr(self, name, value)
+            for name, value in state.items():  # again: one may have changed another, as a new text deselects the query
                 setattr(self, name, value)
-        for name, value in state.items():  # again: a change may have changed another, as a new text deselects the query
-            setattr(self, name, value)
 
     def say(self, message: str) -> None:
         """Show a message in the app, as plain text; an empty one removes it."""

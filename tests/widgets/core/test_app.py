@@ -2,6 +2,7 @@
 
 import re
 import sys
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,6 +122,25 @@ def test_a_change_draws_once_and_setting_an_equal_value_draws_nothing():
         app.draws = 0
         change()
         assert app.draws == draws
+
+
+def test_a_change_on_another_thread_waits_for_the_drawing_or_is_drawn_after_it():
+    class Interrupted(Doubling):
+        def draw(self) -> str | tuple[str, str]:
+            drawn = super().draw()
+            if self.count == 5:
+                thread.start()
+                thread.join(0.2)
+                seen.append(self.count)
+            return drawn
+
+    for code in (True, False):
+        app, seen = Interrupted(), []
+        thread = Thread(target=setattr, args=(app, "count", 3) if code else (control(app, "s-count"), "value", 3))
+        app.count = 5
+        thread.join()
+        assert app.caption.startswith("3 powers")
+    assert seen == [5], "a control waits; code does not"
 
 
 def test_figure_stays_the_same_object_and_a_reloaded_page_gets_its_current_state():
