@@ -12,15 +12,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 MISSING = f"no Chromium on this machine (looked for $CHROMIUM, {', '.join(NAMES)}): install one to run browser tests"
 # root cannot use the sandbox; the rest disables Chromium's background requests.
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+ARGUMENTS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 def find() -> str | None:

@@ -84,20 +84,8 @@ def test_any_value_of_any_trait_is_shown_or_changes_nothing(name: str) -> None:
             assert app.caption
 
 
-PIECES = [
-    "\0",
-    "\u0301",
-    "\u202e",
-    "\ud800",
-    "\u2028",
-    "\N{NO-BREAK SPACE}",
-    "<script>alert(1)</script>",
-    "<b>",
-    "&",
-    "$x$",
-    "\\",
-    " ",
-]
+PIECES = ["\0", "\u0301", "\u202e", "\ud800", "\u2028", "\xa0", "<b>", "&", "$x$", "\\", " "]
+PIECES += ["<script>alert(1)</script>"]
 TEXTS = st.lists(st.sampled_from(PIECES) | st.characters() | st.text(max_size=30), max_size=60).map("".join)
 
 
