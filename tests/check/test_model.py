@@ -13,19 +13,12 @@ transformers = pytest.importorskip("transformers")
 
 
 # {family: its configuration, and the names of width, heads and layers in it}
+USUAL = ("hidden_size", "num_attention_heads", "num_hidden_layers")
 FAMILIES = {
     "bloom": ("BloomConfig", ("hidden_size", "n_head", "n_layer"), {}),
     "mpt": ("MptConfig", ("d_model", "n_heads", "n_layers"), {"max_seq_len": 64}),
-    "falcon": (
-        "FalconConfig",
-        ("hidden_size", "num_attention_heads", "num_hidden_layers"),
-        {"alibi": True, "multi_query": False, "parallel_attn": False},
-    ),
-    "gpt_neox": (
-        "GPTNeoXConfig",
-        ("hidden_size", "num_attention_heads", "num_hidden_layers"),
-        {"intermediate_size": 64},  # the default is that of a model with 20 billion parameters
-    ),
+    "falcon": ("FalconConfig", USUAL, {"alibi": True, "multi_query": False, "parallel_attn": False}),
+    "gpt_neox": ("GPTNeoXConfig", USUAL, {"intermediate_size": 64}),  # the default is that of 20 billion parameters
 }
 
 

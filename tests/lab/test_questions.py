@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab
+from alibi_viz.lab import questions
 from alibi_viz.lab.modify import VARIANTS, evaluation_variants
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS, STRIDE, find_question, main_question, memory_bits
 from tests.tables import SMALL
@@ -174,8 +175,11 @@ def test_bits_are_saved_only_by_facts_within_the_memory() -> None:
     assert memory_bits(Parrot(memory=100), text, far, 500).mean() < 0.5
 
 
-def test_facts_are_answers_by_bins_of_distances_up_to_the_longest_window_and_only_for_tales() -> None:
-    answers = measured("facts", lab.make_model("none", **SMALL), lab.tales_text(2_000, 30_000, seed=3), 64)
-    assert list(answers) == [23, 45, 91, 181]
-    assert all(0 < count <= 64 for _, count in answers.values())
-    assert not measured("facts", lab.make_model("none", **SMALL), lab.load_text("to be or not to be " * 500), 64)
+def test_facts_are_answers_by_bins_of_distances_up_to_the_longest_window_and_only_for_tales(monkeypatch: Any) -> None:
+    model, text = lab.make_model("none", **SMALL), lab.tales_text(2_000, 30_000, seed=3)
+    assert {x: n for x, (_, n) in measured("facts", model, text, 64).items()} == dict.fromkeys((23, 45, 91, 181), 64)
+    monkeypatch.setattr(questions, "MAX_FACTS", 1000)
+    bins = [f"{first} <= distance < {2 * first} and stop > {max(64, 2 * first) + 64}" for first in (16, 32, 64, 128)]
+    counts = [count for _, count in measured("facts", model, text, 64).values()]
+    assert counts == [len(text.facts.query(each)) for each in bins]
+    assert not measured("facts", model, lab.load_text("to be or not to be " * 500), 64)

@@ -58,8 +58,8 @@ def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_t
     assert not still
 
 
-@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}])
-def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes: dict[str, float]) -> None:
+@pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}, {"position": "randomized"}])
+def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes: dict[str, Any]) -> None:
     models = [model_of(seed=3, **sizes) for _ in range(2)]
     state = torch.get_rng_state()
     expected = losses(models[0], seed=3)

@@ -58,9 +58,7 @@ WRONG: dict[str, dict[str, Function]] = {
         "colliding positions": gallery.biases.bloom_in_bfloat16,
     },
     "attention": {
-        **{
-            fault: with_faults(fault) for fault in HINTS["attention"] if any(fault in rules for rules in PARTS.values())
-        },
+        **{fault: with_faults(fault) for rules in PARTS.values() for fault in rules if fault in HINTS["attention"]},
         "no bias": lambda q, k, v: attend(q, k, v, factor=0),
         "rewarded future": lambda q, k, v: attend(q, k, v, causal=False),
         "not a weighted average": lambda q, k, v: 2 * attend(q, k, v),

@@ -118,6 +118,8 @@ def test_what_cannot_be_asked_for_raises():
     for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 10}):
         with pytest.raises(ValueError, match="truth needs a number for each x"):
             curve(**changes)
+    with pytest.raises(TypeError, match="question must be an instance of str, got int"):
+        lessons.guess_choice("key", 3, ["a", "b"], "a")
     with pytest.raises(ValueError, match="answer must be one of options="):
         lessons.guess_choice("key", "?", ["a", "b"], "c")
     for answer in (["a"], ["a", "c"]):

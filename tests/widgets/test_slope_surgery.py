@@ -148,13 +148,12 @@ def test_the_positions_of_mpt_are_its_training_length_and_limit_the_sequences() 
         ("bloom", {"tokenizer": None}, "a model of transformers needs its tokenizer: pass tokenizer, got Bloom"),
         ("gpt2", {}, "model must be one of bloom, falcon, mpt, got 'gpt2'"),
         ("bloom", {"length": 256}, "the text is too short: sequences of 4,096 tokens are needed"),
+        ("bloom", {"length": 0, "lengths": [8]}, "length must be an integer of at least 1, got 0"),
         ("mpt", {"lengths": [128]}, r"the model has 64 positions; lengths must be no longer, got \[128\]"),
         (None, {}, "tokenizer, length and lengths belong to a model of yours: pass the model"),
     ],
 )
-def test_unusable_models_tokenizers_and_texts_are_named(
-    model: str | None, options: dict[str, Any], message: str
-) -> None:
+def test_unusable_models_tokenizers_and_texts_are_named(model: str | None, options: Any, message: str) -> None:
     given: Any = small_model(model) if model in ("bloom", "mpt") else None
     if model == "gpt2":
         given = GPT2LMHeadModel(GPT2Config(vocab_size=256, n_embd=16, n_layer=1, n_head=2))
