@@ -168,15 +168,12 @@ def test_failed_or_interrupted_runs_end_with_their_status(
         assert message in capsys.readouterr().err
 
 
-def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_claims_prints_a_line_for_each_verdict_and_a_conclusion(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(["claims"]) == 0
     table = study.verdict_table(study.published_results(by_block=True))
     *verdicts, _, _ = printed = capsys.readouterr().out.splitlines()
-    assert all(
-        row.claim in line and row.verdict in line for row, line in zip(table.itertuples(), verdicts, strict=True)
-    )
+    for row, line in zip(table.itertuples(), verdicts, strict=True):
+        assert row.claim in line and row.verdict in line and row.numbers in line
     assert "\n".join(printed).endswith(study.conclusion(table))
     assert main(["claims", str(tmp_path)]) == 2
     assert "has no results" in capsys.readouterr().err
