@@ -167,9 +167,10 @@ class AttentionInputs(NamedTuple):
             check_slopes("slopes", self.slopes)
         check_flag("causal", self.causal)
         check_dropout(self.dropout)
-        check_number("scale", 1.0 if self.scale is None else self.scale)
-        if not math.isfinite(self.scaling):
-            raise ValueError(f"scale must be a finite number, got {self.scale!r}")
+        if self.scale is not None:
+            check_number("scale", self.scale)
+            if not math.isfinite(self.scale):
+                raise ValueError(f"scale must be a finite number, got {self.scale!r}")
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance)
             if not 0 < self.tolerance < 1:

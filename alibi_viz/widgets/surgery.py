@@ -192,7 +192,7 @@ class SlopeSurgery(App):
 
     def controls(self) -> list[Widget]:
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
-        options = {"value": 1, "base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
+        options = {"base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
         slider = FloatLogSlider(**options, tooltip="What the slopes are multiplied by", continuous_update=False)
         factor = self.link(slider.add_class("s-factor"), "factor")
         tip = "Heads whose bias is dropped"
