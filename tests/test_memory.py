@@ -82,6 +82,7 @@ def peak() -> int:
 def test_a_container_limits_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
     outside = memory.free_memory()
+    assert memory.free_memory("meta") is None
     (tmp_path / "memory.max").write_text("300000000\n")
     (tmp_path / "memory.current").write_text("100000000\n")
     assert memory.free_memory() == 200_000_000 < outside
