@@ -126,7 +126,7 @@ def _claims_in_words(table: Any) -> tuple[str, str]:
     counts = table[table["setting"] == table["setting"].iloc[0]]["verdict"].value_counts()
     agree = table.groupby("claim")["verdict"].agg(["nunique", "size"]).query("size > 1")["nunique"].eq(1)
     caption = (
-        f"Of twelve claims, tested on models that learned the tales, {counts.get('seen here', 0)} are seen here "
+        f"Of twelve claims, eleven on the tales and one on needles, {counts.get('seen here', 0)} are seen here "
         f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
         f"reference, {agree.sum()} of {len(agree)} get the same verdict."
     )
