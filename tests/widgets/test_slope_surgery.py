@@ -104,7 +104,7 @@ def test_controls_and_traits_agree() -> None:
     with pytest.raises(BadValue, match=r"factor must be a number from 0\.0625 to 16, got 'three'"):
         app.factor = "three"
     app.window = 100
-    assert control(app, "s-window").value == "100"
+    assert (control(app, "s-window").value, control(app, "s-window").options[-1][0]) == ("100", "2048")
     control(app, "s-window").value = "none"
     assert app.window is None
     assert len(visible_controls(app)) == 6
