@@ -73,7 +73,7 @@ class App(Controls):
     _lock: Any = nullcontext()  # of an app whose `__init__` has raised, which is closed as well
 
     def __init__(self, **state: Any) -> None:
-        self._lock = threading.RLock()  # JupyterLab may deliver the messages of two controls on two threads
+        self._lock = threading.RLock()  # JupyterLab may send changes of one control to two threads
         unknown = sorted(state.keys() - self.class_traits(state=True).keys())
         if unknown:
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
