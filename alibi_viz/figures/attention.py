@@ -62,7 +62,7 @@ def blank() -> go.Figure:
     for axis_of_grid in (grid := figure.get_subplot(*_PANELS["grid"])):
         axis_of_grid.visible = False
     bar = {"x": 1.01, "yanchor": "bottom", "len": side, "ypad": 0, "thickness": 10, "tickfont_size": 10}
-    scales = (theme.DIVERGING, high, "content,<br>bias, logits"), (theme.SEQUENTIAL, low, "weight")
+    scales = (theme.DIVERGING, high, "content,<br>bias,<br>logits"), (theme.SEQUENTIAL, low, "weight")
     for name, (colors, y, title) in zip(("coloraxis", "coloraxis2"), scales, strict=True):
         words = {"text": title, "side": "top", "font": {"size": 11}}
         figure.layout[name] = {"colorscale": colors, "colorbar": {**bar, "outlinewidth": 0, "y": y, "title": words}}
