@@ -32,12 +32,8 @@ VALUES: dict[str, Any] = {  # valid arguments, by name
     "content": "to be or not", "function": lambda *_: [1.0, 2.0], "bias": torch.zeros(2, 4, 4), "rows": "query",
     "masked": torch.zeros(4, 4).bool(), "initial": torch.ones(2), "weights": {"mine": torch.eye(3)},
 }  # fmt: skip
-OTHERS = {  # of one function
-    ("window_table", "text"): "to be or not",
-    ("window_table", "source"): MODEL,
-    ("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL),
-    ("compare", "text"): None,
-}
+OTHERS = {("window_table", "text"): "to be or not", ("window_table", "source"): MODEL, ("compare", "text"): None}
+OTHERS |= {("accuracy", "model"): lab.make_model(vocabulary=NEEDLE.vocabulary, **SMALL)}  # each of one function
 STARTS_WORK = {"compare", "measure"}
 FREE = {  # what libraries check, or nobody
     *("progress", "out", "custom", "label", "device", "method", "rows"),
