@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 from alibi_viz import widgets
 from tests.browser.accessibility import FOCUS, findings
 from tests.browser.jupyter import Server
-from tests.browser.notebook_page import SECOND, NotebookPage, new_tab
+from tests.browser.notebook_page import NotebookPage, new_tab
 
 APPS = [name for name in widgets.__all__ if name != "App"]
 UNNAMED = re.compile(r'^ *- (?:button|checkbox|combobox|slider|spinbutton|tab|textbox)\b(?! "[^"]*\w).*', re.M)
@@ -70,12 +69,8 @@ def test_controls_have_names_move_to_both_ends_and_are_reset(page: NotebookPage,
     expect(app.locator(".alibi-caption")).to_have_attribute("aria-live", "polite")
     assert app.locator(".js-plotly-plot .main-svg").first.is_visible() and len(caption) > 30
     move(app)
+    controls.locator(".s-reset").click()  # at once: it waits for the values that ipywidgets holds back
     page.wait_until_quiet()
-    for _ in range(20):  # a value that ipywidgets holds back while the app draws may come after the first reset
-        controls.locator(".s-reset").click()
-        with suppress(AssertionError):
-            expect(app.locator(".alibi-caption")).to_have_text(caption, timeout=5 * SECOND)
-            break
     expect(app.locator(".alibi-caption")).to_have_text(caption)
     style = page.page.add_style_tag(content=SHOW_ALL)
     snapshot = controls.aria_snapshot()
@@ -175,7 +170,6 @@ def test_guess_by_keyboard_reveals_the_code_and_keeps_the_focus(page: NotebookPa
     code = app.get_by_role("textbox", name="your repair", exact=True)
     code.fill("def bias(n, q, k):\n    return <b>undefined</b>")
     code.blur()
-    page.wait_until_quiet()  # ipywidgets may hold back a new value, but not a click: let the code arrive first
     app.get_by_role("button", name="Check").click()
     expect(app.locator(".s-report")).to_contain_text("line 2: SyntaxError")
     app.locator(".s-reset").click()

@@ -4,7 +4,7 @@ import html
 from functools import lru_cache
 from typing import Any
 
-from ipywidgets import Label, Layout, Textarea, VBox, Widget
+from ipywidgets import Button, Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
 from alibi_viz.lab.attention_sources import AttentionSource, ModelSource, Reading, as_source, check_reading
@@ -70,11 +70,17 @@ class TextApp(App):
 
         box.add_class("s-text").observe(lambda _: debounce(read) if self.is_slow else read(), names="value")
         self.observe(lambda change: box.set_trait("value", change.new), names="text")
-        self.works = [debounce]
+        self.works, self._box = [debounce], box
         text = VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
         heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
         return [text, content, *(heads if self.source.num_heads is None else [])]
+
+    def reset_button(self) -> Button:
+        """The same button, which also puts the text back over one that was rejected or waits to be read."""
+        made = super().reset_button()
+        made.on_click(lambda _: self._box.set_trait("value", self.text))
+        return made
 
     def read(self, text: str) -> Reading:
         """The tokens, queries and keys of a text, with the app's content and number of heads."""

@@ -90,7 +90,7 @@ class App(Controls):
             self.close()  # else ipywidgets would keep the controls, and they the app
             raise
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
-        page = Page()
+        page = Page(controls=[control.model_id for control in below(controls)])
         page.observe(lambda change: self.fit(change.new), names="width")
         words = [self._message, self.figure, self._caption, self._details, self.reason]
         self.children = [HTML(theme.STYLE), controls, *words, page]

@@ -11,13 +11,14 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Int
+from traitlets import Int, List
 
 
 class Page(anywidget.AnyWidget):
-    """An invisible widget inside an app that reports the app's width in pixels and names its controls: see page.js."""
+    """An invisible widget inside an app that reports its width in pixels and tends its controls: see page.js."""
 
     width = Int(0).tag(sync=True)
+    controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
     _esm = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 

@@ -4,6 +4,8 @@
 //   have no name, and the label of a field without `description` is hidden. A control's name becomes the visible text:
 //   the label of its row and its own description.
 // - The caption is a live region that stays while its text changes. It is also what screen readers get for the figures.
+// And it keeps clicks behind values: while the kernel works on one value of a control, ipywidgets holds back the next
+// one, but not a click. So a click on "Reset" or "Train" waits until the kernel has got every value; "Stop" never waits.
 const FIELDS = "[role=slider], select, textarea, input:not([type=checkbox])";
 const text = (parent, selector) => parent?.querySelector(":scope > " + selector)?.textContent.trim();
 
@@ -16,8 +18,23 @@ function nameControls(controls) {
   }
 }
 
+function keepClicksBehind(values, controls) {
+  const areOnTheWay = () => values.some(({ _pending_msgs }) => _pending_msgs > 0);  // undefined if ipywidgets renames it
+  controls.addEventListener("click", event => {
+    const button = event.target.closest(".widget-button:not(.s-stop)");
+    if (!button || !areOnTheWay()) return;
+    event.stopImmediatePropagation();
+    const click = () => areOnTheWay() ? setTimeout(click, 20) : button.click();
+    click();
+  }, true);
+}
+
 export default {
   render({ model, el }) {
+    const values = [];
+    for (const id of model.get("controls")) {
+      model.widget_manager?.get_model(id).then(found => values.push(found), () => {});  // one that is lost is not waited for
+    }
     const sizes = new ResizeObserver(([entry]) => {
       const width = Math.floor(entry.contentRect.width);
       if (width > 0 && width !== model.get("width")) {
@@ -43,6 +60,7 @@ export default {
       nameControls(controls);
       naming = new MutationObserver(() => nameControls(controls));
       naming.observe(controls, { childList: true, characterData: true, subtree: true });
+      keepClicksBehind(values, controls);
     };
     requestAnimationFrame(start);
     return () => { closed = true; sizes.disconnect(); naming?.disconnect(); captions?.disconnect(); };

@@ -1,7 +1,6 @@
 """LengthLab: train small models side by side on short sequences, and see how they do on longer ones."""
 
 import inspect
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -29,7 +28,6 @@ from alibi_viz.widgets.race import captions
 from alibi_viz.widgets.race.state import RaceState, Written
 
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
-TYPING_DELAY = 0.1  # seconds: text typed just before a click may arrive after it, on another thread
 NUMBERS = (
     ("length", "training length L", "Bytes in a training sequence, 8 to 128"),
     ("steps", "steps", "Training steps, each on a batch of 32 sequences"),
@@ -333,7 +331,6 @@ class LengthLab(App):
         return line
 
     def _on_train(self) -> None:
-        time.sleep(TYPING_DELAY)
         missing = [method for method in self.methods if not self.guesses.get(method)]
         if missing and self.guesses and self._question.task == "text":
             self.say(f"Make your guess first, for {join(missing)}.")

@@ -73,6 +73,8 @@ def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     assert isinstance(box, Textarea)
     box.value = ""
     assert "at least one word" in message(app) and (box.value, app.text) == ("", TEXT)
+    control(app, "s-reset").click()
+    assert (message(app), box.value) == ("", TEXT)
     box.value = "<script>alert(1)</script>"
     assert (message(app), app.text) == ("", "<script>alert(1)</script>")
     app.text = TEXT
