@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ from alibi_viz.widgets.core.controls import FIT, button, row
 from alibi_viz.widgets.core.figure import LiveFigure
 
 FILE = Path("guesses.json")
+WRAP = 76  # characters of a line of the text that a notebook stores: JupyterLab would break a longer one in a word
 TOLERANCE = 0.15  # of the axis' height: so close to the truth, a point of a curve is right
 # A circle to drag, as a path in pixels: plotly would resize a shape of type "circle" that is grabbed near its edge.
 _CIRCLE = "M-11,0C-11,-15,11,-15,11,0C11,15,-11,15,-11,0Z"
@@ -78,7 +80,8 @@ class Guess(Box):
         self.told = HTML().add_class("alibi-caption")
         asked = HTML(f"<b>Your guess.</b> {html.escape(question)}").add_class("alibi-caption")
         show = button("Show the answer", "", "s-answer", "Compare your guess with the truth", self.answer)
-        text = "\n".join([f"Your guess. {question}", *(f"  ( ) {item}" for item in items)])
+        lines = [f"Your guess. {question}", *(f"  ( ) {item}" for item in items)]
+        text = "\n".join(fill(line, WRAP, subsequent_indent=" " * 6 * (line != lines[0])) for line in lines)
         super().__init__(text, asked, *inputs, show, self.told)
 
     def answer(self) -> None:

@@ -50,8 +50,13 @@ def choose(guess: Guess, option: str) -> str:
 def test_an_unfinished_guess_is_asked_for_again_and_not_counted(make):
     guess = make()
     assert repr(guess) == guess._repr_mimebundle_()["text/plain"]
-    assert "Your guess." in repr(guess) and "Finish" in press(guess)
-    assert guess.points is None and not FILE.exists()
+    assert "Finish" in press(guess) and guess.points is None and not FILE.exists()
+
+
+def test_the_stored_text_breaks_long_lines_between_words():
+    guess = lessons.guess_choice("wide", "Why? " * 20, ["b", "because " * 10], "b")
+    question = f"Your guess.{' Why?' * 13}\n{'Why? ' * 7}"
+    assert repr(guess) == f"{question.strip()}\n  ( ) b\n  ( ){' because' * 8}\n     {' because' * 2}"
 
 
 @pytest.mark.parametrize(("option", "points"), [("flat", 1), ("steep", 0)])
