@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
         return _complain(error, 1)
     except BrokenExecutor:
         return _complain("a worker process died; finished runs are saved, call again for the rest", 1)
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, MemoryError) as error:
         known = not isinstance(error, ModuleNotFoundError) or INSTALL in str(error)
         return _complain(error if known else f"{error}: {INSTALL}", 2)
     except KeyboardInterrupt:

@@ -36,7 +36,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> tuple[
     """
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
     weights = logits.softmax(-1).masked_fill((logits == -math.inf).all(-1, keepdim=True), 0.0)
-    return weights @ value, weights
+    return weights.to(value.dtype) @ value, weights
 
 
 def decode(queries: Tensor, keys: Tensor, values: Tensor, m: Tensor) -> Tensor:

@@ -83,8 +83,7 @@ def test_cached_bias_equals_alibi_bias_for_any_sequence_of_lengths(
 def test_cache_grows_by_doubling_builds_few_rows_for_few_queries_and_drops_what_a_larger_bias_contains() -> None:
     bias = AlibiBias(2)
     storages = [bias(length).untyped_storage().data_ptr() for length in range(1, 130)]
-    changes = sum(first != second for first, second in pairwise(storages))
-    assert changes == 8  # at 2, 3, 5, 9, 17, 33, 65, 129
+    assert sum(first != second for first, second in pairwise(storages)) == 8  # at 2, 3, 5, 9, 17, 33, 65, 129
     assert bias(7, 100).untyped_storage().data_ptr() == storages[-1]
     assert bias(1, 3000).untyped_storage().nbytes() == 2 * 1 * 4096 * 4
     bias(256, 4096)

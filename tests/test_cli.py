@@ -119,6 +119,7 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
         (["check", "--vectors", "no_such_file.json"], "no_such_file.json"),
         (["check", "math:sin", "--layout", "xyz"], "layout must contain"),
         (["check", "math:sin", "--seconds", "nan"], "seconds must be"),
+        (["check", "math:sin", "--kind", "slopes", "--heads", "1000000000"], "num_heads=1000000000 would take"),
         (["check", "math:sin", "--vectors", "golden.json"], "not both"),
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
         (["compare", "alibi", "--steps", "0"], "steps must be an integer of at least 1, got 0"),
@@ -132,20 +133,14 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("alibi-viz: ") and message in error and error.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["leaves.py"], (
-        "nothing is written"
-    )
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["leaves.py"], "no file"
 
 
 def test_race_prints_the_loss_at_each_length(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,3 +41,4 @@ def test_decoding_token_by_token_equals_causal_attention() -> None:
     slopes, positions = torch.tensor(minimal.slopes(3)), torch.arange(12)
     expected, _ = minimal.attention(query, key, value, minimal.bias(slopes, positions, positions))
     assert torch.allclose(minimal.decode(query, key, value, slopes), expected, atol=1e-12)
+    assert minimal.decode(query.float(), key.float(), value.float(), slopes).dtype == torch.float32

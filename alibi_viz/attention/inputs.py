@@ -181,14 +181,15 @@ class AttentionInputs(NamedTuple):
             )
 
     def _check_shape(self, name: str, dtype: str, axes: str, *shapes: list[int], broadcasts: bool = False) -> None:
-        """Check a tensor that is None or has one of the shapes; if it broadcasts, it may have size 1 in any axis."""
+        """Check a tensor that is None or has one of the shapes; if it broadcasts, axes may be missing or of size 1."""
         tensor = getattr(self, name)
         if tensor is None:
             return
         check_tensor(name, tensor, dtype, axes)
         shape = list(tensor.shape)
-        if broadcasts and len(shape) == len(shapes[0]):
-            shape = [full if size == 1 else size for size, full in zip(shape, shapes[0], strict=True)]
+        if broadcasts and len(shape) <= len(shapes[0]):
+            sizes = [1] * (len(shapes[0]) - len(shape)) + shape
+            shape = [full if size == 1 else size for size, full in zip(sizes, shapes[0], strict=True)]
         if shape not in shapes:
             expected = f"{'broadcast to' if broadcasts else 'be'} {axes} = {' or '.join(map(str, shapes))}"
             raise ValueError(f"{name} must {expected}, got shape {list(tensor.shape)}")

@@ -131,5 +131,5 @@ def _is_as_configured(model: LanguageModel) -> bool:
     expected = LanguageModel(model.config)
     if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
         return False
-    buffers = dict(model.named_buffers())  # they include the slopes
+    buffers = dict(model.named_buffers())  # they include ALiBi's slopes
     return all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())

@@ -85,8 +85,7 @@ class BiasExplorer(HasHead, App):
 
     def controls(self) -> list[Widget]:
         self._form_menu = self.menu("form", "form", "s-form", "How ALiBi's bias is computed; see the caption")
-        tip = "Or click a head to enlarge it"
-        head = self.menu("head", "head", "s-head", tip, {None: "all"}, follows="num_heads")
+        head = self.menu("head", "head", "s-head", "Or click a head to enlarge it", {None: "all"}, follows="num_heads")
         law = self.menu("law", "law", "s-law", "How the bias depends on the distance; linear is ALiBi")
         menus = row(law, self._form_menu, head)
         more, folded = fold("More", "The law of distance, the form of the bias, and a single head", menus)

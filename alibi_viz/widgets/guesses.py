@@ -135,8 +135,7 @@ def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[
         good = sum(value.index(first) < value.index(second) for first, second in pairs)
         return good / len(pairs), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs are in the right order."
 
-    tip = "Press again to take it out"
-    buttons = {item: button(item, "", "s-item", tip, partial(press, item)) for item in items}
+    buttons = {item: button(item, "", "s-item", "Press again to take it out", partial(press, item)) for item in items}
     return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
 
 
@@ -194,7 +193,8 @@ def guess_curve(
             every = [y for trace in figure.data[1:] for y in trace.y]
             figure.layout.yaxis.range = [min(low, *every), max(high, 1.03 * max(every))]
         found = " and ".join(f"{right:.2f} at {point:,}" for point, right in zip(at, truths, strict=True))
-        return good / len(at), f"It is {found}: {good} of your {len(at)} points are close."
+        close = f"{good} of your {len(at)} points are" if len(at) > 1 else f"your point is{' not' * (not good)}"
+        return good / len(at), f"It is {found}: {close} close."
 
     draw()
     figure.layout.on_change(drag, "shapes")

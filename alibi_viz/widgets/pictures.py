@@ -3,7 +3,6 @@
 `Forgetting` (lesson 1), `AddConstant` (lesson 2), `TugOfWar` (lesson 3) and `PositionZoo` (lesson 4).
 """
 
-import html
 import math
 from typing import Any
 
@@ -16,6 +15,7 @@ from traitlets import HasTraits
 
 from alibi_viz.bias import alibi_bias, causal_mask
 from alibi_viz.figures import theme
+from alibi_viz.figures.tokens import label
 from alibi_viz.models.positions.absolute import Sinusoidal
 from alibi_viz.models.positions.relative import T5Buckets
 from alibi_viz.models.positions.rotary import rotary_frequencies
@@ -92,23 +92,24 @@ class Forgetting(Picture):
 
     def draw(self) -> str:
         words, slope = self.text.split(), math.log(2) / self.half_life
+        life = f"{self.half_life} word{'s' * (self.half_life > 1)}"
         back, half = np.arange(len(words))[::-1], len(words) - 1 - self.half_life
         fine = np.linspace(0, len(words) - 1, 200)
         with self.figure.batch_update():
             self.figure.data[0].update(x=np.arange(len(words)), y=np.exp(-slope * back))
             self.figure.data[1].update(x=fine, y=np.exp(-slope * (len(words) - 1 - fine)))
-            axis = {"tickvals": np.arange(len(words)), "ticktext": [html.escape(word[:16]) for word in words]}
+            axis = {"tickvals": np.arange(len(words)), "ticktext": [label(word, 16) for word in words]}
             self.figure.layout.xaxis.update(range=[-0.6, len(words) - 0.4], **axis)
             self.figure.layout.shapes[0].update(x0=half, x1=len(words) - 1, y0=0.5, y1=0.5)
-            self.figure.layout.annotations[0].update(text=f"half, {self.half_life} words back", x=half, y=0.5)
+            self.figure.layout.annotations[0].update(text=f"half, {life} back", x=half, y=0.5)
             roots = np.exp(-slope * np.sqrt(len(words) - 1 - fine))
             self.figure.data[2].update(x=fine, y=roots, visible=self.square_root)
             note = {"text": "the square root, with the same slope", "x": 0, "y": roots[0], "visible": self.square_root}
             self.figure.layout.annotations[1].update(note)
         kept = f"{math.exp(-slope * back[0]):.1%}" + f", and with the square root {roots[0]:.0%}" * self.square_root
         return (
-            f"A half-life of {self.half_life} words is a slope of {slope:.2g}: {self.half_life} words back, a word "
-            f"weighs half as much as the last one. The first word, {back[0]} back, keeps {kept}."
+            f"A half-life of {life} is a slope of {slope:.2g}: {life} back, a word weighs half as much as the last "
+            f"one. The first word, {back[0]} back, keeps {kept}."
         )
 
 
@@ -286,7 +287,7 @@ class PositionZoo(Picture):
         if waves:
             count = _is_new(rotary_frequencies(64).numpy(), self.distance).sum()
             return f"At position {self.distance}, {count} of 32 waves are where they never were in training."
-        return f"{beyond}, with the logit {logits[self.distance]:.1f}. {MESSAGES[self.method]}"
+        return f"{beyond}, with the logit {logits[self.distance] + 0.0:.1f}. {MESSAGES[self.method]}"
 
 
 def logits_by_distance(method: str) -> NDArray[np.float64]:

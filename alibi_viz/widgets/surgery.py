@@ -191,14 +191,16 @@ class SlopeSurgery(App):
         return picture.blank()
 
     def controls(self) -> list[Widget]:
+        # called before the menu's own observer: the new model may have no such head
+        self.observe(lambda _: self.dropped in self.droppable or self.set_trait("dropped", "none"), names="subject")
         subject = self.menu("subject", "model", "s-subject", "Which trained model")
         options = {"base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
         slider = FloatLogSlider(**options, tooltip="What the slopes are multiplied by", continuous_update=False)
         factor = self.link(slider.add_class("s-factor"), "factor")
-        tip = "Heads whose bias is dropped"
-        dropped = self.menu("dropped", "drop the bias of", "s-dropped", tip, follows="subject")
-        tip = "How many keys a query sees, including its own"
-        window = self.menu("window", "window", "s-window", tip, {None: "none"})
+        dropped = self.menu(
+            "dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped", follows="subject"
+        )
+        window = self.menu("window", "window", "s-window", "How many keys a query sees, with its own", {None: "none"})
         sinks = self.slider("sinks", "sinks", "s-sinks", "How many tokens at the start stay visible beside the window")
         self._of_slopes, self._of_sinks = (factor, dropped), sinks.children[1:]
         more, further = fold("More", "Keep the first tokens", sinks)
@@ -241,7 +243,7 @@ class SlopeSurgery(App):
             factors = [0.0 if self.dropped in ("all", head) else self.factor for head in self.droppable[2:]]
             changes["slopes"] = factors, ", ".join(words)
         if self.window is not None:
-            changes["window"] = self.window, f"a window of {self.window:,} keys imposed"
+            changes["window"] = self.window, f"a window of {self.window:,} key{'s' * (self.window > 1)} imposed"
             if self.sinks and subject.has_sinks:
                 changes["sinks"] = self.sinks, f"the first {self.sinks:,} kept"
         return changes
@@ -250,7 +252,7 @@ class SlopeSurgery(App):
 def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluation) -> tuple[str, str]:
     """What was changed and what that does to the losses; as details, how far back the heads look."""
     length, losses = subject.length, []
-    for x in (min(before.losses), max(before.losses)):
+    for x in sorted({min(before.losses), max(before.losses)}):
         bits, rise = after.losses[x], after.losses[x] - before.losses[x]
         words = f"{bits:.2f} bits per byte on sequences of {x:,}"
         if math.isnan(bits):

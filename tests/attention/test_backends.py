@@ -55,7 +55,7 @@ def calls(draw: st.DrawFn) -> dict[str, Any]:
         "slopes": draw(st.none() | st.lists(slopes, min_size=heads, max_size=heads).map(torch.tensor)),
         "causal": draw(st.booleans()),
         "key_padding_mask": random_mask(batch, columns),
-        "attn_mask": random_mask(draw(st.sampled_from([1, batch])), draw(st.sampled_from([1, heads])), rows, columns),
+        "attn_mask": random_mask(*draw(st.sampled_from([(), (heads,), (1, 1), (batch, heads)])), rows, columns),
         "positions": positions,
         "scale": draw(st.sampled_from([None, None, 1.0, 0.0, -0.3])),
         "backend": draw(st.sampled_from(BACKENDS)),
@@ -97,14 +97,14 @@ VALID = dict(zip(("query", "key", "value"), qkv(6, heads=2, dim=3, batch=2), str
     "positions": torch.arange(6),
 }
 FAULTS: list[Callable[[Tensor], Any]] = [  # of any tensor
-    lambda t: t[0],
+    lambda t: t[None],
     lambda t: t.long() if t.is_floating_point() else t.float(),
     lambda t: torch.cat((t, t, t), dim=-1),
     lambda t: t.to("meta"),
 ]
 WRONG: list[tuple[str, Any]] = [  # the others must fit the query
     *((name, fault(t)) for name, t in VALID.items() for fault in (FAULTS[:2] if name == "query" else FAULTS)),
-    *(("query", wrong) for wrong in (VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))),
+    *(("query", wrong) for wrong in (VALID["query"][0], VALID["query"][..., :0], VALID["query"].repeat(1, 1, 2, 1))),
     *(("key", wrong) for wrong in (VALID["key"].half(), VALID["key"].repeat(1, 3, 1, 1))),
     *(("slopes", VALID["slopes"] * wrong) for wrong in (math.inf, math.nan)),
     *(("scale", math.nan), ("scale", True), ("dropout", 1.0), ("tolerance", 0.0), ("backend", "flash")),

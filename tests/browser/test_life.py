@@ -52,8 +52,7 @@ def test_a_race_is_drawn_while_it_runs_and_the_last_of_200_moves_is_shown(notebo
     assert lines.count() == 0
     start_race(notebook)
     expect(notebook.app(0).locator(".s-lanes .progress-bar")).to_have_count(2)
-    running = notebook.wait_for_new_picture(before, timeout=60)
-    notebook.wait_for_new_picture(running, timeout=60)
+    notebook.wait_for_new_picture(notebook.wait_for_new_picture(before, timeout=60), timeout=60)
     handle = notebook.app(1).locator(".s-heads .noUi-handle").first
     handle.focus()
     took = handle.evaluate(

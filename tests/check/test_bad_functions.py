@@ -14,8 +14,7 @@ from tests.check.faulty import attend, names
 
 def test_function_that_hangs_does_not_hang_the_checker() -> None:
     start = time.monotonic()
-    report = check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)
-    assert names(report) == {"does not finish"}
+    assert names(check.attention(lambda q, k, v: time.sleep(5), seconds=0.1)) == {"does not finish"}
     assert time.monotonic() - start < 4
 
 
@@ -36,13 +35,18 @@ def test_results_that_are_no_array_are_findings(value: object) -> None:
     [
         ({"num_heads": []}, "num_heads must have at least one integer"),
         ({"seconds": math.nan}, "seconds must be a positive number"),
+        ({"num_heads": [8, 10**9]}, "^num_heads=1000000000 would take"),
+        (
+            {"length": 10**6, "decoding": False},
+            r"^length=1000000 would take .* largest length that fits is [1-9]\d{3}$",
+        ),
         ({"layout": "bhl"}, "layout must contain each of b, h, l and d once"),
         ({"slopes": "other"}, "slopes must be one of official, geometric, halving"),
         ({"slopes": lambda heads: [1.0]}, r"slopes\(8\) must return \[8\], got shape \[1\]"),
     ],
 )
 def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((MemoryError, TypeError, ValueError), match=message):
         check.attention(**{"function": attend} | arguments)
 
 

@@ -186,9 +186,7 @@ def test_report_in_a_notebook_without_the_extra_is_text(monkeypatch: pytest.Monk
     assert "<b>sign reversed:</b>" in html and "<img" not in html
 
 
-def test_unknown_fault_is_diagnosed_without_comparing_every_row_with_every_rule(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unknown_fault_is_diagnosed_without_comparing_every_row_with_each_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     agrees = Observation.agrees
 

@@ -59,8 +59,7 @@ def test_every_cell_has_the_color_of_its_bias_or_weight(
 def test_hover_texts_give_bias_and_relative_weight(heads: int, length: int, form: str) -> None:
     bias, masked = case(heads, length, form)
     weights = relative_weights(bias, masked)
-    figure = picture.bias_figure(bias, masked)
-    found = hovered(figure, length, grid_of(heads))
+    found = hovered(picture.bias_figure(bias, masked), length, grid_of(heads))
     assert len(found) == heads * length**2
     for (head, row, column), (query, key, distance, value, weight) in found.items():
         step = length / len(grid_of(heads).hover_cells(length, 65536 if heads == 1 else 2048))

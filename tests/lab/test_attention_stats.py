@@ -84,8 +84,7 @@ def test_windows_are_those_of_the_whole_matrix_of_weights(content: str, monkeypa
 
 def test_head_without_a_positive_slope_looks_at_everything_and_a_single_token_at_itself() -> None:
     query = key = torch.zeros(1, 3, 200, 4)
-    reading = Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, "")
-    table = head_spans(reading)
+    table = head_spans(Reading(["a"] * 200, query, key, torch.tensor([1.0, 0.0, -0.5]), 200, ""))
     assert table["bound"].tolist()[1:] == [199, 199] and table["left_out"].tolist()[1:] == [0, 0]
     assert table["left_out"][0] > 0.5
     table = lab.window_table(Words(), "word")

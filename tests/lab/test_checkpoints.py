@@ -115,7 +115,9 @@ def test_a_missing_folder_and_weights_that_are_nan_are_refused(tmp_path: Path) -
 
 
 def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path) -> None:
-    path = lab.save_run(tmp_path / "mine", lab.make_model(root, **SMALL))
+    model = lab.make_model(root, **SMALL)
+    model(torch.zeros(1, 200, dtype=torch.long))  # evaluates the law at more distances
+    path = lab.save_run(tmp_path / "mine", model)
     with pytest.raises(BadRun, match=r"was trained with a method of its own, 'root': call load_run\(path, root\)"):
         lab.load_run(path)
     assert lab.load_run(path, root).model.config.position == "root"

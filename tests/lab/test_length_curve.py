@@ -74,9 +74,7 @@ def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: 
         assert value == pytest.approx(bits_per_byte(model, context, targets, [n] * len(targets), 20), abs=1e-5)
 
 
-def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_the_text(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokens = small_model("bloom"), list(TEXT.encode())
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
         sizes = [9 - (12 - at) % stride for at in range(13)]
@@ -121,8 +119,7 @@ def test_the_table_is_one_of_the_lab() -> None:
     assert as_trained.columns.tolist() == list(lab.COLUMNS)
     assert as_trained.dtypes.equals(results_table([]).dtypes)
     assert as_trained[["method", "label", "length"]].drop_duplicates().values.tolist() == [["bloom", "bloom", 8]]
-    half = lab.modify(model, 0.5, window=9)
-    changed = lab.length_curve(half, ByteTokenizer(), TEXT, [8], targets=40)
+    changed = lab.length_curve(lab.modify(model, 0.5, window=9), ByteTokenizer(), TEXT, [8], targets=40)
     assert changed["label"].tolist() == ["bloom, slopes times 0.5, window of 9"]
 
 

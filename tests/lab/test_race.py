@@ -71,8 +71,7 @@ def test_rows_and_models_equal_those_of_training_and_evaluating_alone_bit_for_bi
 
 def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
     chosen = {"length": 8, "steps": 4, "seed": 2}
-    race = lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, **chosen, **SMALL)
-    rows = results_table(race)
+    rows = results_table(lab.race(["alibi", "learned"], NEEDLE, checkpoints=1, **chosen, **SMALL))
     assert set(rows["task"]) == {"needle"} and set(rows["question"]) == {TRAINING_LOSS, "needle"}
     model, training = alone("alibi", NEEDLE, **chosen)
     with limited_threads(1):
@@ -170,9 +169,7 @@ def test_items_come_in_turn_however_many_threads_and_whichever_stream_is_slow(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_one_thread_of_torch(
-    threads: int,
-) -> None:
+def test_as_many_streams_as_threads_work_at_once_each_at_most_one_turn_ahead_on_one_torch_thread(threads: int) -> None:
     working, most, torch_threads, steps = set(), [], set(), dict.fromkeys("abcd", 0)
 
     def work(name: str) -> Iterator[Any]:

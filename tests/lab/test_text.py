@@ -84,8 +84,7 @@ def test_repeats_are_the_share_of_the_validation_part_that_stands_in_the_trainin
     assert lab.load_text("to be or not to be, " * 500).repeats == 1
     assert lab.load_text(LINES).repeats == lab.load_text("short").repeats == 0
     unique = "".join(f"{number:06}" for number in range(10_000))
-    half = lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:])
-    assert half.repeats == pytest.approx(0.5, abs=0.03)
+    assert lab.load_text(unique[:54_000] + unique[:3_000] + unique[57_000:]).repeats == pytest.approx(0.5, abs=0.03)
 
 
 def test_the_shortest_text_that_can_be_tested_and_one_byte_less() -> None:

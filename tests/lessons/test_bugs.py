@@ -35,8 +35,7 @@ def test_picture_shows_the_fault_and_no_other_answer_and_becomes_correct_with_th
     shown, correct = bug.weights(), bug.view.correct(bug.causal)
     assert shown.shape == correct.shape == (len(bug.view.rows), len(bug.view.keys))
     assert float((shown - correct).abs().max()) > 0.15
-    repaired = bug.weights(REPAIRS[bug.fault])
-    torch.testing.assert_close(repaired, correct, atol=1e-4, rtol=0, check_dtype=False)
+    torch.testing.assert_close(bug.weights(REPAIRS[bug.fault]), correct, atol=1e-4, rtol=0, check_dtype=False)
     for answer in set(bug.answers) & by_fault.keys() - {bug.fault}:  # the wrong answers that are bugs too
         other = by_fault[answer]
         weights = bug.view.weights(other.exhibit.kind, load_code(other.code), bug.causal)

@@ -119,8 +119,7 @@ def test_decoding_with_a_cache_gives_the_logits_and_the_texts_of_one_pass(name: 
 def test_relative_methods_do_not_notice_a_token_in_front_and_absolute_ones_act_on_token_vectors(name: str) -> None:
     """Up to a quarter of the training length: FIRE divides by the position beyond it."""
     position = position_of(name, max_length=64)
-    embedded = position.embed(torch.zeros(1, 9, HEADS * DIM))
-    assert bool((embedded == 0).all()) == position.is_relative
+    assert bool((position.embed(torch.zeros(1, 9, HEADS * DIM)) == 0).all()) == position.is_relative
     q, k, _, x = inputs(9, 9)
     whole, tail = (position.weights(q[:, :, n:], k[:, :, n:], x=x[:, n:]) for n in (0, 1))
     for query in range(3, 9):  # without the token itself, which gets the remainder in stick-breaking
@@ -174,8 +173,7 @@ def test_all_parameters_get_gradients_and_layers_share_what_the_method_shares(na
     model = language_model(name).train()
     model(tokens_of(4, LENGTH)).logsumexp(-1).sum().backward()
     parameters = dict(model.named_parameters())
-    missing = [key for key, value in parameters.items() if value.grad is None or not bool(value.grad.any())]
-    assert missing == []
+    assert [key for key, value in parameters.items() if value.grad is None or not bool(value.grad.any())] == []
     first, second = (block.attention.position for block in model.transformer.blocks)
     assert (first is not second) == (name in ("forget", "bam", "cope"))
 

@@ -76,7 +76,7 @@ def cases() -> dict[str, tuple[Position, Formula]]:
         "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * (i - j)),
         "alibi of an encoder": (Alibi(HEADS, causal=False), lambda h, i, j: -slopes[h] * abs(i - j)),
         "learned alibi": (Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
-        "decay": (Decay(HEADS), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
+        "decay": (Decay(HEADS).bfloat16(), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         "sandwich": (Sandwich(HEADS), sandwich),
         "kerple-log": (kerple_log, kerple(kerple_log)),
         "bam": (gaussian, bam(gaussian)),

@@ -112,8 +112,7 @@ def test_claims_are_judged_in_each_setting_that_has_results_and_tasks_in_the_mai
 
 def test_conclusion_counts_what_survives_the_correction_and_what_was_known() -> None:
     table = pd.DataFrame({"p": [0.001, 0.04, 0.9], "verdict": ["seen here", "not seen here", "can't tell"]})
-    table = table.assign(holm=holm(table["p"]), known=["blind", "blind", "afterwards"])
-    said = study.conclusion(table)
+    said = study.conclusion(table.assign(holm=holm(table["p"]), known=["blind", "blind", "afterwards"]))
     assert "3 intervals, 2 exclude" in said and "1 still do" in said and "blind 1 of 2, afterwards 0 of 1" in said
 
 

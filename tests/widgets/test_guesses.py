@@ -109,6 +109,13 @@ def test_curve_draws_the_truth_over_the_guess(move, guessed, points):
     assert figure.layout.yaxis.range == pytest.approx((-5, 20.6)), "a truth outside the axis widens it"
 
 
+@pytest.mark.parametrize(("height", "answer"), [(5, "at 1,024: your point is close."), (9, "your point is not close.")])
+def test_one_point_is_close_or_not(height, answer):
+    guess = curve(at=[1024])
+    slide(guess, 0, height)
+    assert answer in press(guess)
+
+
 def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_left_in_place_is_no_guess():
     guess = curve()
     drag(guess, 0, 1.0)

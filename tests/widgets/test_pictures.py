@@ -17,6 +17,11 @@ def test_weights_halve_after_the_half_life():
     for half_life in (1, 7, 32):
         bars = Forgetting(half_life=half_life, text="word " * 40).figure.data[0].y[::-1]
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
+    app = Forgetting(half_life=1, text='an "unbelievably_long" <word>')
+    assert (
+        app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
+        and ": 1 word back," in app.caption
+    )
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         Forgetting(text="one")
 
@@ -52,7 +57,7 @@ def test_the_zoo_draws_the_logits_of_the_methods():
     np.testing.assert_allclose(curve("kerple-log"), kerple.curve(distance)[0].detach(), rtol=1e-6)
     query, key = Rotary(8).transform(torch.ones(1, 1, 1, 8), torch.ones(1, 1, 256, 8))
     np.testing.assert_allclose(curve("rotary")[::-1], (key @ query.mT)[0, 0, :, 0] - 8, atol=1e-5)
-    assert not curve("none").any()
+    assert not curve("none").any() and "logit 0.0." in PositionZoo(method="kerple-log", distance=0).caption
     assert len({*curve("t5")[:16]}) == 16 and len({*curve("t5")[15:]}) == 1, "as in a model trained on 64 tokens"
 
 

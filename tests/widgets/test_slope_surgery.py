@@ -52,7 +52,7 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
         ("alibi", {"dropped": "all"}, {"slopes": 0}, "the bias of every head dropped"),
         ("alibi", {"window": 6, "sinks": 4}, {"window": 6, "sinks": 4}, "a window of 6 keys imposed, the first 4 kept"),
         ("rotary", {"window": 10, "factor": 2.0, "sinks": 4}, {"window": 10}, "with a window of 10 keys imposed"),
-        ("sinusoidal", {"window": 6, "sinks": 4}, {"window": 6}, "a window of 6 keys imposed"),
+        ("sinusoidal", {"window": 1, "sinks": 4}, {"window": 1}, "a window of 1 key imposed"),
     ],
 )  # fmt: skip
 def test_what_is_shown_is_the_model_with_these_changes(
@@ -87,6 +87,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance
 
+    assert SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[32]).caption.count("sequences of 32") == 1
     app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[16, 32])
     assert (app.subject, list(app.after)) == ("yours", [16, 32])
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
@@ -103,6 +104,9 @@ def test_controls_and_traits_agree() -> None:
     assert app.factor == 4 and (slider.base**slider.min, slider.base**slider.max) == (1 / 16, 16)
     with pytest.raises(BadValue, match=r"factor must be a number from 0\.0625 to 16, got 'three'"):
         app.factor = "three"
+    control(app, "s-subject").value, control(app, "s-dropped").value = "alibi", "8"  # "yours" has four heads
+    control(app, "s-subject").value = "yours"
+    assert (app.dropped, control(app, "s-dropped").value) == ("none", "none") and "with slopes times 4: " in app.caption
     app.window = 100
     assert (control(app, "s-window").value, control(app, "s-window").options[-1][0]) == ("100", "2048")
     control(app, "s-window").value = "none"

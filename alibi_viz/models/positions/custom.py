@@ -86,17 +86,17 @@ class Law(Relative):
     """A bias given by a plain function of the distance, see `register_method`."""
 
     law: ClassVar[LawFunction]
-    table: Tensor
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
-        self.register_buffer("table", evaluate_law(type(self).law, num_heads, _TRIED), persistent=False)
+        self.table = evaluate_law(type(self).law, num_heads, _TRIED)  # no buffer, so it stays float32 in any model
         self._grow(2 * _TRIED)  # a second evaluation, because a law that is random or counts its calls shows only then
 
     def curve(self, distance: Tensor) -> Tensor:
         size = int(distance.amax()) + 1 if len(distance) else 0
         if size > self.table.shape[1]:
             self._grow(size)
+        self.table = self.table.to(distance.device)
         return self.table[:, distance]
 
     def _grow(self, size: int) -> None:

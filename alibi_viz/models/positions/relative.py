@@ -185,13 +185,12 @@ class Decay(Relative):
     by gamma^d and has no softmax; here the weights are multiplied before they are normalized.
     """
 
-    slopes: Tensor
     config_fields = ("num_heads", "max_length")
 
     def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
         slopes = [-math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)]
-        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
+        self.slopes = torch.tensor(slopes)  # no buffer, so they stay float32 in any model
 
     def curve(self, distance: Tensor) -> Tensor:
-        return -self.slopes[:, None] * distance.float()
+        return -self.slopes.to(distance.device)[:, None] * distance.float()

@@ -101,7 +101,7 @@ class AttentionExplorer(HasHead, TextApp):
         causal = self.checkbox("causal", "causal mask", "s-causal", "Mask the keys after each query")
         tip = "The content, the number of heads, the mask and the query"
         more, folded = fold("More", tip, row(*menus, causal, labeled("query", query)))
-        buttons = shuffle, self._restore, more, self.reset_button()
+        buttons = shuffle, self._restore, more, self.reset_button(self.show_text)
         return [column(text_box, row(bias, head, *buttons), folded)]
 
     def draw(self) -> tuple[str, str]:
@@ -115,11 +115,8 @@ class AttentionExplorer(HasHead, TextApp):
         slope = format_slope(reading.slopes[head])
         distance = "(i - j)" if self.causal else "|i - j|"
         bias = f"bias, m = {slope}<br>-m {distance}" if self.bias else "bias, switched off"
-        place: dict[str, Any] = {
-            "head": head,
-            "query": query,
-            "names": ("bias on", "bias off")[:: 1 if self.bias else -1],
-        }
+        names = ("bias on", "bias off")[:: 1 if self.bias else -1]
+        place: dict[str, Any] = {"head": head, "query": query, "names": names}
         place |= {"bias_name": bias.replace("-", "\N{MINUS SIGN}"), "page_width": self.page_width}
         attention_plot.draw(self.figure, reading.tokens, trace, other, **place)
         self.note_length(reading)
@@ -134,7 +131,8 @@ class AttentionExplorer(HasHead, TextApp):
             )
             change = after.sub(before, fill_value=0).abs().max()
             order = "With the words before the last one shuffled, the weights that the last query gives to each word"
-            sentences.append(f"{order} change by up to {change:.3f}.")
+            other_words = "The text is longer than what is read, so shuffling changes which words are read as well."
+            sentences.append(f"{order} change by up to {change:.3f}." if original.total == length else other_words)
         weights = torch.stack([each.weights[0, head, query] for each in (trace, other)])
         visible = trace.logits[0, head, query].isfinite()
         switched = "without the bias" if self.bias else "with the bias"
@@ -142,8 +140,7 @@ class AttentionExplorer(HasHead, TextApp):
         return " ".join(sentences[:2]), " ".join([*sentences[2:], reading.note]).strip()
 
     def _trace(self, reading: Reading, *, with_bias: bool) -> AttentionTrace:
-        slopes = reading.slopes if with_bias else None
-        return attention_trace(reading.query, reading.key, slopes, causal=self.causal)
+        return attention_trace(reading.query, reading.key, reading.slopes if with_bias else None, causal=self.causal)
 
     def _set_order(self, order: int | None) -> None:
         self.attempt(lambda: setattr(self, "order", order))

@@ -4,7 +4,7 @@ import html
 from functools import lru_cache
 from typing import Any
 
-from ipywidgets import Button, Label, Layout, Textarea, VBox, Widget
+from ipywidgets import Label, Layout, Textarea, VBox, Widget
 from traitlets import HasTraits
 
 from alibi_viz.lab.attention_sources import AttentionSource, ModelSource, Reading, as_source, check_reading
@@ -44,6 +44,7 @@ class TextApp(App):
     num_heads = Count(8, 1, 32)
     content = Choice("", "contents")
     longest = 4096  # the number of tokens that are read
+    show_text: Any  # puts the text into its box, which may hold one that was rejected
     is_slow = False  # whether reading takes so long that a typed text waits until the user pauses
 
     def __init__(self, source: AttentionSource | LanguageModel | str | None = None, **state: Any) -> None:
@@ -62,25 +63,23 @@ class TextApp(App):
         """The text box, the menu of contents, and the number of heads if the source can have any."""
         box = Textarea(self.text, tooltip="Your own text", layout=Layout(width="100%", height="58px"))
         self._note = Label().add_class("s-note")
-        debounce = Debounce(0.3)
+        debounce, rejected = Debounce(0.3), False
 
         def read() -> None:  # unlike other controls, the box keeps a text that is rejected: one may be typing
+            nonlocal rejected
             if box.value != self.text:
                 self.attempt(lambda: self.set_trait("text", box.value))
+            elif rejected:
+                self.say("")
+            rejected = box.value != self.text
 
         box.add_class("s-text").observe(lambda _: debounce(read) if self.is_slow else read(), names="value")
-        self.observe(lambda change: box.set_trait("value", change.new), names="text")
-        self.works, self._box = [debounce], box
+        self.observe(lambda _: self.show_text(), names="text")
+        self.works, self.show_text = [debounce], lambda: box.set_trait("value", self.text)
         text = VBox([labeled("text", box, width="100%"), self._note], layout=Layout(width="100%"))
         content = self.menu("content", "content", "s-content", "Where the queries and keys come from; see the caption")
         heads = [self.slider("num_heads", "heads", "s-heads", "The number of attention heads")]
         return [text, content, *(heads if self.source.num_heads is None else [])]
-
-    def reset_button(self) -> Button:
-        """The same button, which also puts the text back over one that was rejected or waits to be read."""
-        made = super().reset_button()
-        made.on_click(lambda _: self._box.set_trait("value", self.text))
-        return made
 
     def read(self, text: str) -> Reading:
         """The tokens, queries and keys of a text, with the app's content and number of heads."""

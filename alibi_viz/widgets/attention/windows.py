@@ -50,7 +50,7 @@ class WindowExplorer(TextApp):
         return picture.blank_spans()
 
     def controls(self) -> list[Widget]:
-        return [*super().controls(), self.reset_button()]
+        return [*super().controls(), self.reset_button(self.show_text)]
 
     def draw(self) -> tuple[str, str]:
         reading = self.read(self.text)

@@ -157,11 +157,11 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
         return [box(option) for option in options]
 
-    def reset_button(self) -> widgets.Button:
-        """A button, with the CSS class "s-reset", that sets every trait back to its value at this call."""
+    def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
+        """A button, with the CSS class "s-reset", that sets every trait back to its value now, and calls `also`."""
         initial = self.trait_values(state=True)
-        tip = "Set everything back to how it was at the start"
-        return button("Reset", "undo", "s-reset", tip, lambda: self.attempt(lambda: self.set_together(initial)))
+        reset = lambda: (self.attempt(lambda: self.set_together(initial)), also())  # noqa: E731
+        return button("Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset)
 
     def set_together(self, state: Mapping[str, Any]) -> None:
         """Set several traits and draw once, because one of them may be valid only with another."""
@@ -181,7 +181,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.say("")
         try:
             action()
-        except (RuntimeError, TraitError, TypeError, ValueError) as error:
+        except (MemoryError, RuntimeError, TraitError, TypeError, ValueError) as error:
             self.say(str(error))
             return False
         return True

@@ -20,11 +20,18 @@ function nameControls(controls) {
 
 function keepClicksBehind(values, controls) {
   const areOnTheWay = () => values.some(({ _pending_msgs }) => _pending_msgs > 0);  // undefined if ipywidgets renames it
+  let passes = false;
   controls.addEventListener("click", event => {
     const button = event.target.closest(".widget-button:not(.s-stop)");
-    if (!button || !areOnTheWay()) return;
+    if (!button || passes || !areOnTheWay()) return;
     event.stopImmediatePropagation();
-    const click = () => areOnTheWay() ? setTimeout(click, 20) : button.click();
+    const end = performance.now() + 10_000;  // an answer may have been lost, with the connection
+    const click = () => {
+      if (areOnTheWay() && performance.now() < end) return setTimeout(click, 20);
+      passes = true;
+      button.click();
+      passes = false;
+    };
     click();
   }, true);
 }

@@ -218,7 +218,7 @@ class LengthLab(App):
         numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
         tip = "The methods, seeds and the text"
         self._more, settings = fold("More settings", tip, self._methods, numbers, self._text())
-        full = row(guess, self._more, self.reset_button())
+        full = row(guess, self._more, self.reset_button(lambda: self._own.set_trait("value", "")))
         question = self.menu("question", "question", "s-question", "What is measured")
         self._full = (full, column(settings), question, self.reason)  # hidden in simple mode
         self._panel = column(self._guesses, row(train, self._stop, full), self._full[1])
@@ -352,7 +352,8 @@ class LengthLab(App):
             if text:
                 self.attempt(lambda: self.set_trait("text", Path(text).expanduser() if is_path else text))
 
-        own.add_class("s-own-text").observe(read, names="value")
+        self._own = own.add_class("s-own-text")
+        own.observe(read, names="value")
         return row(menu, own)
 
 

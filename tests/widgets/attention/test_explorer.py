@@ -75,6 +75,9 @@ def test_blank_text_box_shows_a_message_and_stays_blank() -> None:
     assert "at least one word" in message(app) and (box.value, app.text) == ("", TEXT)
     control(app, "s-reset").click()
     assert (message(app), box.value) == ("", TEXT)
+    box.value = " "
+    box.value = TEXT
+    assert message(app) == "", "also when the last good text is typed again"
     box.value = "<script>alert(1)</script>"
     assert (message(app), app.text) == ("", "<script>alert(1)</script>")
     app.text = TEXT
@@ -119,8 +122,7 @@ def test_clicks_select_a_query_or_a_head() -> None:
     click(app.figure, "content", 0, 0, y=4)
     assert app.query == 4
     assert next(app.figure.select_shapes({"name": "weights"})).y0 == 3.5, "the row of the query is framed"
-    z = named_trace(app.figure, "tiles").z
-    click(app.figure, "tiles", *np.argwhere(z == 6)[0])
+    click(app.figure, "tiles", *np.argwhere(named_trace(app.figure, "tiles").z == 6)[0])
     assert (app.head, app.query) == (6, 4)
 
 
@@ -223,5 +225,7 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
         pd.Series(weights.numpy()).groupby(each.tokens).sum() for weights, each in zip(traces, readings, strict=True)
     )
     assert change() == pytest.approx((after - before).abs().max(), abs=6e-4) and change() > 0.01
+    app.text, app.order = "to be or not " * MAX_TOKENS, 1
+    assert "shuffling changes which words are read" in app.caption and "change by" not in app.caption
     app.order = None
     assert "shuffled" not in app.caption

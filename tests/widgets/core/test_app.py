@@ -25,7 +25,7 @@ class Doubling(App):
     color = Choice(None, (None, "red", "blue"))
     big = Flag(False)
     name = Unicode("<b>").tag(state=True)
-    draws = 0
+    draws, error = 0, ValueError
 
     def blank(self) -> go.Figure:
         return theme.blank(200).add_scatter()
@@ -40,7 +40,7 @@ class Doubling(App):
 
     def draw(self) -> str | tuple[str, str]:
         if self.count == 13 and self.big:
-            raise ValueError("13 must not be big <i>")
+            raise self.error("13 must not be big <i>")
         self.draws += 1
         self.figure.data[0].update(y=[2**at for at in range(self.count)])
         caption = f"{self.count} powers of {self.name}"
@@ -95,8 +95,10 @@ def test_bad_value_in_a_control_shows_a_message_and_the_app_stays_usable(text):
     assert (app.count, message(app)) == (9, "")
 
 
-def test_state_is_restored_when_draw_raises():
+@pytest.mark.parametrize("error", [MemoryError, TypeError, ValueError])
+def test_state_is_restored_when_draw_raises(error):
     app = Doubling(big=True)
+    app.error = error
     with pytest.raises(BadValue, match="13 must not be big"):
         app.count = 13
     assert (app.count, app.caption, len(app.figure.data[0].y)) == (8, "8 powers of <b>", 8)

@@ -56,6 +56,8 @@ def test_an_unusable_text_is_named_and_another_can_be_entered(text: str, why: st
         control(app, "s-train").click()
     assert why in message(app) and "<script>" not in message(app) and len(message(app)) < 600
     assert field.value == text and not app.running
+    control(app, "s-reset").click()
+    assert (field.value, app.text, message(app)) == ("", None, "")
     field.value = ENGLISH
     assert (message(app), bytes(app.text.train[:20].tolist()).decode()) == ("", ENGLISH[:20])
 

@@ -43,9 +43,7 @@ def test_a_function_and_a_class_are_trained_beside_alibi() -> None:
     assert app.models["Offset"].transformer.position.value != 0, "a learned parameter is trained"
 
 
-def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_during_a_race(
-    long_race: LengthLab,
-) -> None:
+def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in_a_race(long_race: LengthLab) -> None:
     long_race.methods = ["alibi", root]
     box = control(long_race, "s-root")
     assert (box.value, box.disabled) == (True, True)
