@@ -182,7 +182,8 @@ def _print_verdicts(results: Any) -> None:
         _complain(f"these results are about another text than the published ones: {', '.join(others)}")
     for row in table.itertuples():
         print(f"- {row.setting}, {row.verdict}: {row.claim}. {row.text} [{row.numbers}]")
-    print("There are no results on any claim." if table.empty else av.study.conclusion(table))
+    enough = not table.empty and bool(table["low"].notna().any())
+    print(av.study.conclusion(table) if enough else "There are no results on any claim.")
 
 
 def _report(options: argparse.Namespace) -> None:

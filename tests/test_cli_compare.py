@@ -47,9 +47,7 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
-def test_workers_get_the_file_of_a_custom_law(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_get_the_file_of_a_law(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is a process of its own."""
     monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
     command.remove("alibi")  # so one of the two workers is enough

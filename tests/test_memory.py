@@ -30,9 +30,7 @@ CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_too_large_a_call_is_refused_and_the_largest_that_fits_is_named(
-    call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_a_call_is_refused_and_the_largest_is_named(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda device: 2 * 2**30)  # so a call may take half a GiB
     with pytest.raises(MemoryError, match=r"^key_length=100000000 would take [\d,.]+ GiB") as error:
         CALLS[call](100_000_000)  # if this were tried, torch would raise a RuntimeError

@@ -16,9 +16,7 @@ def test_official_slopes_equal_those_of_the_minimal_implementation(num_heads: in
 
 
 @given(st.integers(1, 300), st.sampled_from(["official", "geometric"]), st.floats(0.5, 16))
-def test_slopes_are_below_one_and_the_smallest_follows_from_bias_max(
-    num_heads: int, scheme: str, bias_max: float
-) -> None:
+def test_slopes_are_below_one_and_the_least_follows_from_bias_max(num_heads: int, scheme: str, bias_max: float) -> None:
     slopes = alibi_slopes(num_heads, scheme, bias_max=bias_max)
     assert slopes.dtype == torch.float32
     assert bool((slopes < 1).all())

@@ -97,8 +97,7 @@ def _trace(inputs: AttentionInputs) -> AttentionTrace:
 
 
 def _attend_eagerly(inputs: AttentionInputs) -> Tensor:
-    weights = dropout(_trace(inputs).weights, inputs.dropout)
-    return weights @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
+    return dropout(_trace(inputs).weights, inputs.dropout) @ inputs.value.repeat_interleave(inputs.group_size, dim=1)
 
 
 def shares_blocks(inputs: AttentionInputs) -> bool:

@@ -114,16 +114,14 @@ def _rectangles(query_length: int, key_length: int, span: int, *, causal: bool) 
     if not causal:
         yield from (neighbor.transposed(before) for neighbor in neighbors)
         for first in range(0, query_length - size, size):  # the band after each
-            width = min(span, query_length - first - size)
-            yield Tile("after", first, size, before + first + size, width)
+            yield Tile("after", first, size, before + first + size, min(span, query_length - first - size))
 
 
 def _own(query_length: int, before: int, span: int = 0, *, ahead: int = 0) -> Iterator[Tile]:
     """Each of the smallest blocks reads itself, `span` keys before its start, and `ahead` keys after its end."""
     for first in range(0, query_length, _BLOCK):
         rows, back = min(_BLOCK, query_length - first), min(span, before + first)
-        more = min(ahead, query_length - first - rows)
-        yield Tile("own", first, rows, before + first - back, back + rows + more)
+        yield Tile("own", first, rows, before + first - back, back + rows + min(ahead, query_length - first - rows))
 
 
 def _neighbors(query_length: int, before: int, size: int) -> Iterator[Tile]:

@@ -235,7 +235,10 @@ def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: f
     factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
     factors += [(("sign reversed", *names), -factor) for names, factor in factors]
     for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
-        unit = torch.cat([rule(heads).to(dtype).double() for heads in slopes])
+        try:
+            unit = torch.cat([rule(heads).to(dtype).double() for heads in slopes])
+        except Exception:  # the caller's own slopes may be known for these numbers of heads only
+            continue
         common = (*scheme, *rounding)
         for names, factor in factors:
             yield (*common, *names), factor * unit

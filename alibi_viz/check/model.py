@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.arguments import check_instance, check_integer, check_positive
+from alibi_viz.arguments import check_instance, check_integer, check_positive, check_positive_integers
 from alibi_viz.check.api import examine_attention
 from alibi_viz.check.diagnose import Expectation
 from alibi_viz.check.probe import SHORT, AttentionReader, probes
@@ -36,7 +36,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
             weights of its family were trained with is a note of the report, not a fault: Falcon divides its bias by
             sqrt(head_dim), and Falcon and BLOOM round it to half precision.
         layer: index of the layer, from 0.
-        length: the longest length to try; no longer than the model allows.
+        length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
     Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if the model has no known
@@ -48,6 +48,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     layers = _find_layers(model, heads)
     check_integer("layer", layer, 0, len(layers) - 1)
     check_positive("seconds", seconds)
+    check_positive_integers(length=length)
     if not heads:
         raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
     attention, parameter = layers[layer], next(model.parameters())

@@ -97,9 +97,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         text = str(self)
-        return notebook_html(
-            text, self.comparison, [text.splitlines()[0], *(f"{each.name}:" for each in self.findings)]
-        )
+        return notebook_html(text, self.comparison, [text.splitlines()[0], *(f"{one.name}:" for one in self.findings)])
 
 
 def notebook_html(text: str, comparison: Comparison | None, bold: Iterable[str] = ()) -> str:

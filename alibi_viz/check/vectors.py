@@ -96,8 +96,7 @@ def _record_attention(causal: bool) -> list[dict[str, Any]]:
         query, key, value = (tensor.double() for tensor in inputs)
         output = attention_trace(query, key, _reference(query.shape[1]), causal=causal).weights @ value
         named = {"query": query, "key": key, "value": value, "result": output}
-        lists = {name: _to_lists(tensor) for name, tensor in named.items()}
-        cases[_key(*inputs)] = {"causal": causal, **lists}
+        cases[_key(*inputs)] = {"causal": causal, **{name: _to_lists(tensor) for name, tensor in named.items()}}
         return output.float()
 
     reader = AttentionReader(attention, head_dim=_HEAD_DIM)

@@ -86,8 +86,7 @@ class Words:
             raise ValueError(f"text must have at least one word, got {text[:20]!r}")
         vectors = torch.tensor([_vector(token) for token in tokens[:longest]]) * (content != "equal")
         vectors = vectors.expand(1, num_heads, *vectors.shape)
-        slopes = alibi_slopes(num_heads)
-        return Reading(tokens[:longest], vectors, vectors, slopes, len(tokens), _WORD_NOTES[content])
+        return Reading(tokens[:longest], vectors, vectors, alibi_slopes(num_heads), len(tokens), _WORD_NOTES[content])
 
 
 @lru_cache(8192)

@@ -102,8 +102,7 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
         query, key, _ = (each.float() for each in family.project(attention, args[0]))
         bias, visible = family.read(attention, inputs)
         logits = query[:, :, -queries:] @ key.transpose(-2, -1) / math.sqrt(query.shape[-1]) + bias[:, :, -queries:]
-        weights = logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1)
-        stats.append(weight_stats(weights, trained))
+        stats.append(weight_stats(logits.masked_fill(~visible[:, :, -queries:], -math.inf).softmax(-1), trained))
 
     with hooked(family.layers(model), measure), evaluating(model):
         base_model(model)(input_ids, use_cache=False)

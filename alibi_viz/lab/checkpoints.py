@@ -19,7 +19,7 @@ from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.lab.runs import check_new, versions
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
 from alibi_viz.models.positions.custom import Method, custom_method, provenance
-from alibi_viz.table import results_table
+from alibi_viz.table import COLUMNS, results_table
 
 FORMAT = "alibi_viz run 4"
 WEIGHTS_FILE, SETTINGS_FILE = "weights.safetensors", "run.json"
@@ -68,7 +68,7 @@ def save_run(
     name = model.config.position
     if not _is_as_configured(model):
         raise ValueError("the model was changed by `lab.modify`, or its own method since: save an unchanged model")
-    table = results_table([]) if results is None else results.drop(columns="origin").astype({"value": object})
+    table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
     custom = custom_method(name)
     content = {
         "format": FORMAT,

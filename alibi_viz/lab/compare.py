@@ -184,7 +184,7 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     number of seeds. The rows are the labels; a change to the model follows after a comma: "rotary, window". Up to the
     training length, changed models are equal to unchanged ones and left out.
 
-    Raises ValueError for models that learned different texts.
+    Raises ValueError for models that learned different texts, or with several rows for a label, seed and x.
     """
     check_instance("results", results, pd.DataFrame)
     limits = find_question(question).scale.limits
@@ -194,6 +194,8 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     rows = rows[~changed | (rows["x"] > rows["length"])]
     if len(tasks := rows["task"].unique()) > 1:
         raise ValueError(f"results must be on one text, got {', '.join(tasks)}: choose one by the column 'task'")
+    if rows["text"].nunique() > 1 or rows.duplicated(["label", "seed", "x"]).any():
+        raise ValueError("results must have one text, and one row for a label, seed and x: choose by 'text' or 'step'")
     table = over_seeds(rows, limits=limits)
     words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
     cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")

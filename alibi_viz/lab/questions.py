@@ -98,7 +98,8 @@ def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: 
     for start, stop in zip(facts["start"], facts["stop"], strict=True):
         before, fact = data[stop - context - 1 - SPARE : start].decode("utf-8", "replace"), data[start:stop]
         told.append(data[stop - context - 1 : stop])
-        retold.append((retell(before, fact.decode()).encode() + fact)[-context - 1 :])
+        padded = b" " * context + retell(before, fact.decode()).encode()  # a shorter value may leave too little text
+        retold.append((padded + fact)[-context - 1 :])
     sizes = torch.tensor((facts["stop"] - facts["start"]).to_numpy())
     longest = int(sizes.max())
     sequences = torch.frombuffer(bytearray(b"".join(retold + told)), dtype=torch.uint8).view(2, len(facts), context + 1)

@@ -299,8 +299,7 @@ def executor(workers: int) -> AbstractContextManager[Executor | None]:
     """For a `with` block: worker processes that end with this one, even if it is killed; None for a single worker."""
     if workers == 1:
         return nullcontext()
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_exit_with_parent)
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_exit_with_parent)
 
 
 def _exit_with_parent() -> None:

@@ -190,8 +190,7 @@ def _training_rows(
         # seeded in each step, so that random numbers drawn elsewhere in between change nothing
         seeded = _random_state((row["seed"] * steps + index) % 2**63, device) if is_random else nullcontext()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"), seeded:
-            logits = model(inputs)
-            loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
+            loss = cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
         if not math.isfinite(bits):
             raise TrainingDiverged(

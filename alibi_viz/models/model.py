@@ -214,7 +214,7 @@ class AlibiSelfAttention(SelfAttention):
         learned_slopes: bool = False,
         **options: Any,
     ) -> None:
-        position = Alibi(num_heads, causal=causal, scheme=scheme, slopes=slopes, learned=learned_slopes)
+        position = Alibi(num_heads, scheme=scheme, slopes=slopes, learned=learned_slopes)
         super().__init__(position, d_model, num_heads, causal=causal, **options)
 
     @property

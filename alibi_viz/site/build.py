@@ -53,8 +53,7 @@ def page_data() -> dict[str, Any]:
     training, validation = (write_tales(size, seed, VARIETY)[0] for size, seed in ((TRAINING, 1), (VALIDATION, 2)))
     race = {"characters": "".join(sorted(set(training))), "training": training, "validation": validation}
     models = {name: _packed(study.published_model(name).model) for name in MODELS}
-    text = lab.load_text()
-    words = sorted(set(WORD.findall(bytes(text.train.tolist()).decode())))
+    words = sorted(set(WORD.findall(bytes(lab.load_text().train.tolist()).decode())))
     return {
         "models": models,
         "length": lab.Run.length,
@@ -104,7 +103,7 @@ def _content() -> dict[str, Any]:
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
         what = {"name": bug.name, "fault": bug.fault, "summary": exhibit.effect, "source": exhibit.system}
-        bugs.append({**what, "head": bug.view.head, "picture": _picture(weights), "weights": weights.tolist()})
+        bugs.append({**what, "view": bug.view, "picture": _picture(weights), "weights": weights.tolist()})
     return {
         "data": json.dumps(page_data()).replace("</", r"<\/"),  # "</script>" in a text must not end the element
         "worker": script("model.js", "worker.js"),

@@ -109,7 +109,7 @@ function startRace() {
   const guess = document.querySelector('input[name="guess"]:checked')?.value;
   if (!guess) return say("race-caption", "Guess first: which of the two will fall apart?");
   stopRace();
-  Object.keys(race.rows).forEach((name) => ($(`bar-note-${name}`).textContent = "starting"));
+  Object.keys(race.rows).forEach((name) => (($(`bar-note-${name}`).textContent = "starting"), $(`race-${name}`).replaceChildren()));
   const { characters, training, validation, settings } = data.race;
   const ids = new Map([...characters].map((character, n) => [character, n]));
   const encode = (text) => Int32Array.from(text, (character) => ids.get(character) ?? 0);
@@ -120,13 +120,19 @@ function startRace() {
   for (const name of ["alibi", "sinusoidal"]) {
     const worker = new Worker(URL.createObjectURL(new Blob([$("worker").textContent], { type: "text/javascript" })));
     worker.onmessage = ({ data: row }) => addRow(name, row);
-    worker.onerror = () => say("race-caption", "This browser could not start a worker for training.");
+    worker.onerror = failRace;
     const config = { ...data.race.config, vocabulary: characters.length, position: name };
     const parts = { training: encode(training), validation: encode(validation), prompt: encode(beginning) };
     worker.postMessage({ config, settings: { ...settings, ...parts, seed: 1, count: 8 * settings.length - beginning.length } });
     race.workers.push(worker);
   }
   drawRace();
+}
+
+function failRace() {
+  stopRace();
+  race.guess = "";
+  say("race-caption", "This browser could not start a worker for training.");
 }
 
 function stopRace() {
@@ -159,6 +165,7 @@ function drawRace() {
   fillTable("race-table", ["bytes", ...xs], series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]));
   if (race.workers.length) say("race-caption", "Training. Both read the same batches, 32 bytes at a time.");
   else if (series.length === 2) say("race-caption", outcome(series, xs));
+  else if (race.guess) say("race-caption", "Stopped before both models were tested.");
 }
 
 /** What the race showed, in two sentences. */
@@ -251,7 +258,13 @@ function fillTable(id, headings, rows) {
 for (const id of ["heads", "length", "query", "law"]) $(id).addEventListener("input", drawHeads);
 for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
 $("again").addEventListener("click", startWriting);
-$("train").addEventListener("click", startRace);
+$("train").addEventListener("click", () => {
+  try {
+    startRace();
+  } catch {
+    failRace();
+  }
+});
 $("stop").addEventListener("click", () => (stopRace(), drawRace()));
 drawHeads();
 startWriting();

@@ -144,14 +144,16 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
     cells = rows.pivot_table(index="seed", columns=["label", "variant", "x", "block"], values="value")
     if (texts := rows["text"].nunique()) > 1:
         raise LookupError(f"the results are about {texts} different texts")
-    number: Any = 0
+    parts: list[Any] = []  # [seed, block]; where sequences of some length make fewer blocks, the means of the seeds
     for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
         x = TASKS[task].max_distance(term.times * length) if task in TASKS else term.times * length
         if (term.label, term.variant, x) not in cells:
             changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
             raise LookupError(f"no results of {term.label}{changed} at {term.times}L")
-        number = number + sign * cells[term.label, term.variant, x]
-    number = number.dropna()  # seeds that not all terms have
+        parts.append(sign * cells[term.label, term.variant, x])
+    if len({part.shape[1] for part in parts}) > 1:
+        parts = [part.mean(axis=1).to_frame() for part in parts]
+    number = sum(parts).dropna()  # seeds that not all terms have
     if len(number) < SEEDS:
         raise LookupError(f"too few seeds have all results: {len(number)} of at least {SEEDS}")
     return np.asarray(number).round(5)
@@ -203,6 +205,7 @@ def _row(setting: str, verdict: Verdict) -> dict[str, Any]:
 
 def conclusion(table: pd.DataFrame) -> str:
     """How many verdicts of `verdict_table` survive Holm's correction, and the share seen by what was known before."""
+    table = table.dropna(subset="low")  # without an interval: a claim that has too few results
     decided = table["p"] < 1 - LEVEL
     survive = decided & (table["holm"] < 1 - LEVEL)
     groups = {known: rows["verdict"] == SEEN for known in KNOWN if len(rows := table[table["known"] == known])}

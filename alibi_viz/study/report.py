@@ -10,7 +10,7 @@ import pandas as pd
 from alibi_viz.files import write
 from alibi_viz.lab import QUESTIONS, summary
 from alibi_viz.lab.questions import Question
-from alibi_viz.lab.runs import record_table
+from alibi_viz.lab.runs import create_folder, record_table
 from alibi_viz.study.judge import FOLDER, PAPERS, SETTINGS, conclusion, verdict_table
 from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGETS, rate_table
 from alibi_viz.study.records import published_records
@@ -48,7 +48,7 @@ def write_report(folder: str | Path) -> None:
         at_end=sum(best in tried.index[[0, -1]] for tried, best in rows),
         papers=PAPERS.values(),
     )
-    write(Path(folder) / "report.md", page)
+    write(create_folder(folder) / "report.md", page)
 
 
 def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.DataFrame], int, int]]:

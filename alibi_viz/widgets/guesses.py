@@ -25,8 +25,8 @@ from alibi_viz.figures import theme
 from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.files import write
 from alibi_viz.lessons.pages import Texts, side_by_side
-from alibi_viz.widgets.core.controls import FIT, button, row
-from alibi_viz.widgets.core.figure import LiveFigure
+from alibi_viz.widgets.core.controls import FIT, below, button, row
+from alibi_viz.widgets.core.figure import LiveFigure, Page
 
 FILE = Path("guesses.json")
 WRAP = 76  # characters of a line of the text that a notebook stores: JupyterLab would break a longer one in a word
@@ -42,7 +42,8 @@ class Box(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, text: str, *children: Widget) -> None:
         self.text = text
-        super().__init__([HTML(theme.STYLE), *children], layout=Layout(overflow="visible"))
+        page = Page(controls=[part.model_id for child in children for part in below(child)])
+        super().__init__([HTML(theme.STYLE), *children, page], layout=Layout(overflow="visible"))
         self.add_class("alibi-guess")  # not "alibi-app", which has a picture for readers without a kernel
 
     def __repr__(self) -> str:
@@ -133,7 +134,8 @@ def guess_order(key: str, question: str, items: Sequence[str], answer: Sequence[
     def reveal(value: list[str]) -> Result:
         pairs = list(combinations(answer, 2))
         good = sum(value.index(first) < value.index(second) for first, second in pairs)
-        return good / len(pairs), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs are in the right order."
+        verb = "is" if good == 1 else "are"
+        return good / len(pairs), f"It is {', '.join(answer)}: {good} of {len(pairs)} pairs {verb} in the right order."
 
     buttons = {item: button(item, "", "s-item", "Press again to take it out", partial(press, item)) for item in items}
     return Guess(key, question, why, value, reveal, row(*buttons.values()), items=items)
@@ -193,7 +195,11 @@ def guess_curve(
             every = [y for trace in figure.data[1:] for y in trace.y]
             figure.layout.yaxis.range = [min(low, *every), max(high, 1.03 * max(every))]
         found = " and ".join(f"{right:.2f} at {point:,}" for point, right in zip(at, truths, strict=True))
-        close = f"{good} of your {len(at)} points are" if len(at) > 1 else f"your point is{' not' * (not good)}"
+        close = (
+            f"{good} of your {len(at)} points {'is' if good == 1 else 'are'}"
+            if len(at) > 1
+            else f"your point is{' not' * (not good)}"
+        )
         return good / len(at), f"It is {found}: {close} close."
 
     draw()

@@ -56,11 +56,8 @@ class Subject(NamedTuple):
 def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any) -> Subject:
     """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or for NaN."""
     check_positive_integers(length=length)
-    text, lengths, position = (
-        lab.load_text(source),
-        list(lengths or lab.evaluation_lengths(length)),
-        model.config.position,
-    )
+    text, lengths = lab.load_text(source), list(lengths or lab.evaluation_lengths(length))
+    position = model.config.position
 
     def evaluate(model: LanguageModel) -> Evaluation:
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
@@ -197,9 +194,7 @@ class SlopeSurgery(App):
         options = {"base": 2, "min": -4, "max": 4, "step": 0.5, "layout": Layout(width="200px")}
         slider = FloatLogSlider(**options, tooltip="What the slopes are multiplied by", continuous_update=False)
         factor = self.link(slider.add_class("s-factor"), "factor")
-        dropped = self.menu(
-            "dropped", "drop the bias of", "s-dropped", "Heads whose bias is dropped", follows="subject"
-        )
+        dropped = self.menu("dropped", "drop the bias of", "s-dropped", "Heads that lose their bias", follows="subject")
         window = self.menu("window", "window", "s-window", "How many keys a query sees, with its own", {None: "none"})
         sinks = self.slider("sinks", "sinks", "s-sinks", "How many tokens at the start stay visible beside the window")
         self._of_slopes, self._of_sinks = (factor, dropped), sinks.children[1:]

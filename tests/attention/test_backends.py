@@ -119,9 +119,7 @@ def test_a_wrong_argument_is_named_with_what_was_expected(name: str, wrong: Any)
 
 
 @given(lengths=st.tuples(st.integers(0, 5), st.integers(0, 7)).map(sorted), causal=st.booleans(), padded=st.booleans())
-def test_every_step_of_the_trace_equals_the_minimal_implementation(
-    lengths: list[int], causal: bool, padded: bool
-) -> None:
+def test_every_step_of_the_trace_equals_that_of_minimal(lengths: list[int], causal: bool, padded: bool) -> None:
     rows, columns = lengths
     q, k = normal(2, 4, rows, 3), normal(2, 2, columns, 3, seed=1)
     slopes, is_real = alibi_slopes(4), torch.rand(2, columns) < 0.6 if padded else None

@@ -50,9 +50,7 @@ def assert_covers_the_span_once(lengths: Sequence[int], span: int, causal: bool)
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans())
 @example(lengths=[700, 700], span=0, causal=True)
 @example(lengths=[129, 129], span=10**9, causal=False)
-def test_each_pair_within_the_span_is_in_one_tile_and_no_pair_in_two(
-    lengths: list[int], span: int, causal: bool
-) -> None:
+def test_each_pair_within_the_span_is_in_one_tile_and_none_in_two(lengths: list[int], span: int, causal: bool) -> None:
     assert_covers_the_span_once(lengths, span, causal)
 
 
@@ -86,9 +84,7 @@ def test_sides_of_the_keys_and_own_tiles_first(lengths: list[int], span: int, ca
 
 
 @given(lengths=LENGTHS, span=SPANS, causal=st.booleans(), threads=st.integers(0, 9), size=st.integers(1, 5))
-def test_parts_of_a_tile_cover_the_same_pairs(
-    lengths: list[int], span: int, causal: bool, threads: int, size: int
-) -> None:
+def test_parts_of_a_tile_cover_its_pairs(lengths: list[int], span: int, causal: bool, threads: int, size: int) -> None:
     for tile in tiles(*lengths, span, causal=causal):
         split = tile.split_rows(threads)
         divided = tile.count == 1 and threads > 0 and tile.rows % threads == 0 and tile.side != "own"

@@ -51,9 +51,7 @@ def test_heads_with_equal_spans_share_a_call_when_decoding_grouped_ones_with_tho
 @pytest.mark.usefixtures("threads")
 @settings(max_examples=60)
 @given(call=calls(), threads=st.sampled_from([1, 2, 4]))
-def test_output_and_gradients_equal_those_of_eager(
-    call: tuple[tuple[Tensor, ...], dict[str, Any]], threads: int
-) -> None:
+def test_output_and_gradients_are_those_of_eager(call: tuple[tuple[Tensor, ...], dict[str, Any]], threads: int) -> None:
     tensors, options = call
     torch.set_num_threads(threads)
     results = [

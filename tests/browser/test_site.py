@@ -229,6 +229,13 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     expect(page.locator("#race-caption")).to_contain_text("Guess first")
     page.check('input[value="sinusoidal"]')
     page.click("#train")
+    page.click("#stop")
+    expect(page.locator("#race-caption")).to_contain_text("Stopped before both models were tested")
+    page.evaluate("() => { window.Hidden = Worker; Worker = null; }")
+    page.click("#train")
+    expect(page.locator("#race-caption")).to_contain_text("could not start a worker")
+    page.evaluate("() => (Worker = Hidden)")
+    page.click("#train")
     expect(page.locator("#race-sinusoidal .beyond")).not_to_be_empty(timeout=60_000)  # after the first checkpoint
     first, second = page.workers
     with first.expect_event("close"), second.expect_event("close"):  # nothing trains anymore

@@ -63,6 +63,8 @@ def test_slopes_that_the_caller_expects_are_correct() -> None:
     check.slopes(steeper, slopes=steeper).raise_for_faults()
     flipped = lambda heads: alibi_slopes(heads).flip(0)  # noqa: E731
     check.bias(lambda h, q, k: alibi_bias(flipped(h), q, k), slopes=flipped).raise_for_faults()
+    trained = {12: flipped(12)}  # known for one number of heads
+    check.slopes(trained.get, [12], slopes=trained.__getitem__).raise_for_faults()
 
 
 @pytest.mark.parametrize("backend", ["eager", "mask", "folded", "auto"])
@@ -114,7 +116,14 @@ def differentiates(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attend(query, key, value)
 
 
-@pytest.mark.parametrize("function", [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates])
+def shares_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return alibi_attention(query, key[:, ::4], value[:, ::4], alibi_slopes(query.shape[1]))
+
+
+HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates, shares_keys]
+
+
+@pytest.mark.parametrize("function", HABITS)
 def test_attention_with_habits(function: Callable[..., Tensor]) -> None:
     check.attention(function).raise_for_faults()
     check.attention(function, head_dim=4, length=16).raise_for_faults()  # fewer than the keys

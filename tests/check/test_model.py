@@ -90,6 +90,8 @@ def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:
 def test_unknown_layers_configurations_and_layouts_are_named() -> None:
     with pytest.raises(ValueError, match="layer must be between 0 and 1, got 2"):
         check.model(build("bloom"), layer=2)
+    with pytest.raises(ValueError, match="length must be an integer of at least 1, got 0"):
+        check.model(build("bloom"), length=0)
     with pytest.raises(TypeError, match="layer must be an integer, got '0'"):
         check.model(build("bloom"), layer="0")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Linear has no attention layer with one of these projections"):

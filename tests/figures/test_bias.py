@@ -33,9 +33,7 @@ def relative_weights(bias: torch.Tensor, masked: torch.Tensor) -> np.ndarray:
 
 @settings(max_examples=15)
 @given(st.integers(1, 6), st.integers(2, 20), st.sampled_from(FORMS), st.booleans(), st.sampled_from([*picture.SHOWS]))
-def test_every_cell_has_the_color_of_its_bias_or_weight(
-    heads: int, length: int, form: str, causal: bool, show: str
-) -> None:
+def test_each_cell_has_the_color_of_its_value(heads: int, length: int, form: str, causal: bool, show: str) -> None:
     bias, masked = case(heads, length, form, causal)
     figure = picture.bias_figure(bias, masked, show=show)
     seen, hidden = cell_colors(figure.layout.images[0].source, grid_of(heads), length), masked.numpy()

@@ -173,3 +173,6 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
 def test_texts_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
         lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer sequences")
+    for other in (RESULTS.assign(text="another"), RESULTS.assign(step=5)):
+        with pytest.raises(ValueError, match="one text, and one row for a label, seed and x"):
+            lab.summary(pd.concat([RESULTS, other]), "longer sequences")

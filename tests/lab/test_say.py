@@ -70,9 +70,7 @@ def test_rises_compare_the_worst_longer_length_with_the_shortest_and_the_seeds_m
         ({"a": [2.0], "b": [math.nan]}, []),
     ],
 )
-def test_the_best_needs_a_lead_larger_than_a_tie_in_every_seed(
-    values: dict[str, list[float]], sentences: list[str]
-) -> None:
+def test_the_best_leads_by_more_than_a_tie_in_every_seed(values: dict[str, list[float]], sentences: list[str]) -> None:
     for sign in (1, -1):  # of accuracies the highest is best
         rows = {label: [{64: sign * value} for value in each] for label, each in values.items()}
         assert best_at(table("longer sequences", rows), 64, "Here", lowest=sign == 1) == sentences

@@ -116,9 +116,7 @@ OTHER_SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_run_that_differs_in_one_setting_is_not_taken_for_a_finished_one(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_a_run_that_differs_in_one_setting_is_not_a_finished_one(measured: list[lab.Run], tmp_path: Path) -> None:
     (run,) = runs(1)
     others = [
         replace(run, **({"label": ""} if name == "position" else {}), **{name: value})
@@ -144,9 +142,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_killed_sweep_resumes_with_the_finished_runs_and_its_workers_end(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_a_killed_sweep_resumes_with_finished_runs_and_its_workers_end(measured: list[lab.Run], tmp_path: Path) -> None:
     file, folder = tmp_path / "script.py", tmp_path / "results"
     file.write_text(SCRIPT.format(folder=str(folder)))
     process = psutil.Popen([sys.executable, file], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
@@ -163,9 +159,7 @@ def test_a_killed_sweep_resumes_with_the_finished_runs_and_its_workers_end(
     assert measured == missing and before in after and len(after) == len(read_records(folder)) == 4
 
 
-def test_divergence_is_a_result_and_other_errors_end_the_sweep(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_divergence_is_a_result_and_other_errors_end_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     diverging = replace(runs(1)[0], learning_rate=1e30)
     missing = replace(runs(1)[0], path=str(tmp_path / "gone.txt"))
     stream = lab.sweep([diverging, missing, *runs(2)], path=tmp_path / "results")
@@ -179,9 +173,7 @@ def test_divergence_is_a_result_and_other_errors_end_the_sweep(
     assert (shown.out, "1/4" in shown.err) == ("", True), "progress is shown on standard error"
 
 
-def test_foreign_json_files_are_refused_and_unfinished_or_other_files_ignored(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_foreign_json_is_refused_and_unfinished_or_other_files_ignored(measured: list[lab.Run], tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("my results")
     (tmp_path / ".text-alibi.json.123-456").write_text('{"run": {')  # an unfinished file of a killed sweep
     assert len(list(lab.sweep(runs(2), path=tmp_path, progress=False))) == 2
@@ -202,9 +194,7 @@ def test_a_text_that_has_changed_since_is_refused(tmp_path: Path) -> None:
         lab.sweep([run], path=folder)
 
 
-def test_a_folder_that_can_not_be_made_is_refused_before_anything_is_trained(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_a_folder_that_can_not_be_made_is_refused_before_training(measured: list[lab.Run], tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text("")
     for path in (tmp_path / "results.jsonl", tmp_path / "results.jsonl" / "below"):
         with pytest.raises(OSError, match=r"results\.jsonl"):

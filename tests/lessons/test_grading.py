@@ -111,9 +111,10 @@ def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> Non
     assert str(answer).startswith("<lambda> isn't written yet.")
 
 
-def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hangs", [8, 128])  # the example of the exercise, and a number that is tested
+def test_hanging_function_is_a_mistake_after_the_time_limit(monkeypatch: pytest.MonkeyPatch, hangs: int) -> None:
     monkeypatch.setattr("alibi_viz.lessons.grading.SECONDS", 0.2)
-    answer = lessons.grade_slopes(lambda heads: time.sleep(60) if heads == 128 else official(heads))
+    answer = lessons.grade_slopes(lambda heads: time.sleep(60) if heads == hangs else official(heads))
     assert "does not finish" in str(answer)
 
 

@@ -51,7 +51,7 @@ def fire(position: Fire, tau: float) -> Formula:
     first, second = position.network[0], position.network[2]
 
     def bias(h: int, i: int, j: int) -> float:
-        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, tau))
+        ratio = math.log(1 + 0.1 * abs(i - j)) / math.log(1 + 0.1 * max(i, j, tau))
         hidden = [max(0.0, w * ratio + b) for (w,), b in zip(first.weight.tolist(), first.bias.tolist(), strict=True)]
         return sum(w * x for w, x in zip(second.weight[h].tolist(), hidden, strict=True)) + second.bias[h].item()
 
@@ -73,9 +73,8 @@ def cases() -> dict[str, tuple[Position, Formula]]:
         gaussian.log_scale.copy_(torch.tensor([-2.0, 0.5, 0.0]))
         gaussian.shape.copy_(torch.tensor([1.3, 0.4, -0.2]))
     return {
-        "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * (i - j)),
-        "alibi of an encoder": (Alibi(HEADS, causal=False), lambda h, i, j: -slopes[h] * abs(i - j)),
-        "learned alibi": (Alibi(HEADS, causal=False, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "alibi": (Alibi(HEADS), lambda h, i, j: -slopes[h] * abs(i - j)),
+        "learned alibi": (Alibi(HEADS, learned=True), lambda h, i, j: -slopes[h] * abs(i - j)),
         "decay": (Decay(HEADS).bfloat16(), lambda h, i, j: abs(i - j) * math.log(1 - 2 ** (-5 - h))),
         "sandwich": (Sandwich(HEADS), sandwich),
         "kerple-log": (kerple_log, kerple(kerple_log)),

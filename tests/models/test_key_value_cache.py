@@ -50,9 +50,7 @@ def test_each_token_is_measured_once_also_after_tokens_were_removed(monkeypatch:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("tensor", [0, 1])
-def test_nan_or_inf_in_keys_or_values_makes_the_radius_infinite_until_the_cache_is_emptied(
-    tensor: int, bad: float
-) -> None:
+def test_nan_or_inf_makes_the_radius_infinite_until_the_cache_is_emptied(tensor: int, bad: float) -> None:
     tensors = normal(2, 2, 3, 40, 4)
     tensors[tensor, 1, 2, 39, 0] = bad
     cache = KeyValueCache()

@@ -79,6 +79,8 @@ def test_the_number_is_a_difference_of_answers_of_the_same_seed_and_block() -> N
     (verdict,) = study.judge(table, [claim(**terms, at_least=0)])
     assert verdict.values.tolist() == [[1.0, 2.0], [1.1, 2.1], [0.9, 1.9]]
     assert verdict.mean == pytest.approx(1.5) and verdict.claim.margin(1.5) == 1.5
+    (verdict,) = study.judge(table.iloc[:-4], [claim(**terms, at_least=0)])  # "rotary" has one block
+    assert verdict.values.tolist() == [[1.5], [1.6], [1.4]]
 
 
 def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> None:
@@ -112,8 +114,10 @@ def test_claims_are_judged_in_each_setting_that_has_results_and_tasks_in_the_mai
 
 def test_conclusion_counts_what_survives_the_correction_and_what_was_known() -> None:
     table = pd.DataFrame({"p": [0.001, 0.04, 0.9], "verdict": ["seen here", "not seen here", "can't tell"]})
-    said = study.conclusion(table.assign(holm=holm(table["p"]), known=["blind", "blind", "afterwards"]))
+    table = table.assign(holm=holm(table["p"]), known=["blind", "blind", "afterwards"], low=[0.1, 0.1, 0.1])
+    said = study.conclusion(table)
     assert "3 intervals, 2 exclude" in said and "1 still do" in said and "blind 1 of 2, afterwards 0 of 1" in said
+    assert study.conclusion(table.replace({"low": {0.1: None}})).startswith("Of these 0 intervals, 0 exclude")
 
 
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:

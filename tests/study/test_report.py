@@ -5,5 +5,5 @@ from alibi_viz.study.records import PUBLISHED
 
 
 def test_committed_page_is_that_of_the_published_records(tmp_path) -> None:
-    study.write_report(tmp_path)
-    assert (tmp_path / "report.md").read_text() == (PUBLISHED / "report.md").read_text(), "run `make report`"
+    study.write_report(tmp_path / "new")
+    assert (tmp_path / "new" / "report.md").read_text() == (PUBLISHED / "report.md").read_text(), "run `make report`"

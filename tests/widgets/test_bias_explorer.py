@@ -72,9 +72,7 @@ def test_head_is_enlarged_by_menu_or_click_and_all_are_shown_again() -> None:
 @pytest.mark.parametrize("show", ["weight", "bias"])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("rule", [*({"form": form} for form in FORMS), {"law": "window"}, {"law": root}])
-def test_caption_of_two_sentences_gives_the_extremes_that_are_drawn(
-    rule: dict[str, Any], causal: bool, show: str
-) -> None:
+def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any], causal: bool, show: str) -> None:
     app = BiasExplorer(num_heads=4, length=12, show=show, causal=causal, **rule)
     found, sentences = read(app), app.caption.split(". ")
     assert len(sentences) == 2

@@ -98,12 +98,8 @@ class Position(nn.Module):
         if mask is not None and mask.is_floating_point():
             # torch's blockwise kernel on CPUs needs a mask with 4 axes; with 3, torch uses one that stores all weights
             mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
-        options: dict[str, Any] = {
-            "dropout_p": dropout,
-            "is_causal": is_causal,
-            "enable_gqa": query.shape[1] != key.shape[1],
-        }
-        return scaled_dot_product_attention(query, key, value, attn_mask=mask, **options)
+        flags: dict[str, Any] = {"is_causal": is_causal, "enable_gqa": query.shape[1] != key.shape[1]}
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, **flags)
 
     def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:
         """Weights [batch, heads, query, key] from the outputs of `transform` and `bias`; at least float32."""

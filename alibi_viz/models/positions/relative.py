@@ -15,27 +15,25 @@ from alibi_viz.slopes import LearnedSlopes
 
 
 class Alibi(Position):
-    """Bias -m (i - j) with one slope m per head (Press et al. 2021); encoders use -m |i - j|.
+    """Bias -m |i - j| with one slope m per head (Press et al. 2021): in a decoder, which masks j > i, -m (i - j).
 
     Args:
         num_heads: number of heads.
-        causal: True for a decoder, False for an encoder.
         learned: make the slopes trainable.
         options: `scheme` or `slopes`, as in `AlibiBias`.
     """
 
     uses_key_ball = True
 
-    def __init__(self, num_heads: int, *, causal: bool = True, learned: bool = False, **options: Any) -> None:
+    def __init__(self, num_heads: int, *, learned: bool = False, **options: Any) -> None:
         super().__init__()
-        check_flag("causal", causal)
         check_flag("learned_slopes", learned)
-        self.cached_bias = AlibiBias(num_heads, form="relative" if causal else "symmetric", **options)
+        self.cached_bias = AlibiBias(num_heads, form="symmetric", **options)
         self.learned = LearnedSlopes(self.cached_bias.slopes) if learned else None
 
     @classmethod
     def from_config(cls, config: TransformerConfig) -> "Alibi":
-        return cls(config.num_heads, causal=config.causal, slopes=config.slopes(), learned=config.learned_slopes)
+        return cls(config.num_heads, slopes=config.slopes(), learned=config.learned_slopes)
 
     @property
     def slopes(self) -> Tensor:  # float32 [heads]
@@ -154,9 +152,10 @@ class Sandwich(Relative):
 
 
 class Fire(Position):
-    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, tau))], one output per head (FIRE, Li et al. 2024, section 3).
+    """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
-    The network's input is between 0 and 1 at any length, so longer texts produce no unseen inputs. c starts at 0.1 and
+    The paper's max(i, tau) is the same in a decoder, where j <= i. So the network's input is between 0 and 1 at any
+    length, and longer texts produce no unseen inputs. c starts at 0.1 and
     tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
     """
 
@@ -172,7 +171,7 @@ class Fire(Position):
         queries, keys = right_aligned(query_length, key_length, device=self.log_scale.device)
         scale, threshold = self.log_scale.float().exp(), self.log_threshold.float().exp()
         distance = (queries[:, None] - keys).abs().float()
-        largest = torch.maximum(queries.float(), threshold)[:, None]
+        largest = torch.maximum(torch.maximum(queries[:, None], keys).float(), threshold)
         ratio = torch.log1p(scale * distance) / torch.log1p(scale * largest)  # [query, key]
         return self.network(ratio[..., None].to(self.log_scale.dtype)).movedim(-1, 0)
 

@@ -137,8 +137,7 @@ class App(Controls):
         if suffix == ".html":
             plot = plot.to_html(full_html=False, include_plotlyjs=True, config={"displaylogo": False})
             words = html.escape(f"{self.caption} {self.details}".strip())
-            page = SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words)
-            write(path, page)
+            write(path, SAVED.format(title=type(self).__name__, ink=theme.INK, figure=plot, caption=words))
         elif suffix in (".png", ".svg", ".pdf"):
             write(path, plot.to_image(suffix[1:], width=plot.layout.width or 1000, scale=2))
         else:

@@ -50,7 +50,15 @@ export default {
       }
     });
     let naming, captions, closed = false;
+    const tend = controls => {
+      nameControls(controls);
+      naming = new MutationObserver(() => nameControls(controls));
+      naming.observe(controls, { childList: true, characterData: true, subtree: true });
+      keepClicksBehind(values, controls);
+    };
     const start = () => {
+      const guess = el.closest(".alibi-guess");
+      if (guess) return tend(guess);  // it has no caption for figures
       const app = el.closest(".alibi-app"), controls = app?.querySelector(".alibi-controls");
       if (!controls) return closed || requestAnimationFrame(start);  // not on the page yet
       sizes.observe(app);
@@ -64,10 +72,7 @@ export default {
       describe();
       captions = new MutationObserver(describe);
       captions.observe(caption, { childList: true, characterData: true, subtree: true });
-      nameControls(controls);
-      naming = new MutationObserver(() => nameControls(controls));
-      naming.observe(controls, { childList: true, characterData: true, subtree: true });
-      keepClicksBehind(values, controls);
+      tend(controls);
     };
     requestAnimationFrame(start);
     return () => { closed = true; sizes.disconnect(); naming?.disconnect(); captions?.disconnect(); };
