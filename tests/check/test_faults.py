@@ -139,6 +139,9 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
     assert found(causal=False) == {"rewarded future"}
     assert found(factor=1 / 8, length=16) == {"bias before scaling"}
     assert names(check.bias(lambda h, q, k: -alibi_bias(alibi_slopes(h), q, k).to(dtype))) == {"sign reversed"}
+    for size in (48, 64, 128):  # of a head
+        scaled = bias_of(lambda heads, factor=size**-0.5: factor * alibi_slopes(heads))
+        assert names(check.bias(scaled)) == {"bias before scaling"}
     assert names(check.bias(bias_of(rounded), num_heads=[12])) == {"imprecise slopes"}
     assert check.bias(bias_of(rounded), num_heads=[8]).ok, "powers of two have no rounding"
     assert names(check.slopes(lambda heads: -2 * rounded(heads))) == {

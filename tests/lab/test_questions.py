@@ -128,6 +128,7 @@ def test_a_window_has_no_attention_beyond_it_and_sinks_are_four_more_tokens() ->
     variants = evaluation_variants(equal_content("none"), LENGTH)
     assert list(values("attention beyond L", variants["window"]).values()) == [0, 0, 0]
     assert values("softmax denominator", variants["window and sinks"])[64] == pytest.approx(math.log2(20))
+    assert measured("softmax denominator", variants["window"], length=64)[64][1] == 8 * 32, "the last queries"
 
 
 def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windows() -> None:
