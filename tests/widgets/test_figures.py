@@ -16,7 +16,9 @@ import pytest
 from alibi_viz.widgets.core.traits import Flag, Number
 from tests.widgets.test_every_app import APPS, SMALL
 
-LOOKS = re.compile(r"template|uid|font|margin|line|anchor|color(?!axis\d?\.c)|type|mode|ref$|shift|showgrid|len$|thickness|outline")
+LOOKS = re.compile(
+    r"template|uid|font|margin|line|anchor|color(?!axis\d?\.c)|type|mode|ref$|shift|showgrid|len$|thickness|outline"
+)
 STORED = Path(__file__).with_name("figures.json")
 
 

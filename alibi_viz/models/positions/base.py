@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
+from alibi_viz.arguments import check_flag
 from alibi_viz.attention import attention_trace
 from alibi_viz.bias import causal_mask
 from alibi_viz.models.config import TransformerConfig
@@ -52,7 +53,8 @@ class Position(nn.Module):
         return self.max_length is None or length <= self.max_length
 
     def check_causal(self, causal: bool) -> None:
-        """Raise ValueError if the method needs causal attention and this is not."""
+        """Raise TypeError if `causal` is no bool, ValueError if it is False and the method needs causal attention."""
+        check_flag("causal", causal)
         if self.decoder_only and not causal:
             raise ValueError(f"{type(self).__name__} is for decoders only: causal must be True, got False")
 
