@@ -27,9 +27,7 @@ def values(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(part, dict):
         for key in sorted(part):
             yield from values(part[key], f"{path}.{key}")
-    elif isinstance(part, np.ndarray) or (
-        isinstance(part, list | tuple) and not any(isinstance(x, dict) for x in part)
-    ):
+    elif isinstance(part, np.ndarray) or (isinstance(part, list | tuple) and not any(type(x) is dict for x in part)):
         flat = np.asarray(part, dtype=object).ravel()
         texts = [each for each in flat if isinstance(each, str)]
         numbers = np.nan_to_num([float(each or 0) for each in flat if not isinstance(each, str)])

@@ -25,9 +25,12 @@ function keepClicksBehind(values, controls) {
     const button = event.target.closest(".widget-button:not(.s-stop)");
     if (!button || passes || !areOnTheWay()) return;
     event.stopImmediatePropagation();
-    const end = performance.now() + 10_000;  // an answer may have been lost, with the connection
+    let before, since;
     const click = () => {
-      if (areOnTheWay() && performance.now() < end) return setTimeout(click, 20);
+      const now = values.map(({ _pending_msgs, _msg_buffer }) => [_pending_msgs, !_msg_buffer]).join();
+      if (now !== before) [before, since] = [now, performance.now()];
+      const isLost = performance.now() - since > 60_000;  // no answer for a minute: the connection was lost
+      if (areOnTheWay() && !isLost) return setTimeout(click, 20);
       passes = true;
       button.click();
       passes = false;
