@@ -80,5 +80,4 @@ def test_a_claim_without_results_has_no_place_and_others_an_interval_within_the_
     words = {"verdict": "seen here", "text": "It does.", "numbers": "1"}
     shown = build._claim(pd.Series({**words, "margin": 0.1, "low": -8.0, "high": 8.0}))
     assert shown == {**words, "x": pytest.approx(17.366, abs=1e-3), "low": -100, "high": 100}
-    empty = dict.fromkeys(("margin", "low", "high"), np.nan)
-    assert build._claim(pd.Series(words | empty)) == words | {"x": None}
+    assert build._claim(pd.Series(words | dict.fromkeys(("margin", "low", "high"), np.nan))) == words | {"x": None}

@@ -70,8 +70,7 @@ def check_vectors(path: str | Path) -> Report:
     Returns one report for all lists in the file. Raises OSError if the file cannot be read, and ValueError if it is not
     JSON, has another format or version, or if a case lacks a key or holds something else than numbers.
     """
-    tables = _read(path)
-    reports = []
+    tables, reports = _read(path), []
     with torch.device("cpu"):
         if "slopes" in tables:
             reports.append(slopes(_look_up(tables["slopes"]), num_heads=_HEADS))

@@ -151,7 +151,7 @@ class ByteModel(ModelSource):
 
     def __init__(self, model: LanguageModel) -> None:
         if not isinstance(model.transformer.position, Alibi):
-            raise ValueError(f"the model must have position 'alibi', got {model.config.position!r}")
+            raise ValueError(f"the model must have position 'alibi', unchanged, got {model.config.position!r}")
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 
     def run(self, text: str, longest: int) -> tuple[list[str], int, list[Tensor]]:
@@ -187,6 +187,8 @@ class PretrainedModel(ModelSource):
     def __init__(self, model: nn.Module, tokenizer: Any) -> None:
         family = family_of(model)
         layers = family.layers(model)
+        if any(layer._forward_pre_hooks for layer in layers):
+            raise ValueError("the model must be unchanged, without hooks such as those of lab.modify")
         super().__init__(model, len(layers), len(family.slopes(layers[0])))
         self.tokenizer = tokenizer
 

@@ -80,7 +80,8 @@ def attention_stats(
 
     def measure(attention: SelfAttention, args: Any, _: Any) -> None:
         query, key, _ = attention.heads(args[0])
-        stats.append(weight_stats(attention.position.weights(query[:, :, -queries:], key, x=args[0]), trained))
+        weights = attention.position.weights(query[:, :, -queries:], key, causal=attention.causal, x=args[0])
+        stats.append(weight_stats(weights, trained))
 
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     with hooked(layers, measure), evaluating(model) as device:
@@ -112,7 +113,7 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
     """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
-    distance = queries[:, None] - keys
+    distance = (queries[:, None] - keys).abs()
     mean, beyond, sinks = ((weights * each).sum(-1) for each in (distance, distance >= trained, keys < SINKS))
     return torch.stack((mean, beyond, -weights.amax(-1).log2(), sinks), dim=1).mean(-1)
 

@@ -190,11 +190,11 @@ class ChangedPosition(Position):
 
     def __init__(self, original: Position, change: Change, config: TransformerConfig) -> None:
         super().__init__()
+        original = shared_copy(original)  # with a mode of its own
         self.original, self.change = original, change
         for name in self._KEPT.split():
             setattr(self, name, getattr(original, name))
-        head_dim = config.d_model // config.num_heads
-        self.rotated = ScaledRotary(head_dim, *change.rotary) if change.rotary else original
+        self.rotated = ScaledRotary(config.d_model // config.num_heads, *change.rotary) if change.rotary else original
         self.transform = self.rotated.transform  # type: ignore[method-assign]
 
     @property
@@ -220,8 +220,8 @@ class _Hook:
 
     def __call__(self, attention: nn.Module, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         bias, visible = self.family.read(attention, inputs)
-        keys = visible[:, 0, -1].cumsum(-1) - 1  # the last query sees all real tokens, which are those that count
-        changed, kept = self.change.apply(bias, visible[:, 0].sum(-1) - 1, keys)
+        keys = visible[:, 0].any(-2).cumsum(-1) - 1  # real tokens: each is seen by some query, last by itself
+        changed, kept = self.change.apply(bias, keys[:, None].masked_fill(~visible[:, 0], -1).amax(-1), keys)
         assert changed is not None
         return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
 

@@ -296,8 +296,7 @@ class LanguageModel(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         check_instance("config", config, TransformerConfig)
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.d_model)
+        self.config, self.embedding = config, nn.Embedding(config.vocabulary, config.d_model)
         nn.init.normal_(self.embedding.weight, std=0.5)  # on the scale of sinusoids, which have 0.7
         self.transformer = Transformer(config)
         self.head = nn.Linear(config.d_model, config.vocabulary, bias=False)

@@ -27,7 +27,7 @@ _FORMULAS = {
     "key": "m j",
     "end": "m (j \N{MINUS SIGN} last)",
     "symmetric": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|",
-    "split": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|, half of the heads looking back, half ahead",
+    "split": "\N{MINUS SIGN}m |i \N{MINUS SIGN} j|, half of the heads (rounded up) looking back, others ahead",
 }
 
 
@@ -147,7 +147,7 @@ def _seen(show: str, bias: NDArray[np.float32], masked: NDArray[np.bool_], heads
     if show != "weight":
         low, high = format_number(bias[~masked].min()), format_number(bias[~masked].max())
         return f"The bias ranges from {low} to {high}."
-    weights = picture.weights_from_bias(bias, masked)
+    weights = picture.weights_from_bias(bias.astype(np.float64), masked)  # float32 has nothing below e^-104
     left = np.where(masked[:, -1, 0], weights[:, 0, -1], weights[:, -1, 0])  # the last key, if the head looks ahead
     steep, flat = left.argmin(), left.argmax()
     text = f"At distance {bias.shape[-1] - 1}, head {heads[steep]} leaves {format_percent(left[steep])}"

@@ -128,8 +128,7 @@ def test_queries_with_few_keys_before_them_see_all_of_these() -> None:
     query, key = torch.zeros(1, 1, 900, 1), torch.zeros(1, 1, 960, 1)
     query[:, :, 63], key[:, :, 0] = 30.0, 30.0
     ball = KeyBall(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1))  # of all keys but the first
-    inputs = AttentionInputs(query, key, key, torch.tensor([0.02]), tolerance=0.9, key_ball=ball)
-    assert spans_of(inputs)[0] >= 123
+    assert spans_of(AttentionInputs(query, key, key, torch.tensor([0.02]), tolerance=0.9, key_ball=ball))[0] >= 123
 
 
 def test_adding_a_vector_to_all_keys_hardly_changes_the_spans() -> None:

@@ -157,8 +157,7 @@ class NotebookPage:
 
     def wait_for_caption(self, part: str, number: int = 0, timeout: float = 30) -> None:
         """Wait until the caption of an app contains the text."""
-        caption = self.app(number).locator(".alibi-caption")
-        caption.filter(has_text=part).wait_for(timeout=timeout * SECOND)
+        self.app(number).locator(".alibi-caption").filter(has_text=part).wait_for(timeout=timeout * SECOND)
 
     def wait_for_new_picture(self, before: bytes, number: int = 0, timeout: float = 10) -> bytes:
         """Wait until an app's plot differs from an earlier `picture`, and return the new one."""

@@ -93,8 +93,7 @@ def test_numpy_attention() -> None:
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
 def test_padding(causal: bool) -> None:
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        slopes = alibi_slopes(query.shape[1])
-        return alibi_attention(query, key, value, slopes, causal=causal, key_padding_mask=mask)
+        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=causal, key_padding_mask=mask)
 
     check.attention(attention, causal=causal, padding=True).raise_for_faults()
 

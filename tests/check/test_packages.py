@@ -16,8 +16,7 @@ def test_x_transformers_is_right() -> None:
         return module(queries, keys)
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        added = bias(query.shape[1], query.shape[2], key.shape[2])
-        return attend(causal=True)(query, key, value, attn_bias=added)[0]
+        return attend(causal=True)(query, key, value, attn_bias=bias(query.shape[1], query.shape[2], key.shape[2]))[0]
 
     check.slopes(x_transformers.AlibiPositionalBias._get_slopes).raise_for_faults()
     check.bias(bias).raise_for_faults()

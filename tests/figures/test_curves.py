@@ -86,9 +86,7 @@ def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_eve
         groups = [losses[start : start + group] for start in range(0, len(losses), group)]
         assert len(trace.x) == len(groups) <= MAX_POINTS
         np.testing.assert_allclose(trace.y, [sum(each) / len(each) for each in groups])
-        np.testing.assert_allclose(
-            trace.x, [number * group + (len(each) + 1) / 2 for number, each in enumerate(groups)]
-        )
+        np.testing.assert_allclose(trace.x, [at * group + (len(each) + 1) / 2 for at, each in enumerate(groups)])
     low, high = figure.layout.yaxis.range
     assert math.isfinite(low) and low < high
     assert not losses or (10**high >= max(trace.y) * (1 - 1e-9) and 10**low <= max(min(trace.y), 0.051))

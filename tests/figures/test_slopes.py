@@ -20,8 +20,7 @@ def test_points_are_the_slopes_and_lie_inside_both_axes(heads: int, scheme: str)
     for trace, name, values in ((main, scheme, slopes.detach()), (other, "official", official)):
         assert (list(trace.x), trace.name, trace.visible) == (list(range(1, heads + 1)), name, trace.visible)
         assert np.array_equal(trace.y, values.numpy())
-        lives = torch.stack([half_life(values), 4 / values], dim=1)
-        np.testing.assert_allclose(trace.customdata, lives, rtol=1e-6)
+        np.testing.assert_allclose(trace.customdata, torch.stack([half_life(values), 4 / values], dim=1), rtol=1e-6)
         (left, right), (low, high) = figure.layout.xaxis.range, figure.layout.yaxis.range
         assert left < 1 and right > heads and low < np.log10(trace.y.min()) and high > np.log10(trace.y.max())
     for value, text in zip(figure.layout.yaxis.tickvals, figure.layout.yaxis.ticktext, strict=True):

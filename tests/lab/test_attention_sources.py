@@ -189,6 +189,8 @@ def test_unusable_tokens_and_numbers_are_named() -> None:
     source = PretrainedModel(model, ByteTokenizer())
     with pytest.raises(ValueError, match="num_heads must be 4, as in the model, got 8"):
         source.read("a", "layer 1", num_heads=8, longest=48)
+    with pytest.raises(ValueError, match="the model must be unchanged, without hooks"):
+        PretrainedModel(lab.modify(model, 0.5), ByteTokenizer())
     with pytest.raises(TypeError, match=r"for a model of transformers, give lab.PretrainedModel\(model, tokenizer\)"):
         AttentionExplorer(source=model)
     torch.nn.init.constant_(model.transformer.h[0].mlp.dense_4h_to_h.weight, torch.nan)

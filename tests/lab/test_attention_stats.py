@@ -21,6 +21,11 @@ def test_uniform_attention_has_known_statistics():
     torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
     torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))  # log2(64)
     torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
+    encoder = equal_content("none")
+    for block in encoder.transformer.blocks:
+        block.attention.causal = False
+    stats = attention_stats(encoder, lab.load_text(), 64, trained=16, windows=2, queries=64)
+    torch.testing.assert_close(stats.distance, torch.full((2, 8), (64**2 - 1) / (3 * 64)))  # the mean of |i - j|
 
 
 def test_weight_statistics_equal_a_loop():

@@ -77,8 +77,7 @@ def test_with_stride_1_every_target_sees_exactly_n_tokens(make: Any, tokenizer: 
 def test_with_a_stride_windows_predict_as_many_targets_up_to_the_end_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokens = small_model("bloom"), list(TEXT.encode())
     for stride in (3, 7):  # the first window predicts 1 of 3 and 6 of 7: 13 targets
-        sizes = [9 - (12 - at) % stride for at in range(13)]
-        expected = bits_per_byte(model, tokens[:-13], tokens[-13:], sizes, 13)
+        expected = bits_per_byte(model, tokens[:-13], tokens[-13:], [9 - (12 - at) % stride for at in range(13)], 13)
         assert curve(model, ByteTokenizer(), TEXT, [9], targets=13, stride=stride) == pytest.approx({9: expected})
     at_once = curve(model, ByteTokenizer(), TEXT, [9, 20], targets=40, stride=4)
     monkeypatch.setattr(sys.modules["alibi_viz.lab.evaluation"], "MAX_BATCH_TOKENS", 1)

@@ -47,6 +47,12 @@ def test_the_original_is_unchanged_and_every_weight_is_shared(name: str) -> None
     torch.testing.assert_close(logits(lab.modify(model)), before)
     torch.testing.assert_close(logits(lab.modify(model, 1.0, window=40, sinks=2)), before, atol=1e-5, rtol=1e-5)
     assert {id(weight) for weight in changed.parameters()} == {id(weight) for weight in model.parameters()}
+    changed.eval(), model.train()
+    assert (
+        {module.training for module in model.modules()}
+        == {not module.training for module in changed.modules()}
+        == {True}
+    )
 
 
 @pytest.mark.parametrize("name", ["alibi", "bloom", "mpt", "falcon sdpa"])
@@ -183,8 +189,9 @@ def test_two_changes_in_either_order_are_both_at_once(name: str) -> None:
 def test_the_same_change_twice_acts_twice() -> None:
     halved = lab.modify(lab.modify(model_of("bloom"), 0.5), 0.5)
     torch.testing.assert_close(logits(halved), logits(lab.modify(model_of("bloom"), 0.25)))
-    narrowed = lab.modify(lab.modify(model_of("alibi"), window=9, sinks=2), window=4, sinks=2)
-    torch.testing.assert_close(logits(narrowed), logits(lab.modify(model_of("alibi"), window=4, sinks=2)))
+    for name in ("alibi", "bloom", "mpt", "falcon sdpa"):
+        narrowed = lab.modify(lab.modify(model_of(name), window=9, sinks=2), window=4, sinks=2)
+        torch.testing.assert_close(logits(narrowed), logits(lab.modify(model_of(name), window=4, sinks=2)))
 
 
 def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:

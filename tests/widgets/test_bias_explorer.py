@@ -81,6 +81,7 @@ def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any],
         ends = [float(end.strip(".").replace(MINUS, "-")) for end in sentences[1].split(" from ")[1].split(" to ")]
         assert ends == pytest.approx([min(visible), max(visible)], rel=5e-3)
         return
+    assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
     heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
     assert sentences[1].startswith("At distance 11, head") and heads
     shares = []

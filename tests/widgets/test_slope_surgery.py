@@ -128,11 +128,9 @@ def test_a_model_of_transformers_is_measured_by_length_curve() -> None:
     assert app.before == app.after == pytest.approx(pretrained_losses(bloom))
     assert app.caption.startswith("bloom as it was trained: ")
     ids = encode(bloom, ByteTokenizer(), evaluated_bytes(TEXT)[1])[None, -128:]
-    stats = pretrained_stats(bloom, ids, trained=32, queries=128)
-    assert np.allclose(app.figure.data[-2].y, stats.distance.flatten())
+    assert np.allclose(app.figure.data[-2].y, pretrained_stats(bloom, ids, trained=32, queries=128).distance.flatten())
     app.factor, app.dropped, app.window, app.sinks = 0.5, "3", 40, 4
-    changed = lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)
-    assert app.after == pytest.approx(pretrained_losses(changed))
+    assert app.after == pytest.approx(pretrained_losses(lab.modify(bloom, [0.5, 0.5, 0.0, 0.5], window=40, sinks=4)))
     with pytest.raises(BadValue, match="dropped must be one of none, all, 1, 2, 3, 4, got '5'"):
         app.dropped = "5"
 

@@ -25,8 +25,7 @@ class Sinusoidal(Position):
         return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, : self.d_model].float()
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
-        return tokens + self.table(positions).to(tokens.dtype)
+        return tokens + self.table(torch.arange(start, start + tokens.shape[1], device=tokens.device)).to(tokens.dtype)
 
 
 class Randomized(Sinusoidal):

@@ -130,7 +130,7 @@ class AttentionExplorer(HasHead, TextApp):
                 pd.Series(each.weights[0, head, -1].numpy()).groupby(read.tokens).sum() for read, each in pairs
             )
             change = after.sub(before, fill_value=0).abs().max()
-            order = "With the words before the last one shuffled, the weights that the last query gives to each word"
+            order = "With the words before the last one shuffled, the weights that the last query gives to each token"
             other_words = "The text is longer than what is read, so shuffling changes which words are read as well."
             sentences.append(f"{order} change by up to {change:.3f}." if original.total == length else other_words)
         weights = torch.stack([each.weights[0, head, query] for each in (trace, other)])

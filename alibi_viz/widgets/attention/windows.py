@@ -30,7 +30,7 @@ class WindowExplorer(TextApp):
     >>> from alibi_viz.widgets import WindowExplorer
     >>> app = WindowExplorer(text="word " * 100, content="equal", num_heads=2)
     >>> print(app.caption)
-    Every head looks at the whole text, 100 tokens: nothing can be left out.
+    The bound of every head includes the whole text, 100 tokens: nothing can be left out.
     """
 
     why = Why(
@@ -60,7 +60,7 @@ class WindowExplorer(TextApp):
         left_out, details = spans["left_out"], reading.note
         if not left_out.any():
             tokens = "1 token" if length == 1 else f"{length:,} tokens"
-            caption = f"Every head looks at the whole text, {tokens}: nothing can be left out."
+            caption = f"The bound of every head includes the whole text, {tokens}: nothing can be left out."
         else:
             steep = spans.loc[spans["slope"].idxmax()]
             caption = (
@@ -68,5 +68,5 @@ class WindowExplorer(TextApp):
                 f"{steep['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a query's weight together. "
                 f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
             )
-            details = f"Heads that look at all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
+            details = f"Bounds that include all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
         return caption, details

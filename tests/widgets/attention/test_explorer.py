@@ -139,7 +139,7 @@ def test_trained_model_reads_the_bytes_of_the_text() -> None:
 def test_another_object_raises() -> None:
     with pytest.raises(TypeError, match=r"source must be a LanguageModel, .*, got 'to be'; pass a text as text="):
         AttentionExplorer("to be")
-    with pytest.raises(ValueError, match="position 'alibi', got 'none'"):
+    with pytest.raises(ValueError, match="position 'alibi', unchanged, got 'none'"):
         AttentionExplorer(lab.make_model("none"))
 
 
@@ -210,7 +210,7 @@ def test_caption_gives_what_a_shuffle_changes() -> None:
     app = AttentionExplorer(lab.make_model("alibi"), text=TEXT, bias=False, causal=False, order=1)
 
     def change() -> float:
-        (found,) = re.findall(r"the last query gives to each word change by up to ([\d.]+)\.", app.caption)
+        (found,) = re.findall(r"the last query gives to each token change by up to ([\d.]+)\.", app.caption)
         return float(found)
 
     assert change() == 0

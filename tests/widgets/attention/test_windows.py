@@ -23,7 +23,7 @@ def test_built_in_text_of_4096_bytes_is_the_default() -> None:
     app = WindowExplorer(lab.make_model("alibi"))
     assert (len(app.text.encode()), app.num_heads, app.content) == (4096, 8, "layer 1")
     check(app)
-    assert "Heads that look at all 4,096 tokens: " in app.details and "layer 1 of 2 of the model" in app.details
+    assert "Bounds that include all 4,096 tokens: " in app.details and "layer 1 of 2 of the model" in app.details
     app.text = TEXT
     control(app, "s-content").value = "layer 2"
     assert app.content == "layer 2"
@@ -42,6 +42,6 @@ def test_controls_change_the_figure(content: str) -> None:
     control(app, "s-text").value = ""
     assert "at least one word" in message(app)
     control(app, "s-text").value = "to be"
-    assert app.caption == "Every head looks at the whole text, 2 tokens: nothing can be left out." and not message(app)
+    assert app.caption.startswith("The bound of every head includes the whole text, 2 tokens: ") and not message(app)
     app.text = "a " * 5000
     assert "only the first 4,096 of 5,000 tokens are used" in control(app, "s-note").value

@@ -70,8 +70,7 @@ def test_saved_page_has_the_words_and_fetches_nothing(app: Doubling, tmp_path: P
 
 def test_an_image_has_the_format_of_its_suffix(app: Doubling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go.Figure, "to_image", lambda _, format, **__: format.encode())  # a browser for each is slow
-    images = [app.save(tmp_path / name).read_bytes() for name in ("x.PNG", "x.svg", "x.pdf")]
-    assert images == [b"png", b"svg", b"pdf"]
+    assert [app.save(tmp_path / name).read_bytes() for name in ("x.PNG", "x.svg", "x.pdf")] == [b"png", b"svg", b"pdf"]
 
 
 def test_unknown_suffix_raises(app: Doubling, tmp_path: Path) -> None:
