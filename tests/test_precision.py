@@ -30,8 +30,7 @@ def test_float64_bias_differs_from_the_exact_one_by_a_constant_per_row(form: str
 def test_key_form_collides_beside_the_query_and_relative_form_only_beyond_256_tokens() -> None:
     assert len(groups(last_row(HEAD_1, 2048, BF16, "key")[-64:])) == 9
     for slope in (HEAD_1, HEAD_8):
-        shared = [run for run in groups(last_row(slope, 2048, BF16, "relative")) if len(run) > 1]
-        assert 2047 - shared[-1][-1] == 256
+        assert 2047 - [run for run in groups(last_row(slope, 2048, BF16, "relative")) if len(run) > 1][-1][-1] == 256
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -34,8 +34,7 @@ def calls(draw: st.DrawFn) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
     query_length = draw(st.sampled_from([key_length, min(key_length, draw(st.integers(0, 5))), key_length // 2 + 1]))
     batch, key_heads, group_size = draw(st.integers(0, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
     head_dim, heads, seed = draw(st.sampled_from([1, 3, 8])), key_heads * group_size, draw(st.integers(0, 999))
-    content = draw(st.sampled_from([0.1, 1.0, 10.0]))
-    query = content * normal(batch, heads, query_length, head_dim, seed=seed)
+    query = draw(st.sampled_from([0.1, 1.0, 10.0])) * normal(batch, heads, query_length, head_dim, seed=seed)
     key, value = normal(2, batch, key_heads, key_length, head_dim, seed=seed + 1)
     slopes = torch.tensor([draw(st.sampled_from(SLOPES)) for _ in range(heads)], dtype=torch.float64)
     return (query, key, value, slopes), {"causal": draw(st.booleans()), "scale": draw(st.sampled_from([None, 0.7, -1]))}

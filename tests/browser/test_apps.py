@@ -27,7 +27,7 @@ SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ a
 def shared(browser: Browser, server: Server) -> Iterator[NotebookPage]:
     # One cell each, with pauses: anywidget reports an error if a widget isn't ready after two seconds.
     with new_tab(browser, server) as page:
-        page.show("import time", *(f"time.sleep(2); widgets.{name}()" for name in APPS))
+        page.show("import time", *(f"time.sleep(1); widgets.{name}()" for name in APPS))
         yield page
 
 
