@@ -15,8 +15,6 @@ HARMLESS = re.compile(
     r"|the server responded with a status of 404.*workspaces"
 )
 SECOND = 1000  # playwright counts milliseconds
-# On a busy machine a widget takes more than the two seconds after which anywidget says this, and is shown all the same.
-LATE = "[anywidget] Failed to initialize model."
 # The kernel has nothing to run. A page that has no kernel yet is idle too, but a run would open a dialog to choose one.
 IDLE = ".jp-StatusBar-TextItem:text-is('Python 3 (ipykernel) | Idle')"
 STARTED = r"[...document.querySelectorAll('.jp-InputPrompt')].some(prompt => /\[[*\d]+\]/.test(prompt.innerText))"
@@ -41,7 +39,7 @@ class NotebookPage:
         self.page, self.server = page, server
         self.problems: list[str] = []
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.problems.extend([f"uncaught: {error}"] * (str(error) != LATE)))
+        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
         page.on("request", self._on_request)
 
     def show(self, *cells: str) -> None:

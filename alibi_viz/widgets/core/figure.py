@@ -15,7 +15,7 @@ from traitlets import Int, List
 
 
 class Page(anywidget.AnyWidget):
-    """An invisible widget inside an app that reports its width in pixels and tends its controls: see page.js."""
+    """An invisible widget of an app or a guess: reports its width in pixels and tends its controls, see page.js."""
 
     width = Int(0).tag(sync=True)
     controls: List[Any] = List(help="the ids of the app's controls").tag(sync=True)
