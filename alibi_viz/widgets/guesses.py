@@ -161,8 +161,6 @@ def guess_curve(
     if len(x) != len(truth) or not {*at} <= {*x[1:]} or not low < high:
         raise ValueError(f"truth needs a number for each x, at values of x after the first, low < high; got {at=}")
     titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
-    figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))
-    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}
     sliders = [FloatSlider(start, description=f"at {point:,}", **options) for point in at]
@@ -202,12 +200,16 @@ def guess_curve(
         )
         return good / len(at), f"It is {found}: {close} close."
 
+    hint = Label("Drag a circle up or down, or move a slider:")
+    guess = Guess(key, question, why, value, reveal, row(hint, *sliders))
+    figure = LiveFigure(_curves({name: truth, **(others or {})}, x, at).update_layout(titles))  # last, see App
+    figure.set_trait("_config", {"displayModeBar": False, "edits": {"shapePosition": True}})  # circles can be dragged
+    guess.children = [*guess.children[:2], figure, *guess.children[2:]]
     draw()
     figure.layout.on_change(drag, "shapes")
     for slider in sliders:
         slider.observe(move, names="value")
-    hint = Label("Drag a circle up or down, or move a slider:")
-    return Guess(key, question, why, value, reveal, figure, row(hint, *sliders))
+    return guess
 
 
 def _curves(curves: Mapping[str, Sequence[float]], x: list[float], at: list[float]) -> go.Figure:

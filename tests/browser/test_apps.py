@@ -20,16 +20,13 @@ VISIT = f"""(app, controls) => [...app.querySelectorAll(controls)]
     .map(control => (control.focus(), ({FOCUS})()))"""
 # Hidden controls are checked as well: they have the same names once they are shown.
 SHOW_ALL = ".alibi-controls .jupyter-widgets { display: flex !important; }"
-# anywidget says so of a widget that takes over two seconds on a busy machine; that it is shown is what we test.
-LATE = "uncaught: [anywidget] Failed to initialize model."
 SCRIPT = "<script>window.hurt=1</script> <img/src=x/onerror=window.hurt=1> $x$ and AT&T"
 
 
 @pytest.fixture(scope="module")
 def shared(browser: Browser, server: Server) -> Iterator[NotebookPage]:
-    # One cell each, with pauses: anywidget reports an error if a widget isn't ready after two seconds.
     with new_tab(browser, server) as page:
-        page.show("import time", *(f"time.sleep(1); widgets.{name}()" for name in APPS))
+        page.show(*(f"widgets.{name}()" for name in APPS))
         yield page
 
 
@@ -37,7 +34,7 @@ def shared(browser: Browser, server: Server) -> Iterator[NotebookPage]:
 def page(shared: NotebookPage) -> Iterator[NotebookPage]:
     """The page with all apps. A problem fails the test in which it happens."""
     yield shared
-    problems, shared.problems = [each for each in shared.problems if each != LATE], []
+    problems, shared.problems = shared.problems, []
     assert not problems, "\n".join(problems)
     assert shared.errors() == []
 

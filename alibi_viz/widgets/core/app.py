@@ -89,8 +89,9 @@ class App(Controls):
         except BaseException:
             self.close()  # else ipywidgets would keep the controls, and they the app
             raise
-        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
+        # The page comes first: the browser is busy with a figure's first script for longer than anywidget waits for others.
         page = Page(controls=[control.model_id for control in below(controls)])
+        self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page.observe(lambda change: self.fit(change.new), names="width")
         words = [self._message, self.figure, self._caption, self._details, self.reason]
         self.children = [HTML(theme.STYLE), controls, *words, page]
