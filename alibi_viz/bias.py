@@ -223,7 +223,11 @@ class AlibiBias(nn.Module):
         """Build and cache a bias of at least this size, and drop the cached ones that it contains."""
         rows, columns = (1 << max(length - 1, 0).bit_length() for length in (query_length, key_length))
         with torch.inference_mode(False):  # autograd cannot use tensors created in inference mode
-            bias = self._build(rows, columns, dtype)
+            try:
+                bias = self._build(rows, columns, dtype)
+            except MemoryError:  # what was asked for may fit, and its error names the length
+                rows, columns = query_length, key_length
+                bias = self._build(rows, columns, dtype)
         slot = self.slopes.device, dtype
         remaining = (old for old in self._cache.get(slot, ()) if old.shape[1] > rows or old.shape[2] > columns)
         self._cache[slot] = (*remaining, bias)

@@ -50,7 +50,7 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     if dtype == compute_dtype:
         query, key = (row, slope.expand_as(row)), (torch.ones_like(position), position)
         return torch.stack(query, dim=-1), torch.stack(key, dim=-1)
-    fine = position.remainder(256 if dtype == torch.bfloat16 else 2048)  # the dtype has all integers up to there
+    fine = position.fmod(256 if dtype == torch.bfloat16 else 2048)  # the dtype has all integers up to there
     coarse = position - fine
     high = slope.to(dtype)
     # detached: the gradient of the sum flows through `high`

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from alibi_viz.arguments import check_choice
 from alibi_viz.figures import matrices
 from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 
@@ -69,11 +70,14 @@ def draw(
         page_width: pixels available for the figure.
     """
     values, hidden = as_array(bias, np.float32, "bias"), as_array(masked, bool, "masked")
-    if values.ndim != 3 or hidden.ndim > 3:
+    if values.ndim != 3 or hidden.ndim > 3 or values.shape[1] not in (1, values.shape[2]):
         raise ValueError(f"bias must be [heads, length or 1, length], got shape {list(values.shape)}")
     tiles, length = len(values), values.shape[-1]
     values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
-    numbers = heads or range(1, tiles + 1)
+    numbers = [*heads] or [*range(1, tiles + 1)]
+    if len(numbers) != tiles or len(slopes) not in (0, tiles):
+        raise ValueError(f"heads and slopes must have {tiles} entries, got {len(numbers)} and {len(slopes)}")
+    check_choice("show", show, SHOWS)
     grid = matrices.page_grid(tiles, page_width)
     at = grid.visible_cells(length)
     if show == "weight":

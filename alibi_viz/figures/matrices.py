@@ -252,7 +252,7 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
         got: the checked weights, the same shape.
         place: (head, query, key); a frame marks the cell.
     """
-    head, *cell = place
+    head, *cell = (index % size for index, size in zip(place, wanted.shape, strict=True))
     parts = []  # at most `_HTML_CELLS` queries and keys that contain the cell, preferably before it
     for index, size in zip(cell, wanted.shape[1:], strict=True):
         start = max(0, min(index + 3, size) - _HTML_CELLS)
@@ -260,7 +260,7 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
     rows, keys = parts
     correct, checked = (as_array(weights[head])[rows, keys] for weights in (wanted, got))
     error = checked - correct
-    largest, limit = max(correct.max(), checked.max()), np.abs(error).max() or 1.0
+    largest, limit = max(correct.max(), checked.max()) or 1.0, np.abs(error).max() or 1.0
     weights, frame = ColorScale(0.0, float(largest), "weight"), (cell[0] - rows.start, cell[1] - keys.start)
     pictures = (
         _picture(f"wanted (0 to {largest:.2g})", correct, weights, frame),

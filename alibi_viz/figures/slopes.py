@@ -65,14 +65,14 @@ def draw(
     for argument, values in zip(("slopes", "other"), shown, strict=True):
         if values.ndim != 1 or not ((values > 1e-30) & (values < 1e30)).all():
             raise ValueError(f"{argument} must be between 1e-30 and 1e30 [heads], got {values.tolist()}")
-    heads = len(shown[0])
+    heads = max(map(len, shown))
     every = np.concatenate([*shown, [1 / 256, 1 / 2]])  # always includes the usual range, for steady axes
     low, high = np.log10([every.min(), every.max()]) + np.array([-0.04, 0.04]) * np.log10(every.max() / every.min())
     decades, powers = high - low, range(math.ceil(low / math.log10(2)), math.floor(high / math.log10(2)) + 1)
     with figure.batch_update():
-        for trace, slope, title, size in zip(figure.data[:2], shown, (name, other_name), (0, 2), strict=True):
+        for trace, slope, text, size in zip(figure.data[:2], shown, (name, other_name or "other"), (0, 2), strict=True):
             lives = np.stack([math.log(2) / slope, 4 / slope], axis=1)  # half-life and reach
-            trace.update(x=np.arange(1, len(slope) + 1), y=slope, customdata=lives, name=title)
+            trace.update(x=np.arange(1, len(slope) + 1), y=slope, customdata=lives, name=text)
             trace.marker.size = (9 if heads <= 32 else 6) + size
         figure.data[1].visible = other is not None
         figure.data[2].update(x=[1], y=math.log(2) / shown[0][:1])

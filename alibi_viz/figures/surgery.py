@@ -15,7 +15,7 @@ BEFORE, AFTER = "as trained", "changed"
 _STYLES = {BEFORE: (theme.COLORS[6], "dot", "circle-open"), AFTER: (theme.COLORS[0], "solid", "circle")}
 _TITLES = "How far back each head looks", "Loss on longer sequences"
 _MAX_LABELS = 16  # with more heads than this, only the layers are labeled
-_HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{y:.1f} tokens back<extra>%{fullData.name}</extra>"
+_HEAD = "layer %{customdata[0]}, head %{customdata[1]}: %{customdata[2]:.1f} tokens back<extra>%{fullData.name}</extra>"
 _LOSS = "sequences of %{x:,}: %{y:.2f} bits per byte<extra>%{fullData.name}</extra>"
 
 
@@ -75,7 +75,9 @@ def draw(
         for line, markers, (curve, distances) in zip(figure.data[:2], figure.data[2:], series, strict=True):
             defined = {x: bits for x, bits in curve.items() if np.isfinite(bits)}
             line.update(x=list(defined), y=np.array([*defined.values()]), showlegend=bool(curve))
-            markers.update(x=places[: distances.size], y=distances.ravel(), customdata=heads)
+            shown = distances.ravel().clip(0.1)  # a logarithmic axis has no 0
+            custom = [(*head, back) for head, back in zip(heads, distances.flat, strict=False)]
+            markers.update(x=places[: distances.size], y=shown, customdata=custom)
         level, start, shade = figure.layout.shapes
         level.update(y0=length, y1=length)
         start.update(x0=length, x1=length)

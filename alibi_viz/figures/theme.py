@@ -29,7 +29,7 @@ COLOR_BAR = {"thickness": 10, "outlinewidth": 0, "xpad": 0, "ticks": "outside", 
 INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
 _TEMPLATE = go.layout.Template(layout={**_THEME["template"], **_AXES, "colorway": COLORS})
-_WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of the figure, and pixels of a PNG for each of these
+_WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of a figure without a width, and pixels of a PNG for each
 _LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
 STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
 
@@ -170,7 +170,9 @@ def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
         with ExitStack() as stack:
             drawn = {"fig": [*map(on_white, figures.values())], "format": [suffix[1:] for suffix in suffixes]}
             scratches = [str(stack.enter_context(replacing(path))) for path in figures]
-            write_images(**drawn, file=scratches, width=_WIDTH, scale=scales)
+            sizes = {side: [figure.layout[side] for figure in figures.values()] for side in ("width", "height")}
+            sizes["width"] = [width or _WIDTH for width in sizes["width"]]
+            write_images(**drawn, **sizes, file=scratches, scale=scales)
     except ChromeNotFoundError as error:
         message = f"no images are written ({names}), because they need Chrome or Chromium, and none was found"
         raise RuntimeError(message) from error

@@ -44,7 +44,8 @@ def modify(
         lab.modify(model, rotary="yarn")
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed model can be
-    changed again: the later change acts on the earlier one, so slopes halved twice are a quarter.
+    changed again: the later change acts on the earlier one, so slopes halved twice are a quarter. `rotary` and
+    "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
@@ -196,6 +197,8 @@ class ChangedPosition(Position):
             setattr(self, name, getattr(original, name))
         self.rotated = ScaledRotary(config.d_model // config.num_heads, *change.rotary) if change.rotary else original
         self.transform = self.rotated.transform  # type: ignore[method-assign]
+        if change.interpolated < math.inf or (change.rotary and change.rotary[0] != "plain"):
+            self.supports_cache = False  # each new token changes the scale of earlier ones
 
     @property
     def has_bias(self) -> bool:

@@ -177,7 +177,7 @@ class SelfAttention(nn.Module):
             options |= {"key_ball": cache.key_ball} if self.position.uses_key_ball else {}
         try:
             attended = self.position.attend(query, key, value, x=x, **options)
-        except (TypeError, ValueError):
+        except BaseException:  # also an interrupted cell
             if cache is not None:
                 cache.length = length
             raise
@@ -275,10 +275,18 @@ class Transformer(nn.Module):
         if x.ndim != 3 or x.shape[-1] != self.config.d_model:
             raise ValueError(f"x must be [batch, length, d_model={self.config.d_model}], got shape {list(x.shape)}")
         layers = [None] * len(self.blocks) if cache is None else cache
+        if not isinstance(layers, list) or len(layers) != len(self.blocks):
+            raise ValueError(f"cache must be a list of {len(self.blocks)} caches, see new_cache, got {cache!r}")
         x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
         lasts = [*[None] * (len(self.blocks) - 1), last]  # all blocks but the last need all positions
-        for block, layer, of_block in zip(self.blocks, layers, lasts, strict=True):
-            x = block(x, layer, last=of_block)
+        lengths = [layer.length for layer in cache or ()]
+        try:
+            for block, layer, of_block in zip(self.blocks, layers, lasts, strict=True):
+                x = block(x, layer, last=of_block)
+        except BaseException:  # in a later block, or an interrupted cell: all caches keep one length
+            for layer, length in zip(cache or (), lengths, strict=True):
+                layer.length = length
+            raise
         return self.norm(x)
 
 

@@ -183,7 +183,8 @@ class TugOfWar(Picture):
     def blank(self) -> go.Figure:
         figure = theme.blank(height=300, showlegend=False, margin={"t": 30, "l": 84})
         figure.add_bar(y=[0, 1, 2], marker_color=[GREEN, ORANGE, BLUE], orientation="h", hoverinfo="skip")
-        figure.add_scatter(xaxis="x2", yaxis="y2", mode="lines", line_color=BLUE, hovertemplate="%{x} back: %{y:.0%}")
+        back = "%{x} back: %{y:.0%}<extra></extra>"
+        figure.add_scatter(xaxis="x2", yaxis="y2", mode="lines", line_color=BLUE, hovertemplate=back)
         figure.add_scatter(xaxis="x2", yaxis="y2", marker={"size": 13, "color": GREEN}, hoverinfo="skip")
         figure.update_layout(
             xaxis={"domain": [0, 0.38], "range": [-16, 16], "title_text": "pull on the logit", "zeroline": True},

@@ -114,6 +114,12 @@ def test_fold_says_what_cannot_be_folded(arguments: Any, options: dict[str, Any]
         fold(*arguments, **options)
 
 
+def test_half_precision_reaches_as_far_below_zero() -> None:
+    for_query, for_key = coordinates(SHORT, torch.tensor([-65_503, -65_500]), torch.float16)
+    logits = (for_query.double() @ for_key.double().mT)[:, 0]
+    assert torch.equal(logits.diff()[:, 0], 3.0 * SHORT.double())
+
+
 @pytest.mark.parametrize("first", [100_000_000, -11_000, -(2**40)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_shifting_all_positions_does_not_change_the_output(first: int, padded: bool) -> None:

@@ -18,7 +18,7 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
     svg = (tmp_path / "x.svg").read_text()
-    assert svg.startswith("<svg") and 'width="900"' in svg
+    assert svg.startswith("<svg") and 'width="900" height="200"' in svg, "the figure's own size where it has one"
     assert "rgb(255, 255, 255)" in svg, "the background is white, not transparent"
 
 

@@ -14,10 +14,11 @@ def traces(figure, mode):
 
 def test_a_redraw_replaces_what_was_shown_and_the_axes_include_it():
     figure = blank()
-    draw(figure, 32, "bytes", (LOSSES, DISTANCE), ({32: 2.4, 64: 7.9, 128: math.nan}, [[300.0, 0.1], [1.0, 1.0]]))
+    draw(figure, 32, "bytes", (LOSSES, DISTANCE), ({32: 2.4, 64: 7.9, 128: math.nan}, [[300.0, 0.0], [1.0, 1.0]]))
     lines, heads = traces(figure, "lines+markers"), traces(figure, "markers")
     assert dict(zip(lines[BEFORE].x, lines[BEFORE].y.tolist(), strict=True)) == LOSSES
     assert (lines[AFTER].y.tolist(), heads[AFTER].y.tolist()) == ([2.4, 7.9], [300.0, 0.1, 1.0, 1.0])
+    assert [*heads[AFTER].customdata[1]] == [1, 2, 0.0], "the hover text is exact where a logarithmic axis has no place"
     assert lines[AFTER].line.color == heads[AFTER].marker.color != lines[BEFORE].line.color
     assert figure.layout.yaxis2.range[0] <= 2.4 and figure.layout.yaxis2.range[1] >= 7.9
     draw(figure, 64, "tokens", ({64: 5.0}, [[1.0]]))

@@ -202,6 +202,14 @@ def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
         changed(TOKENS[:, :20].expand(2, -1), attention_mask=mask)
 
 
+@pytest.mark.parametrize(("position", "change"), [("alibi", {"slopes": "interpolate"}), ("rotary", {"rotary": "yarn"})])
+def test_changes_by_length_support_no_cache(position: str, change: dict[str, Any]) -> None:
+    model = lab.modify(model_of(position), **change)
+    with pytest.raises(ValueError, match="supports no cache"):
+        model.generate(TOKENS, 1, use_cache=True)
+    assert model.generate(TOKENS, 1).shape == (1, 41)
+
+
 @pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.supports_cache])
 def test_changed_models_decode_with_a_cache(position: str) -> None:
     model = lab.modify(lab.make_model(position, max_length=40), window=4)

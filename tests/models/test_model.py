@@ -132,6 +132,19 @@ def test_call_that_raises_leaves_the_cache_unchanged_also_when_it_is_empty() -> 
     torch.testing.assert_close(output, attention(x)[:, 5:])
 
 
+@torch.no_grad()
+def test_a_stack_that_raises_leaves_all_caches_at_one_length() -> None:
+    model = LanguageModel(TransformerConfig(num_layers=3, d_model=24, num_heads=3)).eval()
+    caches = model.transformer.new_cache()
+    model(tokens := torch.arange(6)[None], caches)
+    with pytest.raises(ValueError, match="last must be"):  # the last block says so
+        model(tokens, caches, last=0)
+    assert {each.length for each in caches} == {6}
+    for wrong in ([], caches[:2], caches[0]):
+        with pytest.raises(ValueError, match="cache must be a list of 3 caches"):
+            model(tokens, wrong)
+
+
 def test_cache_grows_by_doubling_and_rejects_tensors_that_do_not_fit() -> None:
     cache, parts, pointers = KeyValueCache(), [], set()
     for _ in range(20):

@@ -89,7 +89,7 @@ class App(Controls):
         except BaseException:
             self.close()  # else ipywidgets would keep the controls, and they the app
             raise
-        # The page comes first: the browser is busy with a figure's first script for longer than anywidget waits for others.
+        # The page comes before a figure, whose script may take the browser longer than anywidget waits for others.
         page = Page(controls=[control.model_id for control in below(controls)])
         self.figure = LiveFigure(self.figure)  # reaches the page once, already drawn
         page.observe(lambda change: self.fit(change.new), names="width")
