@@ -1,11 +1,14 @@
 """For every test: a registry without custom methods."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from alibi_viz.models import POSITIONS
 from alibi_viz.models.positions import custom
+
+collect_ignore = [] if sys.platform == "linux" else ["test_files.py", "test_memory.py"]  # they read /proc and fork
 
 
 @pytest.fixture(autouse=True)

@@ -104,7 +104,7 @@ class Comparison:
         return (
             f"Bits per byte on sequences of several lengths, always on the same target bytes, after {self.run.steps:,} "
             f"steps of training on sequences of L = {self.run.length:,} bytes ({self.text}): "
-            f"{over if self.seeds > 1 else 'one seed'}."
+            f"{over if self.seeds > 1 else 'one seed'}." + "".join(f" {failure}" for failure in self.failures)
         )
 
     def latex(self) -> str:

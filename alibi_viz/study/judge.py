@@ -144,6 +144,8 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
     cells = rows.pivot_table(index="seed", columns=["label", "variant", "x", "block"], values="value")
     if (texts := rows["text"].nunique()) > 1:
         raise LookupError(f"the results are about {texts} different texts")
+    if rows.duplicated(["label", "variant", "seed", "x", "block"]).any():
+        raise LookupError("there are several results for a label, seed and x")
     parts: list[Any] = []  # [seed, block]; where sequences of some length make fewer blocks, the means of the seeds
     for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
         x = TASKS[task].max_distance(term.times * length) if task in TASKS else term.times * length
@@ -179,7 +181,7 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
     """The twelve claims in each setting that has results, a row for each verdict, in the order of claims.toml.
 
     Columns: setting, claim, text, source, known, margin (by how much the claim holds), low and high (the interval of
-    the margin), verdict, p, holm (p after Holm's correction over all rows), and numbers (in words).
+    the margin), verdict, p, holm (p after Holm's correction over all rows with results), and numbers (in words).
 
     >>> table = study.verdict_table(study.published_results(by_block=True))
     >>> table.groupby("setting", sort=False).size().to_dict()
@@ -192,7 +194,10 @@ def verdict_table(results: pd.DataFrame) -> pd.DataFrame:
         if task in tasks or (task == "text" and not tasks.isdisjoint(TASKS)):
             rows += [_row(setting, verdict) for verdict in judge(results, setting=setting)]
     table = pd.DataFrame(rows)
-    return table.assign(holm=holm(table["p"])) if rows else table
+    if not rows:
+        return table
+    tested = table["p"][table["low"].notna()]
+    return table.assign(holm=pd.Series(holm(tested), tested.index))
 
 
 def _row(setting: str, verdict: Verdict) -> dict[str, Any]:

@@ -55,6 +55,8 @@ def _sections(results: pd.DataFrame) -> Iterator[tuple[Question, dict[str, pd.Da
     """Each question, a table for every part that answers it, and the numbers of samples that a value is a mean of."""
     for question in QUESTIONS:
         rows = results[(results["question"] == question.name) & (question.name not in LEFT_OUT)]
+        if question.name == "attention beyond L":  # of a model trained at 2L, these are other keys
+            rows = rows[rows["length"] == LENGTH]
         tables = {
             SUMMARIES[name]: summary(rows[rows["task"] == runs[0].task], question.name)
             for name, runs in PARTS.items()

@@ -123,6 +123,7 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     monkeypatch.setattr(sys.modules["alibi_viz.lab.compare"], "sweep", diverging)  # lab.compare is a function
     failed = lab.compare(["alibi", "none"], seeds=1, text=text, **TINY)
     assert failed.verdicts[0] == "alibi, seed 0, is left out: the loss became nan."
+    assert failed.caption.endswith("one seed. alibi, seed 0, is left out: the loss became nan.")
     assert set(failed.rows["label"]) == {"none"} and "alibi" not in failed.summary.index
 
 

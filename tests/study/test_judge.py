@@ -97,6 +97,7 @@ def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> 
         (results(0.9, 0.9, 0.9, variant="window"), "no results of alibi at 1L"),
         (results(0.9, 0.9, math.nan), "too few seeds have all results: 2 of at least 3"),
         (pd.concat([results(0.9, 0.9, 0.9), results(0.9, text="other")]), "the results are about 2 different texts"),
+        (pd.concat(2 * [results(0.9, 0.9, 0.9)]), "there are several results for a label, seed and x"),
     ],
 )
 def test_a_claim_without_its_results_says_why_one_cannot_tell(table: pd.DataFrame, reason: str) -> None:
@@ -110,6 +111,12 @@ def test_claims_are_judged_in_each_setting_that_has_results_and_tasks_in_the_mai
     for table, settings in ((python, {"Python's reference": 11}), (needle, {"tales": 12}), (python.head(0), {})):
         verdicts = study.verdict_table(table)
         assert (verdicts.groupby("setting").size().to_dict() if settings else {*verdicts.index}) == (settings or set())
+
+
+def test_claims_without_results_do_not_count_for_the_correction() -> None:
+    table = study.verdict_table(study.published_results(by_block=True).query("task == 'needle'"))
+    (tested,) = table.dropna(subset="low").itertuples()
+    assert tested.holm == tested.p and len(table) == 12 and table["holm"].notna().sum() == 1
 
 
 def test_conclusion_counts_what_survives_the_correction_and_what_was_known() -> None:
