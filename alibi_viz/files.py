@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 
 
@@ -17,6 +18,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     if target.exists() and not target.is_file():  # a pipe or a terminal; a folder is refused when it is opened
         yield target
         return
+    if not target.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no folder", str(target.parent))  # not the name of the hidden file
     scratch = target.with_name(f".{target.name[-40:]}.{os.getpid()}-{threading.get_ident()}")
     try:
         yield scratch

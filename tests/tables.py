@@ -10,13 +10,11 @@ from alibi_viz.table import AS_TRAINED, results_table
 SMALL = {"num_layers": 1, "d_model": 16, "num_heads": 2}  # sizes of a model that trains in no time
 
 
-def table(
-    question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **columns: object
-) -> pd.DataFrame:
+def table(question: str, values: dict[str, list[dict[int, float]]], length: int = 32, **more: object) -> pd.DataFrame:
     """The rows of one question: {label: one {x: value} per seed}. The first seed is 3, because 0 hides mistakes."""
     known = lab.find_question(question)
     common = {**dict.fromkeys(lab.COLUMNS, ""), "origin": "test", "task": known.task, "variant": AS_TRAINED}
-    common |= {"question": question, "unit": known.unit, "length": length, "step": 100, "count": 100, **columns}
+    common |= {"question": question, "unit": known.unit, "length": length, "step": 100, "count": 100, **more}
     return results_table(
         {**common, "method": label, "label": label, "seed": seed, "x": x, "value": value}
         for label, seeds in values.items()

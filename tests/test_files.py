@@ -115,6 +115,8 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
     assert file.read_text() == "old" and set(tmp_path.iterdir()) == {link, file}
     write(link, "new \ud800")
     assert link.is_symlink() and file.read_text() == "new ?"
+    with pytest.raises(FileNotFoundError, match=f"there is no folder: '{tmp_path}/missing'"):
+        write(tmp_path / "missing" / "file", "new")
 
 
 SAFE: dict[str, Any] = {  # file: what it may do that others must not, and why

@@ -31,10 +31,12 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float, descr
     """
     results: list[Any] = []
     errors: list[BaseException] = []
+    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()  # of this thread
 
     def run() -> None:
         try:
-            results.append(function(*arguments))
+            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+                results.append(function(*arguments))
         except BaseException as error:  # SystemExit too: the checker must outlive the function
             errors.append(error)
 

@@ -183,7 +183,7 @@ class AttentionReader:
             for tensor in (query, key, value)
         ]
         shape = inputs[0].shape
-        arguments = map(self.convert, (*inputs, *mask))
+        arguments = map(self.convert, (*inputs, *(each.clone() for each in mask)))
         result = call(self.function, *arguments, seconds=self.seconds, description=str(probe))
         output, dtype = to_tensor(result, str(probe), nan=bool(mask))
         if output.shape != shape:

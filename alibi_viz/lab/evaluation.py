@@ -122,6 +122,7 @@ def target_losses(predict: Callable[[Tensor], Tensor], sequences: Tensor, last: 
     losses = []
     for batch in sequences.long().split(max(1, MAX_BATCH_TOKENS // (sequences.shape[1] - 1))):
         logits = predict(batch[:, :-1])
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # half precision would round the losses
         targets = batch[:, -last:].to(logits.device)  # a large model may be spread over several
         losses.append(cross_entropy(logits.transpose(1, 2), targets, reduction="none").cpu())
     return torch.cat(losses)

@@ -72,18 +72,24 @@ def _contexts(model: LanguageModel, text: Text, length: int, longest: int) -> Me
 
 
 EDGES = [2**power for power in range(SHORTEST.bit_length() - 1, LONGEST.bit_length() + 1)]  # of the bins: 16 to 2,048
-MAX_FACTS = 64  # in each bin
+FEWEST, MOST = 16, 64  # names in each bin
 SPARE = 32  # bytes: no fact is longer, and no other value of it is this much longer or shorter
 
 
-def _facts(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
-    """Bins of distances, for tales; other texts don't record their facts."""
-    facts = text.facts if text.recalled else pd.DataFrame(columns=["start", "stop", "distance"])
+def _names(model: LanguageModel, text: Text, length: int, longest: int) -> Measured:
+    """Bins of distances, for tales; other texts don't record what they recall. Up to L, no sequence is longer than L.
+
+    The names are those of two persons, of whom a tale speaks all the time. Other facts seldom come back soon.
+    """
+    if not text.recalled:
+        return
+    names = text.facts.query("kind in ('hero', 'friend')")
+    distance, reach = names["distance"], names["distance"] + names["stop"] - names["start"]
     for first, end in pairwise(EDGES):
-        context = max(length, end) + SPARE
-        is_in_bin = (facts["distance"] >= first) & (facts["distance"] < end) & (facts["stop"] > context + SPARE)
-        if end <= length * longest and is_in_bin.any():
-            bits = memory_bits(model, text, facts[is_in_bin][:MAX_FACTS], context)
+        context = length if end <= length else end + SPARE
+        told = names[(distance >= first) & (distance < end) & (reach <= context) & (names["stop"] > context + SPARE)]
+        if end <= length * longest and len(told) >= FEWEST:
+            bits = memory_bits(model, text, told[:MOST], context)
             yield round((first * end) ** 0.5), float(bits.double().mean()), len(bits)
 
 
@@ -181,7 +187,7 @@ class Question:
         powers = [0.0, *(math.log2(size_of(x) / length) for x in tested)]
         ticks = {}
         for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
-            x = x_of(max(1, round(length * 2.0**power)))
+            x = x_of(max(size_of(1), round(length * 2.0**power)))
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
         return Axes(**shared, ticks=ticks, length=x_of(length), chance=task.chance if task else None)
 
@@ -191,7 +197,7 @@ _MEASURES: dict[str, Callable[..., Measured]] = {
     "longer sequences": _lengths,
     "by position": _positions,
     "same targets": _contexts,
-    "facts": _facts,
+    "names": _names,
     "attention beyond L": partial(_attention, "beyond"),
     "softmax denominator": partial(_attention, "denominator_bits"),
     "needle": _accuracy,
@@ -199,13 +205,11 @@ _MEASURES: dict[str, Callable[..., Measured]] = {
 }
 
 
-def _load(
-    name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **fields: Any
-) -> Question:
+def _load(name: str, scale: dict[str, Any], tell: str = "ends", variants: Sequence[str] = (), **more: Any) -> Question:
     """A question as `questions.toml` describes it; `tell` names a function of `say`."""
     scale = scale | {"limits": tuple(scale.get("limits", Scale.limits))}
-    fields |= {"measure": _MEASURES.get(name, lambda *_: iter(())), "tell": getattr(say, tell)}
-    return Question(name, **fields, scale=Scale(**scale), variants=(AS_TRAINED, *variants))
+    more |= {"measure": _MEASURES.get(name, lambda *_: iter(())), "tell": getattr(say, tell)}
+    return Question(name, **more, scale=Scale(**scale), variants=(AS_TRAINED, *variants))
 
 
 _DESCRIPTIONS = tomllib.loads((files("alibi_viz.lab") / "questions.toml").read_text(encoding="utf-8"))

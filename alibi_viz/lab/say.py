@@ -24,7 +24,8 @@ def every_seed(rows: pd.DataFrame, statistic: Callable[[pd.Series], float]) -> d
 
 
 def rises(rows: pd.DataFrame) -> dict[str, list[float]]:
-    """The largest rise of the loss above its value at the shortest length; only where there are longer ones."""
+    """The largest rise of the loss above its value at the training length; only where there are longer ones."""
+    rows = rows[~(rows["x"] < rows["length"])]
     return every_seed(rows, lambda line: line.iloc[1:].max() - line.iloc[0] if len(line) > 1 else math.nan)
 
 
@@ -61,7 +62,9 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> l
         return [f"{where} all are within {TIE:g} of the best{seeds}."]
     if len(leaders) > 1:
         return [f"{where} {join(leaders)} are best{seeds}, within {TIE:g} of each other."]
-    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}."]
+    isnt_always = near.any() and values.loc[:, near].gt(values.min(axis="columns"), axis="index").to_numpy().any()
+    nearly = f", or within {TIE:g} of the best" if isnt_always else ""
+    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{nearly}."]
 
 
 # What a `Question` (whose module imports this one) says about its rows, of which there are some.

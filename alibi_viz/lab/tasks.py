@@ -99,7 +99,7 @@ def _make_needle(batch_size: int, distance: int, length: int, generator: torch.G
     return _ask(inputs, distance)
 
 
-def _make_induction(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _make_cues(batch_size: int, distance: int, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     inputs = torch.randint(SYMBOLS, (batch_size, length), generator=generator)
     inputs[:, -2 - distance] = MARK
     return _ask(inputs, distance)
@@ -113,7 +113,4 @@ def _ask(inputs: Tensor, distance: int) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-TASKS = {
-    "needle": Task("needle", _make_needle, overhead=1),
-    "induction": Task("induction", _make_induction, overhead=2),
-}
+TASKS = {"needle": Task("needle", _make_needle, overhead=1), "induction": Task("induction", _make_cues, overhead=2)}

@@ -15,7 +15,7 @@ from alibi_viz.arguments import check_integer, check_positive_integers, check_te
 from alibi_viz.lab.tales import Fact, write_tales
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
-STRETCH = 160_000  # bytes of a text of your own: the last tenth of each such stretch is for validation
+STRETCH = 160_000  # bytes at least of a text of your own: the last tenth of each such stretch is for validation
 REPEAT, MAX_PIECES = 64, 512  # bytes of a piece that counts as repeated, and how many pieces are looked up
 
 
@@ -80,8 +80,8 @@ class Text:
 def load_text(content: str | bytes | Path | None = None) -> Text:
     """Load a text to train on: the built-in tales, or your own string, bytes or file.
 
-    The built-in text is `tales_text()`. In a text of your own, the last tenth of every 160 kB is for validation, so
-    nearly every byte there has the bytes before it that it has in the source.
+    The built-in text is `tales_text()`. In a text of your own, the last tenth of every 160 to 320 kB is for validation,
+    so nearly every byte there has the bytes before it that it has in the source.
 
     `content` is the text itself, a string or bytes in UTF-8, or the `pathlib.Path` of a file in UTF-8.
 
@@ -156,8 +156,8 @@ _built_in = cache(tales_text)
 def python_text() -> Text:
     """The language reference of the Python that is running, as `help()` shows it: a real text, about 470 kB.
 
-    It is read from Python's own `pydoc_data`. The last 15% of every 160 kB are for validation, about 70 kB in all. Each
-    version of Python has another, so compare `fingerprint` before you compare results.
+    It is read from Python's own `pydoc_data`. The last 15% of every 160 to 320 kB are for validation, about 70 kB.
+    Each version of Python has another, so compare `fingerprint` before you compare results.
 
     Raises ImportError if this Python comes without it.
 
@@ -200,7 +200,7 @@ def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:
 
 def _boundary(data: bytes, position: int) -> int:
     """The start of a line soon after a position or, without one, of the next character."""
-    line = data.find(b"\n", position, position + len(data) // 100) + 1
+    line = data.find(b"\n", position, position + min(len(data), STRETCH) // 100) + 1
     if 0 < line < len(data):
         return line
     while position < len(data) and data[position] & 0xC0 == 0x80:  # inside a character of several bytes

@@ -162,7 +162,14 @@ def choose_device(device: object = "auto") -> torch.device:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
-    if chosen.type == "meta" or (chosen.type == "cuda" and not torch.cuda.is_available()):
+    try:
+        if chosen.type == "cuda":  # used here, it couldn't be in processes that are forked later
+            is_here = torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count()
+        else:
+            is_here = torch.empty(0, device=chosen).device.type != "meta"
+    except (AssertionError, ImportError, RuntimeError):  # each missing kind raises another error
+        is_here = False
+    if not is_here:
         raise ValueError(f"device {device!r} was requested, but there is no {chosen.type.upper()} device here")
     return chosen
 

@@ -180,7 +180,7 @@ def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], 
     weights = {"correct": view.correct(causal=True)} if view else {}
     rows = f"The queries of head {view.head}" if view and view.head else "The last query of each head"
     if not _is_written(function, *example):
-        text = f"{name} isn't written yet. Replace the three dots, and run its cell again."
+        text = f"{name} isn't written yet, or returns nothing. Replace the three dots, and run its cell again."
         return Grade(text, None, weights, rows)
     run = getattr(check, facts["check"]) if view else _check_window
     report = run(checked, seconds=SECONDS, **facts.get("options", {}))
@@ -204,7 +204,7 @@ def _is_written(function: Callable[..., Any], *arguments: object) -> bool:
         result = call(function, *arguments, seconds=SECONDS, description="the example")
     except Exception:
         return True
-    return not any(part is None or part is ... for part in (result if isinstance(result, tuple) else (result,)))
+    return any(part is not None and part is not ... for part in (result if isinstance(result, tuple) else (result,)))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from alibi_viz import lab, study
 from alibi_viz.arguments import check_positive_integers
 from alibi_viz.figures import surgery as picture
+from alibi_viz.figures.surgery import AFTER, BEFORE
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
 from alibi_viz.lab.evaluation import TARGETS, diverged
 from alibi_viz.lab.length_curve import encode, evaluated_bytes
@@ -115,6 +116,8 @@ class SlopeSurgery(App):
         text: the text to test on, as `load_text` takes it; the built-in text by default. Models of this lab are tested
             on its validation part, those of transformers as in `lab.length_curve`.
 
+    `models` has the model "as trained" and "changed".
+
     Traits:
         subject: "yours", or a model that comes with the package: "alibi", "rotary" or "sinusoidal".
         factor: multiplies the slopes, 1/16 to 16.
@@ -207,9 +210,11 @@ class SlopeSurgery(App):
         if self.subject not in self._trained:
             self._trained[self.subject] = subject.evaluate(subject.model)
         self._before = self._after = self._trained[self.subject]
+        self.models = {BEFORE: subject.model, AFTER: subject.model}
         if changes:
             values = {name: value for name, (value, _) in changes.items()}
-            self._after = subject.evaluate(lab.modify(subject.model, **values, trained_length=subject.length))
+            self.models[AFTER] = lab.modify(subject.model, **values, trained_length=subject.length)
+            self._after = subject.evaluate(self.models[AFTER])
         for control in self._of_slopes:
             control.disabled = not subject.has_slopes
         for control in self._of_sinks:

@@ -93,9 +93,20 @@ def test_numpy_attention() -> None:
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "symmetric"])
 def test_padding(causal: bool) -> None:
     def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=causal, key_padding_mask=mask)
+        is_real = None if mask is None else mask.clone()
+        if mask is not None:
+            mask.logical_not_()  # each call gets a mask of its own
+        return alibi_attention(query, key, value, alibi_slopes(query.shape[1]), causal=causal, key_padding_mask=is_real)
 
-    check.attention(attention, causal=causal, padding=True).raise_for_faults()
+    for head_dim in (8, 64):
+        check.attention(attention, causal=causal, padding=True, head_dim=head_dim).raise_for_faults()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_function_runs_in_the_mode_of_its_caller(mode: type) -> None:
+    slopes = alibi_slopes(8).requires_grad_()
+    with mode():
+        check.attention(lambda *qkv: alibi_attention(*qkv, slopes).numpy(), num_heads=[8], length=20).raise_for_faults()
 
 
 def scales_its_query_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

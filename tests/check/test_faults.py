@@ -127,12 +127,17 @@ def test_faults_with_one_cause_are_told_apart(function: Callable[..., Tensor], e
     assert names(check.attention(function)) == expected
 
 
+def test_a_bias_lost_in_a_long_call_is_not_lost_while_decoding() -> None:
+    function = lambda q, k, v: attend(q, k, v, factor=float(k.shape[2] < 600))  # noqa: E731
+    assert names(check.attention(function, num_heads=[8], length=700)) == {"no bias"}
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
     def found(length: int = 300, **options: Any) -> set[str]:
         return names(check.attention(lambda *qkv: attend(*qkv, **options), dtype=dtype, length=length))
 
-    def rounded(heads: int) -> Tensor:
+    def rough(heads: int) -> Tensor:
         return alibi_slopes(heads).to(dtype).float()
 
     assert found(factor=-1) == {"sign reversed"}
@@ -142,13 +147,9 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
     for size in (48, 64, 128):  # of a head
         scaled = bias_of(lambda heads, factor=size**-0.5: factor * alibi_slopes(heads))
         assert names(check.bias(scaled)) == {"bias before scaling"}
-    assert names(check.bias(bias_of(rounded), num_heads=[12])) == {"imprecise slopes"}
-    assert check.bias(bias_of(rounded), num_heads=[8]).ok, "powers of two have no rounding"
-    assert names(check.slopes(lambda heads: -2 * rounded(heads))) == {
-        "imprecise slopes",
-        "sign reversed",
-        "added twice",
-    }
+    assert names(check.bias(bias_of(rough), num_heads=[12])) == {"imprecise slopes"}
+    assert check.bias(bias_of(rough), num_heads=[8]).ok, "powers of two have no rounding"
+    assert names(check.slopes(lambda heads: -2 * rough(heads))) == {"imprecise slopes", "sign reversed", "added twice"}
 
 
 def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:

@@ -106,6 +106,7 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
 
 def test_ticks_say_how_many_training_lengths_they_are() -> None:
     assert lab.find_question("needle").axes(32, [31, 63]).ticks == {31: "31<br>L", 63: "63<br>2 L"}
+    assert min(lab.find_question("needle").axes(20, [1, 19]).ticks) == 1, "the shortest distance there is"
 
 
 def test_a_fixed_method_keeps_its_color_whatever_else_is_shown() -> None:

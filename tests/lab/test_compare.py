@@ -12,7 +12,7 @@ import pytest
 
 from alibi_viz import lab, laws
 from alibi_viz.lab.compare import Comparison
-from tests.tables import table
+from tests.tables import AS_TRAINED, table
 
 TINY: dict[str, Any] = {"length": 16, "steps": 3, "longest": 2, "progress": False}
 
@@ -77,11 +77,9 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
 def test_a_difference_is_decided_with_three_seeds_and_an_interval_without_zero(
     first: list[float], second: list[float], verdict: str
 ) -> None:
-    comparison = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
-    assert comparison.differences[["second", "verdict", "seeds"]].values.tolist() == [
-        ["b", verdict, min(3, len(first))]
-    ]
-    sentence, last = comparison.verdicts
+    both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
+    assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [["b", verdict, min(3, len(first))]]
+    sentence, last = both.verdicts
     assert re.match(rf"a against b: {verdict} at 64 \([+-]?\d\.\d\d\d", sentence)
     assert last.startswith(f"Decided, which takes 3 seeds: {int(verdict != 'undecided')} of 1;")
 
@@ -145,9 +143,7 @@ def test_what_can_not_be_compared_is_refused_before_anything_is_written(
 # The printed table of one question.
 
 
-def results(
-    label: str, values: dict[int, list[float]], variant: str = "as trained", question: str = "longer sequences"
-):
+def results(label: str, values: dict[int, list[float]], variant: str = AS_TRAINED, question: str = "longer sequences"):
     seeds = [{x: each[n] for x, each in values.items()} for n in range(len(values[64]))]
     return table(question, {label: seeds}, length=64, variant=variant, task="text")
 

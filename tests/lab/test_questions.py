@@ -176,13 +176,16 @@ def test_bits_are_saved_only_by_facts_within_the_memory() -> None:
     assert memory_bits(Parrot(memory=100), text, far, 500).mean() < 0.5
 
 
-def test_facts_are_answers_by_bins_of_distances_up_to_the_longest_window_and_only_for_tales(monkeypatch: Any) -> None:
-    model, text = lab.make_model("none", **SMALL), lab.tales_text(1_000, 100_000, seed=1)
-    assert measured("facts", model, text, 1024)  # the other value of a fact may make its tale much shorter
+def test_names_are_asked_by_their_distance_and_up_to_the_training_length_within_it(monkeypatch: Any) -> None:
+    model, text, contexts = lab.make_model("none", **SMALL), lab.tales_text(1_000, 100_000, seed=1), []
+    assert measured("names", model, text, 1024)  # another name may make its tale much shorter
     text = lab.tales_text(2_000, 30_000, seed=3)
-    assert {x: n for x, (_, n) in measured("facts", model, text, 64).items()} == dict.fromkeys((23, 45, 91, 181), 64)
-    monkeypatch.setattr(questions, "MAX_FACTS", 1000)
-    bins = [f"{first} <= distance < {2 * first} and stop > {max(64, 2 * first) + 64}" for first in (16, 32, 64, 128)]
-    counts = [count for _, count in measured("facts", model, text, 64).values()]
-    assert counts == [len(text.facts.query(each)) for each in bins]
-    assert not measured("facts", model, lab.load_text("to be or not to be " * 500), 64)
+    assert max(n for _, n in measured("names", model, text, 64).values()) == 64
+    monkeypatch.setattr(questions, "MOST", 1000)
+    monkeypatch.setattr(questions, "memory_bits", lambda *call: contexts.append(call[2:]) or memory_bits(*call))
+    assert [*measured("names", model, text, 64)] == [23, 45, 91, 181]
+    assert [context for _, context in contexts] == [64, 64, 128 + 32, 256 + 32]
+    for first, (names, context) in zip((16, 32, 64, 128), contexts, strict=True):
+        place = f"{first} <= distance < {2 * first} and distance + stop - start <= {context} and stop > {context + 32}"
+        assert names.equals(text.facts.query(f"kind in ('hero', 'friend') and {place}"))
+    assert not measured("names", model, lab.load_text("to be or not to be " * 500), 64)

@@ -45,6 +45,12 @@ def test_a_short_text_is_split_once_at_about_nine_tenths_and_never_inside_a_char
     assert train.decode() + validation.decode() == data.decode()
 
 
+@pytest.mark.parametrize("line", [20_000, 40_000, 170_000])
+def test_lines_may_be_long(line: int) -> None:
+    train, validation = parts(lab.load_text(b"\n".join([b"x" * line] * (5_000_000 // line))))
+    assert len(validation) / len(train + validation) == pytest.approx(0.1, abs=0.01)
+
+
 @pytest.mark.parametrize("letter", ["a", "ä", "世", "🙂"])
 def test_a_long_text_without_lines_is_cut_between_characters(letter: str) -> None:
     """Two stretches, with cuts at four places; each is tried at every byte of a character."""

@@ -112,6 +112,7 @@ def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
     assert next(model.parameters()).device.type == "cpu", "the device auto without CUDA"
-    with pytest.raises(ValueError, match="device 'cuda' was requested, but there is no CUDA device here"):
-        lab.train(model, TEXT, device="cuda")
+    for device in ("cuda", "xpu", "hpu", "vulkan", "meta"):
+        with pytest.raises(ValueError, match=f"'{device}' was requested, but there is no {device.upper()} device"):
+            lab.train(model, TEXT, device=device)
     assert set(lab.loss_by_length(model, TEXT, [8], targets=64)) == {8}

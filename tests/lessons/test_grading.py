@@ -108,7 +108,7 @@ def test_window_is_the_smallest_beyond_which_the_weights_add_up_to_the_share() -
 def test_blank_gets_a_note_and_no_mistake(check: Function, blank: object) -> None:
     answer = check(lambda *_: blank)
     assert not answer.ok and answer.report is None
-    assert str(answer).startswith("<lambda> isn't written yet.")
+    assert str(answer).startswith("<lambda> isn't written yet, or returns nothing.")
 
 
 @pytest.mark.parametrize("hangs", [8, 128])  # the example of the exercise, and a number that is tested

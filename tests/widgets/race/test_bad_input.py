@@ -77,7 +77,7 @@ def test_an_unexpected_error_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> None:
     text = ENGLISH.replace("\n", " ")[:1300]  # the validation part has 130 bytes, as many as "same targets" needs
     app = trained(text=text)
-    for name in ("gap", "by position", "same targets", "facts", "softmax denominator"):
+    for name in ("gap", "by position", "same targets", "names", "softmax denominator"):
         open_tab(app, name)
         assert message(app) == "", name
 

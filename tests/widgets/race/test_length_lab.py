@@ -234,7 +234,7 @@ def test_the_caption_has_at_most_two_sentences_in_every_state(raced: LengthLab, 
     stop(long_race)
     check(long_race)
     assert "Stopped after step" in long_race.caption
-    for question in ("longer sequences", "gap", "by position", "same targets", "facts", "needle"):
+    for question in ("longer sequences", "gap", "by position", "same targets", "names", "needle"):
         open_tab(raced, question)
         for seed in (8, 3):  # with other settings, and with those of the race
             raced.seed = seed
