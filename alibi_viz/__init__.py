@@ -2,8 +2,7 @@
 
 `alibi_viz.check` finds faults in other implementations, `alibi_viz.lab` trains and compares models, `alibi_viz.study`
 has our own results with it, `alibi_viz.figures` draws plotly figures, `alibi_viz.widgets` has the apps and
-`alibi_viz.lessons` checks exercises. These are loaded on first use, so `import alibi_viz` takes hardly longer than
-importing torch.
+`alibi_viz.lessons` checks exercises. They load on first use, so `import alibi_viz` is as fast as importing torch.
 
 To read the code, start with `minimal`, then `slopes`, `bias`, `attention`, `models`, `lab`, `figures` and `widgets`:
 each imports only from those before it.

@@ -257,8 +257,7 @@ class AlibiBias(nn.Module):
 def shared_bias(slopes: Tensor, *, causal: bool) -> AlibiBias | None:
     """Return the CPU `AlibiBias` that all layers with these slopes share: "relative" and masked, or "symmetric".
 
-    Returns None where reading the slopes would stall a GPU, break a compiled graph or lose a derivative, and for
-    float64, because `AlibiBias` stores float32.
+    Returns None for float64, and where reading the slopes would stall a GPU, break a graph or lose a derivative.
     """
     if slopes.dtype == torch.float64 or not slopes.is_cpu or torch.compiler.is_compiling():
         return None

@@ -88,8 +88,7 @@ def groups(bias: Tensor) -> list[range]:
 def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -> WeightErrors:
     """Compare the attention weights of one head with those of the exact bias, for all queries and keys.
 
-    All content is equal. The bias is rounded to `dtype`, and the softmax is in float64. The arguments are those of
-    `rounded_bias`, which raises the same errors.
+    All content is equal. The bias is rounded to `dtype`, and the softmax is in float64. Arguments as in `rounded_bias`.
 
     >>> errors = weight_errors(0.5, 2048, dtype=torch.bfloat16, form="key")
     >>> errors.query, errors.key, round(errors.weight, 3), round(errors.exact, 3)

@@ -24,8 +24,7 @@ def alibi_slopes(num_heads: int, scheme: str = "official", *, bias_max: float = 
         scheme: one of the above.
         bias_max: the smallest slope is 2^-bias_max (`alibi_bias_max` in MPT). Not supported by "halving".
 
-    Returns float32 [heads], computed in float64 and rounded once. Raises TypeError for an argument of another type, and
-    ValueError for one out of range or an unknown scheme.
+    Returns float32 [heads], computed in float64 and rounded once. Raises TypeError and ValueError for other arguments.
 
     Source: Press et al. 2021, section 3, and `get_slopes` in the authors' fairseq `transformer.py`.
 
@@ -60,8 +59,7 @@ class LearnedSlopes(nn.Module):
     The parameters are the logarithms of the slopes, so slopes stay positive. The paper reports that trainable slopes
     "did not yield strong extrapolation results" and slowed training by 3% (section 3).
 
-    They start at `initial`, floating point [heads]. Raises TypeError for another dtype, and ValueError for another
-    shape or slopes that are not positive and finite.
+    They start at `initial`, floating point [heads]. Raises TypeError and ValueError for other slopes.
 
     >>> LearnedSlopes(alibi_slopes(4))()
     tensor([0.2500, 0.0625, 0.0156, 0.0039], grad_fn=<ExpBackward0>)
@@ -81,8 +79,7 @@ class LearnedSlopes(nn.Module):
 def half_life(slopes: Tensor | float) -> Tensor:
     """Distance in tokens over which a head's attention weight halves: ln 2 / m. Infinite for slope 0.
 
-    After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: a head can attend to keys further away if
-    their content scores high enough.
+    After 4 / m tokens it has fallen to e^-4 = 1.8%. Neither is a cutoff: content can make up for distance.
 
     >>> half_life(alibi_slopes(2))
     tensor([ 11.0904, 177.4457])

@@ -26,8 +26,7 @@ def test_tables_figures_and_verdicts_are_written(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command) == 0
-    shown = capsys.readouterr()
-    verdicts = (tmp_path / "out" / "verdicts.txt").read_text()
+    shown, verdicts = capsys.readouterr(), (tmp_path / "out" / "verdicts.txt").read_text()
     assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
     assert written == {"results.csv", "results.tex", "verdicts.txt", "figure.svg", "figure.pdf", "figure.png"}

@@ -77,12 +77,6 @@ def test_notebook_kernel_is_this_interpreter() -> None:
     assert KernelManager(kernel_name="python3").format_kernel_cmd()[0] == sys.executable
 
 
-def test_make_alone_lists_every_target() -> None:
-    listing = subprocess.run(["make"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for target in ("install", "lab", "test", "test-lowest", "check", "bench", "notebooks", "screenshots"):
-        assert re.search(rf"^  make {target} +\S", listing, re.M), f"{target} is not listed by make"
-
-
 def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:
     old = tmp_path / "python"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1" && exit 0\nexit 1\n')

@@ -112,13 +112,6 @@ def test_public_names_are_sorted_exist_and_have_docstrings(module: str) -> None:
             assert module or inspect.isclass(member) or ">>>" in str(member.__doc__), f"{name} has no example"
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source distribution has no list of tracked files")
-def test_repository_tracks_nothing_but_lessons_and_pictures_in_notebooks() -> None:
-    tracked = subprocess.run(["git", "ls-files", "notebooks"], cwd=ROOT, check=True, capture_output=True, text=True)
-    for name in tracked.stdout.split():
-        assert re.fullmatch(r"notebooks/([^/]+\.ipynb|images/[^/]+\.(png|gif))", name), f"{name} does not belong there"
-
-
 def test_repository_holds_what_the_readme_says() -> None:
     readme = (ROOT / "README.md").read_text()
     shown = set(re.findall(r"notebooks/images/([^)]+)", readme))

@@ -44,13 +44,9 @@ def test_a_new_question_is_in_records_and_in_comparison_explorer(toy: Question) 
 
 def test_a_new_question_is_offered_by_length_lab_and_measured_after_a_race(toy: Question) -> None:
     app = LengthLab(methods=["none"], length=8, steps=10, question=toy.name)
+    assert [*app.questions] == [question.name for question in QUESTIONS if question.in_race]
     assert toy.name in dict(control(app, "s-question").options) and "The norm of the output layer." in app.caption
     app.train().result(DEADLINE)
     norm = float(app.models["none"].head.weight.detach().norm())
     until(lambda: f"The norm of none is {norm:.3f}." in app.caption, "the measurement")
     assert app.means["none"] == points(app, "mean", "none") == {8: norm}
-
-
-def test_length_lab_offers_the_questions_for_a_race_in_their_order() -> None:
-    questions = list(LengthLab().questions)
-    assert questions == [question.name for question in QUESTIONS if question.in_race]

@@ -43,8 +43,7 @@ def alibi_attention(
         slopes: [heads], or None for no bias. They may require a gradient (in forward mode only with backend "eager").
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
-        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
-            documents, for example.
+        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend.
         positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
             none, because only differences matter. `causal` uses the order of the keys, not their positions.
         scale: factor of q . k; 1 / sqrt(head_dim) by default.
@@ -57,15 +56,13 @@ def alibi_attention(
             - "folded": plain causal attention with the bias as two more coordinates of query and key
             - "flex": FlexAttention, compiled
         tolerance: the largest share of a query's weights that "windowed" may leave out, which changes an output by at
-            most twice this share of the largest value. The default is half a unit in the last place of the inputs'
-            dtype, so the output is that of all keys to rounding.
+            most twice this share of the largest value. By default half a unit in the last place of the inputs.
         key_ball: a ball that contains all keys, or a function that returns it, such as `KeyValueCache.key_ball`. With
             it, a single query reads only the keys within its spans. Ignored if autocast rounds the keys.
 
     A query without any visible key returns zeros, never NaN.
 
-    Raises TypeError and ValueError that name the tensor, its shape and the expected axes, and ValueError if the
-    requested backend does not support the call.
+    Raises TypeError and ValueError that name the tensor, its shape and the expected axes, or the backend.
 
     >>> q, k, v = torch.randn(3, 2, 8, 16, 32)
     >>> alibi_attention(q, k, v, alibi_slopes(8)).shape

@@ -2,8 +2,7 @@
 
 Blocks of keys that the causal mask hides are left out. The first call compiles for several seconds. On the CPU there is
 only a forward pass, and each shape is compiled separately, because the C++ code that torch 2.13 generates for dynamic
-shapes does not always compile; after eight shapes torch falls back to uncompiled code. None of this was tested or timed
-on a GPU.
+shapes does not always compile; after eight shapes torch falls back to uncompiled code. It never ran on a GPU.
 """
 
 from collections.abc import Callable

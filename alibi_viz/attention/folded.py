@@ -8,8 +8,7 @@ kernel and without a [query, key] tensor. Padded keys get one more channel, whic
 
 The order of the coordinates matters, because a matrix product adds its terms in order and rounds each sum. -m i comes
 first: its rounding shifts a whole row, which cancels in the softmax, and the next sum m j - m i is small near the
-diagonal, where the weights are large. Starting with m j, which may be in the thousands, makes the error of the output
-1e-4 instead of 7e-7 at 4096 tokens and 32 channels.
+diagonal, where the weights are large. Starting with m j makes the error 1e-4, not 7e-7, at 4096 tokens.
 
 FlashBias (Wu et al. 2025, arXiv 2505.12044, NeurIPS 2025) factorizes ALiBi and other biases in this way. New here are
 this order, and the split into coarse and fine parts that keeps half precision as exact as a mask (see `coordinates`).
@@ -75,8 +74,7 @@ def fold(
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
     Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra + head_dim] in the dtype
-    of the inputs, or that of autocast; extra is 2 in float32 and float64, 5 in bfloat16 and float16. Slopes get
-    gradients; in half precision these are rounded to it.
+    of the inputs, or that of autocast; extra is 2 in float32 and float64, 5 in half precision. Slopes get gradients.
 
     The kernel must multiply by the same scale as without the channels, so pass it on: the default of most kernels
     depends on the number of channels. Pad the value with zeros if the kernel needs equal channels, and all three to a
@@ -110,8 +108,7 @@ def fold(
     The largest error of the output against float64 is that of a float mask: about 1e-6 in float32, 9e-3 in bfloat16
     and 1e-3 in float16, for 4096 tokens, 8 heads of 64 channels, unit normal inputs and torch's kernel for the CPU.
 
-    Raises as `alibi_attention`, and ValueError if slopes, scale or positions are too large or small for the dtype;
-    values on a GPU are not read.
+    Raises as `alibi_attention`, and ValueError if values (not read on a GPU) are too large or small for the dtype.
     """
     check_slopes("slopes", slopes)
     inputs = AttentionInputs.checked(query, key, key, slopes, positions=positions, scale=scale)

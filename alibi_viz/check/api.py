@@ -32,8 +32,7 @@ def slopes(
     """Check a function that computes the slopes for a number of heads.
 
     Args:
-        function: num_heads -> slopes, an array or list [heads]. If each device computes the slopes of its own heads,
-            let the function concatenate them.
+        function: num_heads -> slopes, an array or list [heads]. Slopes of several devices must be joined.
         num_heads: head counts to try.
         slopes: the correct slopes: a scheme of `alibi_slopes`, or a function of num_heads.
         seconds: time limit of a call.
@@ -74,15 +73,13 @@ def bias(
 ) -> Report:
     """Check a function that computes the bias.
 
-    A constant added to a row, a causal mask of -inf or of the lowest number, rounding within the dtype, and further
-    heads without a bias are correct.
+    A constant added to a row, any causal mask, rounding, and further heads without a bias are correct.
 
     Args:
         function: (num_heads, query_length, key_length) -> bias, broadcastable to [heads, query, key]; leading axes of
             size 1 are allowed. With fewer queries than keys, the queries are the last positions.
         num_heads: head counts to try. Use at least one that is not a power of two.
-        causal: whether it is for causal attention, so that biases of keys after the query don't matter. Otherwise the
-            bias should be -m |i - j|.
+        causal: whether it is for causal attention, with any bias after the query. Otherwise it should be -m |i - j|.
         decoding: also call it with fewer queries than keys.
         slopes, seconds: as in `check.slopes`.
         length: the longest length to try, beside 16. Positions collide in bfloat16 from 256 on, in float16 from 2048.

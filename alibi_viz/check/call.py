@@ -26,8 +26,7 @@ class Unusable(Exception):
 def call(function: Callable[..., Any], *arguments: object, seconds: float, description: str) -> Any:
     """Return `function(*arguments)`, called in a thread.
 
-    Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop a running function, so one that
-    hangs continues in a daemon thread until the process exits.
+    Raises Unusable if it raises, or takes longer than `seconds`. Python cannot stop it: its daemon thread goes on.
     """
     results: list[Any] = []
     errors: list[BaseException] = []

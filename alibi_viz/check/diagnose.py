@@ -1,8 +1,7 @@
 """Explain observed attention weights: find the fewest known faults that together reproduce them.
 
 A faulty bias has three independent parts: the slopes (with a factor), how it depends on the positions, and which keys
-after the query are visible. Every combination of the last two is tried, simplest first, with slopes fitted to the
-observations; then the fitted slopes are named.
+after the query are visible. Every combination of the last two is tried, simplest first, with fitted slopes.
 """
 
 import math

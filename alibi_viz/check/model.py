@@ -39,8 +39,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if the model has no known
-    attention layer, or no layer of this index.
+    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)

@@ -56,15 +56,13 @@ def draw(
 ) -> Callable[[go.Figure], None]:
     """Draw one tile per head into a figure from `blank`, plain or live.
 
-    Returns a function that adds the hover texts to the figure. They take the browser longer than the image, so an app
-    calls it when the user stops moving a control.
+    Returns a function that adds the hover texts to the figure. They are slow, so an app adds them when controls rest.
 
     Args:
         bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
         masked: bool, broadcastable to [heads, length, length]; these cells are gray.
         show: "weight" for the weight that a key gets at equal content, relative to the most favored key of its query
-            (see `weights_from_bias`), "bias" for the bias itself, or "logarithmic bias" for the bias on a color scale
-            that is logarithmic beyond -1/16 and 1/16.
+            (see `weights_from_bias`), "bias" for the bias itself, or "logarithmic bias", with log colors beyond 1/16.
         heads: [heads], the number of each head; 1, 2, ... by default.
         slopes: [heads], the text of each slope, added to the title of its tile if there is room; none by default.
         page_width: pixels available for the figure.

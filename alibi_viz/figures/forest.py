@@ -57,8 +57,7 @@ def forest_figure(table: pd.DataFrame) -> go.Figure:
 def mark_guesses(figure: go.Figure, table: pd.DataFrame, guesses: Mapping[str, str | None]) -> None:
     """Mark in the forest plot of a table what a reader guessed of each claim, {claim: verdict, or None}.
 
-    A triangle points to the side where the reader expected the claim, a circle means "can't tell". It is filled if the
-    first setting agrees.
+    A triangle points to the reader's side, a circle means "can't tell". It is filled if the first setting agrees.
     """
     first = table.drop_duplicates("claim").set_index("claim")["verdict"]
     made = {claim: guess for claim, guess in guesses.items() if guess is not None}

@@ -1,8 +1,7 @@
 """The slope of every head and its half-life in tokens; and its span, which is how far back it looks, over its slope.
 
 The axis of the slopes is logarithmic: if slopes are a geometric sequence, they lie on a straight line. The half-life is
-ln 2 / slope, so a second axis on the right gives the same points in tokens, from the longest at the bottom to the
-shortest at the top.
+ln 2 / slope, so a second axis on the right gives the same points in tokens.
 """
 
 import math

@@ -157,8 +157,7 @@ WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")
 def save_images(figures: Mapping[str | Path, go.Figure]) -> None:
     """Write figures to files on a white background, {path: figure}; the suffix is .svg, .pdf or .png.
 
-    One browser draws them all, which is faster than one after the other. Raises ValueError for another suffix, and
-    RuntimeError if there is no Chrome or Chromium.
+    One browser draws them all. Raises ValueError for another suffix, and RuntimeError without Chrome or Chromium.
     """
     from kaleido.errors import ChromeNotFoundError  # noqa: PLC0415  # slow to import, rarely needed
 

@@ -1,7 +1,6 @@
 """Faulty attention functions of other systems: where the bias is added, how often, and to which heads.
 
 Every function takes query, key and value [batch, heads, length, head_dim] and returns the output in that shape.
-`exhibits.toml` says where each was seen.
 """
 
 import math

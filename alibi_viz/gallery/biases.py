@@ -1,8 +1,7 @@
 """Faulty biases of other systems, reproduced in a few lines each.
 
 A wrong bias raises no error: the model still trains, only worse. Every function takes a number of heads, queries and
-keys, and returns a bias that is added to the logits, broadcastable to [heads, query, key]. `exhibits.toml` says where
-each was seen.
+keys, and returns a bias that is added to the logits, broadcastable to [heads, query, key]. See `exhibits.toml`.
 """
 
 import math
@@ -61,8 +60,7 @@ def fairseq_mask(num_heads: int, query_length: int, key_length: int, tokens_per_
 def bloom_in_bfloat16(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m j rounded to the eight significant bits of bfloat16, [heads, 1, key].
 
-    In the form -m (i - j), the keys with the largest weights would have small biases, which bfloat16 represents
-    exactly.
+    In the form -m (i - j), the keys with the largest weights would have small biases, which are exact.
     """
     slopes = alibi_slopes(num_heads)[:, None, None]
     position = torch.arange(key_length)

@@ -1,7 +1,6 @@
 """Compare how other systems compute the slopes.
 
-The formulas look nothing alike, yet most of them agree. Where they don't, it is often only for head counts that are not
-a power of two, which few people test.
+The formulas look nothing alike, yet most of them agree. Where they don't, it is often only for unusual head counts.
 """
 
 import math

@@ -56,12 +56,10 @@ def attention_stats(
         model, text: a byte-level model, and a text whose validation part it reads.
         length, trained: of the sequences and in training, in bytes.
         windows, queries: how many sequences, and how many positions at the end of each.
-        spacing: a sequence ends every `spacing` bytes, by default every `length`. With the same spacing, sequences of
-            several lengths have the same queries.
+        spacing: a sequence ends every `spacing` bytes, by default every `length`; for equal queries at all lengths.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the sequences,
-    these are longer than the spacing, or the model's positions are not defined at `length`; MemoryError if that needs
-    more than a quarter of the free memory.
+    these are longer than the spacing or than the model's positions, and MemoryError if they need too much of it.
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)
@@ -123,8 +121,7 @@ def window_table(
 ) -> pd.DataFrame:
     """The span of each head, which is how many steps back it looks in a text, with causal attention in float32.
 
-    Beyond a head's span, all keys together have at most 2^-24 of the weight of every query: half a unit in the last
-    place of float32, so `alibi_attention` can leave them out.
+    Beyond a head's span, all keys together have at most 2^-24 of the weight of every query, which float32 loses.
 
     Args:
         source: a `LanguageModel` with ALiBi, a `lab.PretrainedModel`, or another source of `AttentionExplorer`.
@@ -135,8 +132,7 @@ def window_table(
     the span that `alibi_attention` finds without computing the weights; "needed", the smallest span, read from the
     weights; and "left_out", the share of the pairs of query and key beyond the bound.
 
-    Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and a number that is
-    not an integer of at least 1.
+    Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and numbers below 1.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)

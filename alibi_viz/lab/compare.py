@@ -74,8 +74,7 @@ class Comparison:
         """The difference between every two methods at each length, paired by seed.
 
         Columns: "first", "second", "x", "mean" (of first minus second), "half_width", "seeds" and "verdict": "lower" or
-        "higher" if the interval is on one side of zero, and "undecided" if it contains zero or there are fewer than
-        three seeds.
+        "higher" if the interval is on one side of zero, else "undecided", as with fewer than three seeds.
         """
         values = self.rows[["label", "seed", "x", "value"]]
         both = values.merge(values, on=["seed", "x"]).rename(columns={"label_x": "first", "label_y": "second"})

@@ -44,8 +44,7 @@ def loss_by_length(
     """Mean bits per byte in sequences of each length, without overlap: the first targets of each see little context.
 
     The number of targets is rounded down to a multiple of every length if there is one. The loss is NaN where the model
-    isn't defined. Raises ValueError if the validation part is too short for the longest length, and MemoryError if that
-    length needs more than a quarter of the free memory.
+    isn't defined. Raises ValueError if the validation part is too short, and MemoryError if a length is too long.
 
     >>> losses = lab.loss_by_length(lab.make_model(), lab.load_text(), [32, 64])
     >>> [round(loss) for loss in losses.values()]  # untrained: about log2(256) bits

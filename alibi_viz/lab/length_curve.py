@@ -1,7 +1,6 @@
 """Measure a causal language model of transformers with more and more context, in bits per byte.
 
-Bits per byte compare models with different tokenizers: each predicts the tokens of the same bytes, and its loss is
-divided by the number of those bytes.
+Bits per byte compare models with different tokenizers: each predicts the same bytes, and its loss is per byte.
 """
 
 import math

@@ -55,14 +55,12 @@ def modify(
         window: how many keys a query sees, including itself; padding doesn't count.
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao et al. 2023, arXiv
             2309.17453, section 3.2), distances skip the tokens between sinks and window.
-        rotary: how rotary positions are scaled beyond the training length: "plain", "pi", "ntk" or "yarn", see
-            `models.positions.rotary`.
+        rotary: how rotary positions are scaled: "plain", "pi", "ntk" or "yarn", see `models.positions.rotary`.
         trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of range, and a change
-    that doesn't apply to the position method. A changed MPT model refuses sinks with sequences of different lengths in
-    one batch.
+    that doesn't apply to the position method. A changed MPT model refuses sinks with padded batches.
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]

@@ -353,8 +353,7 @@ def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
 
     With `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out text, and the
-    table a column "block". Raises FileNotFoundError, and ValueError that names the line or file that is not a result,
-    or the folder without any.
+    table a column "block". Raises FileNotFoundError, and ValueError that names what isn't a result.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

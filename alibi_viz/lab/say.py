@@ -62,9 +62,8 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> l
         return [f"{where} all are within {TIE:g} of the best{seeds}."]
     if len(leaders) > 1:
         return [f"{where} {join(leaders)} are best{seeds}, within {TIE:g} of each other."]
-    isnt_always = near.any() and values.loc[:, near].gt(values.min(axis="columns"), axis="index").to_numpy().any()
-    nearly = f", or within {TIE:g} of the best" if isnt_always else ""
-    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{nearly}."]
+    behind = bool(values.loc[:, near].gt(values.min(axis="columns"), axis="index").to_numpy().any())
+    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{f', or within {TIE:g} of the best' * behind}."]
 
 
 # What a `Question` (whose module imports this one) says about its rows, of which there are some.

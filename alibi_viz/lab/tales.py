@@ -6,8 +6,7 @@ has one of 16 values, so a reader who has forgotten it needs about 4 bits to gue
 back we record where it was last told. So recall can be measured by distance, in ordinary prose.
 
 The words and sentences are in `tales.toml`. All random numbers come from `random.Random(seed).random()`, which Python
-promises never to change, and no function is applied to them that differs between platforms. So a seed gives the same
-bytes everywhere.
+promises never to change, and no function is applied to them that differs between platforms. So a seed gives one text.
 """
 
 import re

@@ -128,8 +128,7 @@ def tales_text(train: int = 500_000, validation: int = 100_000, *, seed: int = 0
     """Small tales in plain English, as many as you like, with a record of what they recall from how far back.
 
     The training part and the validation part are different tales, each whole and in order, except that the last tale
-    of each is cut. Equal arguments give equal bytes on every platform and with every version of Python. The tales and
-    their facts are described in `alibi_viz/lab/tales.py`.
+    of each is cut. Equal arguments give equal bytes on every platform and with every version of Python.
 
     Args:
         train, validation: the bytes of each part, at most 20 MB together.

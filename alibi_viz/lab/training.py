@@ -159,14 +159,12 @@ def train(
 def choose_device(device: object = "auto") -> torch.device:
     """The torch device of that name; "auto" is CUDA if available. Raises ValueError if it is unknown or not here."""
     try:
-        chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else str(device))
+        chosen = torch.device(("cuda" if torch.cuda.device_count() else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
     try:
-        if chosen.type == "cuda":  # used here, it couldn't be in processes that are forked later
-            is_here = torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count()
-        else:
-            is_here = torch.empty(0, device=chosen).device.type != "meta"
+        is_here = torch.cuda.device_count() > (chosen.index or 0)  # without using it: later processes may be forked
+        is_here = is_here if chosen.type == "cuda" else not torch.empty(0, device=chosen).is_meta
     except (AssertionError, ImportError, RuntimeError):  # each missing kind raises another error
         is_here = False
     if not is_here:
@@ -247,8 +245,7 @@ class Race(Iterator[Row]):
     """The rows of a race, one after the other; `race` makes it.
 
     Attributes:
-        models: {method: a copy of the model with the weights after its last row so far}. The next training step of a
-            method overwrites the weights of its copy.
+        models: {method: a copy of the model with the weights after its last row so far}. The next step overwrites it.
     """
 
     def __init__(self, rows: Generator[Row, None, None], models: dict[str, LanguageModel]) -> None:
@@ -367,8 +364,7 @@ def round_robin(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, No
     """Yield one item of each stream in turn, until all streams have ended.
 
     Up to `threads` of the streams work at once, each on a thread on which torch is limited to one thread, so it gives
-    the same numbers as alone. None is more than one item ahead. An error in a stream is raised when it is that stream's
-    turn. Closing the generator leaves no thread behind.
+    the same numbers as alone. None is more than one item ahead. Errors are raised in turn. Closing leaves no thread.
 
     >>> from alibi_viz.lab.training import round_robin
     >>> list(round_robin([iter(["a1", "a2"]), iter(["b1", "b2", "b3"])], threads=2))

@@ -1,7 +1,6 @@
 """Faulty implementations to recognize by their attention weights and to repair, ordered from easy to hard.
 
-Each has one fault that was in a public project. Its code is that of the gallery; where the project had a second fault,
-`bugs.toml` says what is replaced to leave it out.
+Each has one fault that was in a public project. Its code is that of the gallery; `bugs.toml` leaves out second faults.
 """
 
 import ast

@@ -1,7 +1,6 @@
 """Grade the functions that a reader writes in the lesson "Build it yourself": slopes, bias, attention and more.
 
-A grade says whether the function is right. If not, it adds a hint to each fault that `alibi_viz.check` finds: where to
-look, not what to write.
+A grade says whether the function is right. If not, it adds a hint to each fault that `alibi_viz.check` finds.
 """
 
 import math
@@ -118,8 +117,7 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 def grade_window(function: Callable[[float, float], Any]) -> Grade:
     """Grade a function (slope, share) -> window, the number of steps back beyond which nothing matters.
 
-    It is the smallest integer such that, in a text of any length with equal content, all keys more than so many steps
-    back *together* get at most `share` of the weight.
+    It is the smallest integer such that all keys further back *together* get at most `share` at equal content.
 
     >>> lessons.grade_window(lambda slope, share: math.ceil(4 / slope))  # doctest: +ELLIPSIS
     <lambda> isn't right yet.

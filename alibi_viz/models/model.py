@@ -96,8 +96,7 @@ class SelfAttention(nn.Module):
         position: the position method.
         d_model: channels of the input, a multiple of `num_heads`.
         num_heads: number of query heads.
-        num_key_heads: number of key and value heads, a divisor of `num_heads` and equal to it by default (fewer:
-            grouped-query attention).
+        num_key_heads: number of key and value heads, a divisor of `num_heads`, by default equal to it.
         causal: True for a decoder, False for an encoder, which some position methods don't support.
         dropout: probability of dropping an attention weight during training.
         bias: whether the projections have a bias term.
@@ -293,8 +292,7 @@ class Transformer(nn.Module):
 class LanguageModel(nn.Module):
     """Maps token ids, integers [batch, length], to logits of the next token, [batch, length, vocabulary].
 
-    Raises TypeError or ValueError when the tokens have another dtype or shape or are not in the vocabulary, or have no
-    positions at their length.
+    Raises TypeError or ValueError when the tokens don't fit, or have no positions at their length.
 
     >>> config = TransformerConfig(num_layers=1, d_model=32, num_heads=4)
     >>> LanguageModel(config)(torch.zeros(2, 5, dtype=torch.long)).shape

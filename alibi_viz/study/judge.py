@@ -1,7 +1,6 @@
 """Test claims against results. Verdicts are computed from the results, never typed in.
 
-A claim says that a number, computed from the runs of one seed, is at least or at most a threshold. The verdict depends
-on the 95% interval of that number's mean:
+A claim says that a number, computed from the runs of one seed, is at least or at most a threshold. By its 95% interval:
 
     seen here      the claim holds in the whole interval
     not seen here  it holds nowhere in the interval

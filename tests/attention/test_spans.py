@@ -42,8 +42,7 @@ def assert_negligible(inputs: AttentionInputs, spans: tuple[int, ...]) -> None:
 
 def with_content(query: Tensor, key: Tensor, content: str, far: int) -> None:
     """Change queries and keys in place so that a bound that ignores some of the content would be wrong."""
-    direction = torch.ones(query.shape[-1], dtype=query.dtype)
-    far_key = far % key.shape[2]
+    direction, far_key = torch.ones(query.shape[-1], dtype=query.dtype), far % key.shape[2]
     if content == "far match":  # one key that some queries match far better than all others
         key[:, :, far_key] = 30 * key.abs().amax() * direction
         query[:, :, far % query.shape[2]] = 3 * query.abs().amax() * direction

@@ -170,8 +170,7 @@ def test_nan_and_inf_reach_the_rows_that_full_attention_gives_them(causal: bool,
 
 
 def test_a_larger_tolerance_changes_the_output_by_at_most_twice_its_share() -> None:
-    tensors = (*qkv(500, heads=2), torch.tensor([0.2, 0.1], dtype=torch.float64))
-    errors = []
+    tensors, errors = (*qkv(500, heads=2), torch.tensor([0.2, 0.1], dtype=torch.float64)), []
     for tolerance in (1e-1, 1e-3, 1e-6):
         output = alibi_attention(*tensors, backend="windowed", tolerance=tolerance)
         errors.append(float((output - expected(*tensors)).abs().max()))

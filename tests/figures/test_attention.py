@@ -96,8 +96,7 @@ def test_hover_texts_give_every_step_of_a_pair() -> None:
 
 def test_labels_fit_the_page_and_include_the_query() -> None:
     vectors = torch.zeros(1, 1, 48, 2)
-    long = attention_trace(vectors, vectors, None)
-    tokens = [f"t{place}" for place in range(48)]
+    long, tokens = attention_trace(vectors, vectors, None), [f"t{place}" for place in range(48)]
     narrow, wide = (attention_figure(tokens, long, long, query=7, page_width=width) for width in (600, 2200))
     assert len(narrow.get_subplot(2, 1).xaxis.tickvals) < 20 and len(wide.get_subplot(2, 1).xaxis.tickvals) == 48
     labels = narrow.get_subplot(1, 1).yaxis

@@ -98,8 +98,7 @@ def test_titles_omit_the_slope_in_small_tiles_and_give_the_number_of_an_enlarged
 
 def test_drawing_again_changes_the_figure_in_place_and_hover_texts_can_follow_later() -> None:
     figure = picture.bias_figure(*case(8, 64), show="logarithmic bias")
-    traces = list(figure.data)
-    add_hover = picture.draw(figure, *case(2, 3))
+    traces, add_hover = list(figure.data), picture.draw(figure, *case(2, 3))
     assert named_trace(figure, "tiles").visible is False and named_trace(figure, "tiles").customdata is None
     add_hover(figure)
     assert all(new is old for new, old in zip(figure.data, traces, strict=True))

@@ -28,8 +28,7 @@ def tables(draw_from: st.DrawFn) -> pd.DataFrame:
     xs = st.lists(st.sampled_from([31, 62, 124, 248]), min_size=1, unique=True).map(sorted)
     values = {}
     for label in draw_from(st.lists(st.sampled_from(LABELS), min_size=1, unique=True)):
-        points = draw_from(xs)
-        seeds = draw_from(st.integers(1, 4))
+        points, seeds = draw_from(xs), draw_from(st.integers(1, 4))
         values[label] = [{x: draw_from(NUMBERS) for x in points} for _ in range(seeds)]
     return table(question, values)
 

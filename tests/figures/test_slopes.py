@@ -33,8 +33,7 @@ def table(length: int, heads: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("length", "heads"), [(1, 1), (9, 8), (900, 32)])
 def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) -> None:
-    spans = table(length, heads)
-    figure = picture.blank_spans()
+    spans, figure = table(length, heads), picture.blank_spans()
     picture.draw_spans(figure, spans, length)
     _, bound, needed = figure.data
     for trace, column in ((bound, "bound"), (needed, "needed")):
@@ -49,8 +48,7 @@ def test_marks_are_the_table_and_lie_inside_the_axes(length: int, heads: int) ->
 
 
 def test_heads_without_a_positive_slope_are_not_drawn_and_the_figure_is_updated_in_place() -> None:
-    spans = table(50, 3)
-    figure = picture.blank_spans()
+    spans, figure = table(50, 3), picture.blank_spans()
     picture.draw_spans(figure, table(900, 8), 900)
     traces = list(figure.data)
     for slopes, drawn in (([0.0, 0.5, -0.1], 1), ([0.0] * 3, 0)):

@@ -40,8 +40,7 @@ def logits(model: Any) -> torch.Tensor:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_original_is_unchanged_and_every_weight_is_shared(name: str) -> None:
     model = model_of(name)
-    before = logits(model)
-    changed = lab.modify(model, 3.0, window=4, sinks=1)
+    before, changed = logits(model), lab.modify(model, 3.0, window=4, sinks=1)
     assert not torch.allclose(logits(changed), before)
     assert torch.equal(logits(model), before)
     torch.testing.assert_close(logits(lab.modify(model)), before)

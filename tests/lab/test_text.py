@@ -75,8 +75,7 @@ def test_the_validation_part_is_the_end_of_each_long_stretch_in_whole_lines(text
 
 
 def test_a_str_is_the_text_and_a_path_a_file(tmp_path: Path) -> None:
-    content = "grüße, 世界 🙂 שלום"
-    file = tmp_path / "words.txt"
+    content, file = "grüße, 世界 🙂 שלום", tmp_path / "words.txt"
     file.write_text(content, encoding="utf-8")
     given = [content, content.encode(), bytearray(content.encode()), memoryview(content.encode()), file]
     for each in given:

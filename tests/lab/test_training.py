@@ -60,8 +60,7 @@ def test_a_model_starts_from_the_weights_of_its_seed_and_training_moves_all_of_t
 
 @pytest.mark.parametrize("sizes", [{}, {"dropout": 0.2}, {"position": "randomized"}])
 def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes: dict[str, Any]) -> None:
-    models = [model_of(seed=3, **sizes) for _ in range(2)]
-    state = torch.get_rng_state()
+    models, state = [model_of(seed=3, **sizes) for _ in range(2)], torch.get_rng_state()
     expected = losses(models[0], seed=3)
     assert torch.equal(torch.get_rng_state(), state), "making and training models leaves torch's generator as it was"
     disturbed = []
@@ -74,8 +73,7 @@ def test_equal_seeds_give_equal_numbers_whatever_else_draws_random_numbers(sizes
 
 
 def test_batches_are_windows_of_the_data() -> None:
-    data = bytes(TEXT.train.tolist())
-    windows = next(batches(TEXT.train, 32, 16, seed=0))
+    data, windows = bytes(TEXT.train.tolist()), next(batches(TEXT.train, 32, 16, seed=0))
     assert windows.dtype == torch.int64
     assert all(bytes(window.tolist()) in data for window in windows)
     short = torch.arange(9, dtype=torch.uint8)
@@ -108,7 +106,7 @@ def test_what_can_not_be_trained_is_refused_at_the_call(call: Callable[[], objec
 
 
 def test_a_compiled_model_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     model = torch.compile(model_of(), backend="eager")
     assert len(losses(model, steps=2)) == 2
     assert next(model.parameters()).device.type == "cpu", "the device auto without CUDA"

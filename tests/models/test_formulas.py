@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import pytest
 import torch
+from scipy.special import expit as sigmoid
 from torch import Tensor
 
 from alibi_viz import alibi_slopes
@@ -20,10 +22,6 @@ Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
 
 
 def sandwich(h: int, i: int, j: int) -> float:
@@ -92,10 +90,9 @@ def test_bias_equals_its_formula(name: str) -> None:
         bias = position.bias(rows, columns)
         assert bias is not None
         assert bias.shape == (HEADS, rows, columns)
-        for h in range(HEADS):
-            for row in range(rows):
-                expected = [formula(h, columns - rows + row, j) for j in range(columns)]
-                assert bias[h, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
+        for h, row in product(range(HEADS), range(rows)):
+            expected = [formula(h, columns - rows + row, j) for j in range(columns)]
+            assert bias[h, row].tolist() == pytest.approx(expected, abs=2e-5, rel=1e-5)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 8, 16, 31, 32, 64, 1000])
@@ -116,12 +113,10 @@ def test_forget_bias_is_the_sum_of_log_gates_after_the_key(rows: int, columns: i
     for wrong in (None, x[:, 1:]):
         with pytest.raises(ValueError, match="a forget gate reads the layer's input"):
             forget.bias(rows, columns, wrong)
-    for b in range(2):
-        for h in range(HEADS):
-            for row in range(rows):
-                i = columns - rows + row
-                expected = [sum(math.log(sigmoid(gates[b][t][h])) for t in range(j + 1, i + 1)) for j in range(i + 1)]
-                assert bias[b, h, row, : i + 1].tolist() == pytest.approx(expected, abs=1e-5)
+    for b, h, row in product(range(2), range(HEADS), range(rows)):
+        i = columns - rows + row
+        expected = [sum(math.log(sigmoid(gates[b][t][h])) for t in range(j + 1, i + 1)) for j in range(i + 1)]
+        assert bias[b, h, row, : i + 1].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_forget_starts_as_alibi_and_keeps_differences_of_neighbors_after_20000_tokens() -> None:
@@ -285,14 +280,11 @@ def test_weights_equal_the_formula_also_within_a_window(
     distance = torch.arange(3, 9)[:, None] - torch.arange(9)
     bias = torch.zeros(6, 9).masked_fill(distance >= (window or 9), -math.inf)
     weights = position.weigh(query, key, bias, causal=True)
-    for b in range(2):
-        for h in range(HEADS):
-            for row in range(6):
-                i = row + 3
-                first = 0 if window is None else max(0, i - window + 1)
-                expected = formula(query[b, h, row], [*key[b, h, first : i + 1]], vectors)
-                assert weights[b, h, row, first : i + 1].tolist() == pytest.approx(expected, abs=1e-6)
-                assert weights[b, h, row].sum().item() == pytest.approx(1)
+    for b, h, row in product(range(2), range(HEADS), range(6)):
+        visible = slice(0 if window is None else max(0, row + 3 - window + 1), row + 4)
+        expected = formula(query[b, h, row], [*key[b, h, visible]], vectors)
+        assert weights[b, h, row, visible].tolist() == pytest.approx(expected, abs=1e-6)
+        assert weights[b, h, row].sum().item() == pytest.approx(1)
 
 
 def test_stick_breaking_of_many_equal_keys_is_geometric() -> None:

@@ -84,7 +84,7 @@ def answer(guess: Locator) -> tuple[bytes, str]:
     for handle in guess.locator(".noUi-handle").all():
         handle.press("ArrowRight")
     guess.locator(".s-answer").click()
-    words = re.sub(r"^.*?\. |: (\d of )?your point[^:]* close|\n.*", "", guess.get_by_role("alert").inner_text())
+    words = re.sub(r"^.*?\. |: (\d of )?your (\d )?point[^:]* close|\n.*", "", guess.get_by_role("alert").inner_text())
     return png(guess.locator(".js-plotly-plot")), words
 
 

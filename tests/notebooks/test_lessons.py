@@ -28,10 +28,6 @@ def outputs(path: Path) -> list[nbformat.NotebookNode]:
     return [output for cell in code_cells(read(path)) for output in cell.outputs]
 
 
-def test_the_lessons_are_numbered() -> None:
-    assert [int(path.stem[:2]) for path in LESSONS] == list(range(13))
-
-
 @each_lesson
 def test_notebook_is_valid_and_was_executed_in_order_without_errors(path: Path) -> None:
     """nbval skips a cell that was never executed. Stored widget state is stale and megabytes long."""

@@ -138,8 +138,7 @@ def test_apps_are_attributes_of_widgets_and_an_unknown_name_raises() -> None:
 
 @pytest.mark.parametrize("name", APPS)
 def test_a_closed_app_leaves_no_widget_and_is_freed(name: str) -> None:
-    before = set(_instances)
-    app = SMALL[name]()
+    before, app = set(_instances), SMALL[name]()
     app.close()
     assert set(_instances) == before, "ipywidgets keeps every widget that is not closed"
     gone = weakref.ref(app)

@@ -62,7 +62,7 @@ def test_what_is_shown_is_the_model_with_these_changes(
     for name, value in traits.items():
         setattr(app, name, value)
     changed = lab.modify(model, **change)
-    assert app.after == pytest.approx(losses(changed))
+    assert losses(app.models["changed"]) == app.after == pytest.approx(losses(changed))
     assert app.before == pytest.approx(losses(model)), "the model itself is untouched"
     assert words in app.caption
     difference = app.after[64] - app.before[64]

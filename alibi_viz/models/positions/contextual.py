@@ -37,8 +37,7 @@ class Cope(Position):
     of the integers around it. It is capped at a quarter of the training length, so that training reaches the cap. Each
     layer has its own vectors e, shared by its heads, which start at zero. Decoders only.
 
-    This is the default of the authors' code (arXiv 2405.18719, repository facebookresearch/RAM); the paper's listing
-    does not divide q . e by sqrt(head_dim).
+    This is the default of the authors' code (facebookresearch/RAM); in the paper (arXiv 2405.18719) q . e isn't scaled.
     """
 
     is_per_layer = True

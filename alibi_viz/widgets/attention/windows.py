@@ -22,8 +22,7 @@ class WindowExplorer(TextApp):
     without computing them; it leaves out what lies beyond. `source` and errors are those of `AttentionExplorer`.
 
     Traits:
-        text: at most 50,000 characters, of which the first 4,096 tokens are read. The default is the start of the
-            validation part of the built-in text, 4,096 bytes.
+        text: at most 50,000 characters, of which the first 4,096 tokens are read; by default of the built-in text.
         num_heads: 1 to 32; fixed for a model.
         content: where q . k comes from: "same word" or "equal"; with a model "layer 1", "layer 2" and so on.
 

@@ -1,7 +1,6 @@
 """Work that the page doesn't wait for: a stream consumed on a thread, and work postponed until the user pauses.
 
 Training runs on a thread rather than in an asyncio task, so that a script without an event loop can wait for it too.
-In ipykernel 6.31 and 7.4 both react to Stop within 0.02 s.
 """
 
 import asyncio

@@ -67,8 +67,7 @@ def lanes(race: RaceState) -> str:
 def written_html(race: RaceState) -> str:
     """The first text of each method, with everything beyond the training length shaded; empty if there is none.
 
-    Names, animals, places and things of the tales are marked: in bold if they occur up to the training length,
-    underlined if the text names another one later.
+    Names, animals, places and things of the tales are marked: bold up to the training length, else underlined.
     """
     blocks = []
     for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it

@@ -21,8 +21,7 @@ class Doubling(App):
     """Powers of two."""
 
     why = Why("Each power is twice the one before.", "01_slopes", "The rule")
-    count = Count(8, 1, 64)
-    color = Choice(None, (None, "red", "blue"))
+    count, color = Count(8, 1, 64), Choice(None, (None, "red", "blue"))
     big = Flag(False)
     name = Unicode("<b>").tag(state=True)
     draws, error = 0, ValueError

@@ -41,8 +41,7 @@ TEXT = lab.load_text()
 
 
 def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: LengthLab) -> None:
-    settings = {"length": 8, "steps": 10, "targets": CHECKPOINT_TARGETS}
-    tables = []
+    settings, tables = {"length": 8, "steps": 10, "targets": CHECKPOINT_TARGETS}, []
     for seed in (3, 4):
         with limited_threads(1):
             race = lab.race(["alibi", "learned", "none"], TEXT, seed=seed, **settings)
