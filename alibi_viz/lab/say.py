@@ -58,11 +58,12 @@ def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> l
         return []
     near = values.le(values.min(axis="columns") + TIE, axis="index").all()
     leaders, seeds = list(map(quoted, near.index[near])), " in every seed" if len(values) > 1 else ""
-    if len(leaders) == len(near):
-        return [f"{where} all are within {TIE:g} of the best{seeds}."]
+    behind = bool(values.min(axis="columns").lt(values.loc[:, near].min(axis="columns")).any())
+    if len(leaders) == len(near) or (behind and len(leaders) > 1):
+        who = "all" if len(leaders) == len(near) else join(leaders)
+        return [f"{where} {who} are within {TIE:g} of the best{seeds}."]
     if len(leaders) > 1:
         return [f"{where} {join(leaders)} are best{seeds}, within {TIE:g} of each other."]
-    behind = bool(values.loc[:, near].gt(values.min(axis="columns"), axis="index").to_numpy().any())
     return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{f', or within {TIE:g} of the best' * behind}."]
 
 

@@ -115,9 +115,7 @@ def _sentences(part: str) -> list[Sentence]:
 
 def _parse(line: str) -> Sentence:
     *gaps, end = SLOT.split(line)  # before each gap the text, then the groups of the pattern
-    slots = [
-        Slot(before, name, first or last or "") for before, first, name, last in zip(*[iter(gaps)] * 4, strict=True)
-    ]
+    slots = [Slot(gap, name, first or last or "") for gap, first, name, last in zip(*[iter(gaps)] * 4, strict=True)]
     slots.append(Slot(end, "", ""))
     needs = {slot.name for slot in slots if slot.name and slot.name[0] != "~"}
     recalls = {slot.name for slot in slots if slot.name in needs and slot.form.lower() not in ("new", *PRONOUNS)}

@@ -158,13 +158,13 @@ def train(
 
 def choose_device(device: object = "auto") -> torch.device:
     """The torch device of that name; "auto" is CUDA if available. Raises ValueError if it is unknown or not here."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     try:
-        chosen = torch.device(("cuda" if torch.cuda.device_count() else "cpu") if device == "auto" else str(device))
+        chosen = torch.device(("cuda" if count else "cpu") if device == "auto" else str(device))
     except RuntimeError as error:
         raise ValueError(f"device must be auto, cpu, cuda or another of torch's names, got {device!r}") from error
     try:
-        is_here = torch.cuda.device_count() > (chosen.index or 0)  # without using it: later processes may be forked
-        is_here = is_here if chosen.type == "cuda" else not torch.empty(0, device=chosen).is_meta
+        is_here = count > (chosen.index or 0) if chosen.type == "cuda" else not torch.empty(0, device=chosen).is_meta
     except (AssertionError, ImportError, RuntimeError):  # each missing kind raises another error
         is_here = False
     if not is_here:

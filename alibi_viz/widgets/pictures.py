@@ -173,9 +173,7 @@ class TugOfWar(Picture):
         distance: 1 to 255, how many tokens back the match is.
     """
 
-    why = Why(
-        "Content and bias are added, so they compete.", "03_attention", "How much content does distance outweigh?"
-    )
+    why = Why("Content and bias add up, so they compete.", "03_attention", "How much content does distance outweigh?")
     head = Count(3, 1, 8, help="head: Head 1 has slope 1/2, head 8 slope 1/256")
     content = Count(4, 0, 12, help="content: By how much the logit of the match is higher")
     distance = Count(16, 1, LONGEST - 1, help="tokens back: How far back the match is")

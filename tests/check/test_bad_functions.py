@@ -47,6 +47,12 @@ def test_invalid_argument_of_the_checker_raises(arguments: dict[str, Any], messa
         check.attention(**{"function": attend} | arguments)
 
 
+def test_a_fault_that_only_the_first_call_shows_is_no_wrong_layout() -> None:
+    factors = iter([0.0])
+    found = check.attention(lambda *qkv: attend(*qkv, factor=next(factors, 1.0)), num_heads=[8], head_dim=64).findings
+    assert [finding.name for finding in found] == ["no bias"]
+
+
 RIGHT = [("bhld", "blhd"), ("blhd", "bhld"), ("hbld", "lbhd"), ("blhd", "lbhd"), ("lhd", "hld"), ("hld", "lhd")]
 
 

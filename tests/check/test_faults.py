@@ -42,9 +42,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]}),
         (check.slopes, lambda heads: alibi_slopes(1).repeat(heads), {"num_heads": 8}),  # one head on each device
     ],
-    "geometric slopes": [
-        (check.slopes, lambda heads: alibi_slopes(heads, "geometric" if heads > 8 else "official"), {})
-    ],
+    "geometric slopes": [(check.slopes, lambda h: alibi_slopes(h, "geometric" if h > 8 else "official"), {})],
     "colliding positions": [
         (check.bias, positions_in_bfloat16, {}),
         (check.bias, positions_in_bfloat16, {"causal": False}),

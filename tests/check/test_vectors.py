@@ -46,9 +46,7 @@ def test_file_is_small_and_its_own_results_are_right(path: Path) -> None:
 def test_faults_are_named(document: Any, tmp_path: Path) -> None:
     document["slopes"][11]["result"] = alibi_slopes(12, "geometric").tolist()
     for case in filter(itemgetter("causal"), document["bias"]):
-        case["result"] = [
-            [[None if value is None else -value for value in row] for row in rows] for rows in case["result"]
-        ]
+        case["result"] = [[[None if x is None else -x for x in row] for row in rows] for rows in case["result"]]
     for case in filterfalse(itemgetter("causal"), document["attention"]):
         query, key, value = (torch.tensor(case[name]).float() for name in ("query", "key", "value"))
         trace = attention_trace(query, key, 2 * alibi_slopes(query.shape[1]), causal=False)

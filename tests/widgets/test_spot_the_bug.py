@@ -51,9 +51,7 @@ def test_right_guesses_and_repairs_score_by_tier():
 def test_fault_is_kept_apart_from_weights_that_were_trained_that_way():
     for name, bug in BUGS.items():
         app = SpotTheBug(bug=name, guess=bug.fault)
-        assert ("with such code: for them it is no fault" in control(app, "s-verdict").value) == bool(
-            bug.exhibit.trained
-        )
+        assert ("for them it is no fault" in control(app, "s-verdict").value) == bool(bug.exhibit.trained)
     assert "The authors of bloom and falcon" in control(app, "s-verdict").value
 
 
