@@ -53,8 +53,8 @@ def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
 def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> list[str]:
     """Which labels are best at x, or within `TIE` of the best, in every seed; nothing for fewer than two labels."""
     values = rows[rows["x"] == x].set_index(["seed", "label"])["value"].unstack("label", sort=False)
-    values = values.dropna(axis="columns", how="all").dropna(how="all") * (1 if lowest else -1)
-    if len(values.columns) < 2:
+    values = values.dropna(axis="columns", how="all").dropna() * (1 if lowest else -1)
+    if len(values.columns) < 2 or values.empty:
         return []
     near = values.le(values.min(axis="columns") + TIE, axis="index").all()
     leaders, seeds = list(map(quoted, near.index[near])), " in every seed" if len(values) > 1 else ""
@@ -95,7 +95,8 @@ def ends(question: Any, rows: pd.DataFrame) -> list[str]:
     (first, last), number = rows["x"].agg(["min", "max"]), question.scale.number
     means = rows.groupby(["label", "x"], sort=False)["value"].mean().unstack("x", sort=False)[[first, last]].dropna()
     values = [f"{quoted(label)} {before:{number}} to {after:{number}}" for label, before, after in means.itertuples()]
-    seeds = f", means of {rows['seed'].nunique()} seeds" if rows["seed"].nunique() > 1 else ""
+    low, high = rows.groupby("label")["seed"].nunique().agg(["min", "max"])
+    seeds = f", means of {high if low == high else f'{low} to {high}'} seeds" if high > 1 else ""
     where = f"From {question.at(first)} to {question.at(last)}{seeds}"
     return [f"{where}: {join(values)}{'' if '%' in number else f' {question.unit}'}."] if values else []
 

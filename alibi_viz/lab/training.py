@@ -339,11 +339,9 @@ def race(
     return Race(rows([answers(model, train(model, source, **settings)) for model in models.values()]), copies)
 
 
-def _test(
-    model: LanguageModel, source: Text | Task, trained: Row, lengths: Sequence[int], targets: int
-) -> Iterator[Row]:
+def _test(model: LanguageModel, source: Text | Task, last: Row, lengths: Sequence[int], targets: int) -> Iterator[Row]:
     """The rows of a checkpoint, length by length, so that a race can be stopped between two."""
-    length, step, values = trained["length"], trained["step"], dict[int, float]()
+    length, step, values = last["length"], last["step"], dict[int, float]()
     tests: Iterator[tuple[int, float, int]]
     if isinstance(source, Task):
         counts = {at: max(16, min(256, TASK_TOKENS // source.min_length(at))) for at in lengths}
@@ -355,9 +353,9 @@ def _test(
         if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
             raise TrainingDiverged(f"after step {step} the loss at length {at} is {value}; try a lower learning rate")
         values[at] = value
-        yield main_question(trained["task"]).row(trained, at, value, count)
+        yield main_question(last["task"]).row(last, at, value, count)
     if isinstance(source, Text) and {length, 4 * length} <= values.keys():
-        yield find_question("gap").row(trained, step, values[4 * length] - values[length], count)
+        yield find_question("gap").row(last, step, values[4 * length] - values[length], count)
 
 
 def round_robin(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, None, None]:

@@ -66,9 +66,7 @@ class ComparisonExplorer(App):
         self._verdicts = study.verdict_table(study.published_results(by_block=True)) if claims else None
         table = _published() if results is None else results
         if missing := [name for name in lab.COLUMNS if name not in getattr(table, "columns", ())]:
-            raise ValueError(
-                f"results must be a table with the columns of lab.COLUMNS, and {', '.join(missing)} are missing"
-            )
+            raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
         questions = {question.name: question for question in (*QUESTIONS, SLIDING_WINDOWS)}
         self.questions = {name: questions[name] for name in questions if name in set(table["question"])}
         if not self.questions:

@@ -72,9 +72,7 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
     return Subject(position, model, length, "bytes", model.config.num_heads, *applies, evaluate)
 
 
-def pretrained_subject(
-    model: nn.Module, tokenizer: Any, length: Any, lengths: Sequence[int] | None, source: Any
-) -> Subject:
+def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: Any, source: Any) -> Subject:
     """A BLOOM, MPT or Falcon model of the transformers library."""
     name, family = family_name(model), family_of(model)
     if tokenizer is None:
@@ -184,6 +182,11 @@ class SlopeSurgery(App):
     def after(self) -> dict[int, float]:
         """{length: bits per byte} of the changed model; equal to `before` without a change."""
         return self._after.losses
+
+    def refresh(self) -> None:
+        """Draw the current state, and measure the models again: one may have been trained further."""
+        self._trained.clear()
+        super().refresh()
 
     # Methods that `App` requires.
 

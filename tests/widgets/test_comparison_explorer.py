@@ -111,7 +111,7 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ("results", r"results must be a table with the columns of lab\.COLUMNS, and .*, value, .* are missing"),
+        ("results", r"results must have the columns of lab\.COLUMNS, and .*, value, .* are missing"),
         (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
     ],
 )

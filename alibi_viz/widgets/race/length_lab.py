@@ -308,7 +308,7 @@ class LengthLab(App):
 
     def _show_controls(self) -> None:
         """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
-        new = list(POSITIONS)[len(self._methods.children) :]  # your own ones come last
+        new = [name for name in POSITIONS if name not in [box.description for box in self._methods.children]]
         self._methods.children = [*self._methods.children, *self.boxes("methods", new, _describe)]
         lines = self._guess_rows
         lines |= {name: self._guess_row(name) for name in self.methods if name not in lines}
