@@ -43,7 +43,7 @@ class AttentionTrace:
     def spans(self, tolerance: float | None = None) -> tuple[int, ...]:
         """How many steps back each head sees: further away, every query has at most `tolerance` of its weight.
 
-        The default tolerance is that of `alibi_attention`, whose "windowed" has wider ones.
+        The default tolerance is that of `alibi_attention`, whose backend "windowed" uses wider spans.
 
         >>> q = k = torch.zeros(1, 8, 500, 4)
         >>> attention_trace(q, k, alibi_slopes(8)).spans()

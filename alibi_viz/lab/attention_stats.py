@@ -56,10 +56,10 @@ def attention_stats(
         model, text: a byte-level model, and a text whose validation part it reads.
         length, trained: of the sequences and in training, in bytes.
         windows, queries: how many sequences, and how many positions at the end of each.
-        spacing: a sequence ends every `spacing` bytes, by default every `length`; for equal queries at all lengths.
+        spacing: a sequence ends every `spacing` bytes, by default every `length`. An equal one gives equal queries.
 
     Raises ValueError if a number is not an integer of at least 1, the validation text is too short for the sequences,
-    these are longer than the spacing or than the model's positions, and MemoryError if they need too much of it.
+    these are longer than the spacing or than the model's positions, and MemoryError if they need too much memory.
     """
     check_instance("model", model, LanguageModel)
     check_instance("text", text, Text)

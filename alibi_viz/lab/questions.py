@@ -96,8 +96,8 @@ def _names(model: LanguageModel, text: Text, length: int, longest: int) -> Measu
 def memory_bits(model: LanguageModel, text: Text, facts: pd.DataFrame, context: int) -> Tensor:
     """How many bits more a model needs for each fact when its context has told another value: float32 [facts].
 
-    A tale says that the bell is in the barn, and later that it is found there. We tell the model the same tale with
-    another place. If it needs more bits for "barn" then, it has remembered; if it needs as many, it has forgotten.
+    A tale speaks of Leo, and later of Leo again. We tell the model the same tale with another boy's name before that.
+    If it needs more bits for "Leo" then, it has remembered the name; if it needs as many, it has forgotten.
     """
     data = text.validation.numpy().tobytes()
     told, retold = [], []
