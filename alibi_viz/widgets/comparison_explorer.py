@@ -41,7 +41,7 @@ class ComparisonExplorer(App):
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
             "slopes interpolated" (for ALiBi). Questions that are not asked of changed models are shown as trained.
 
-    Raises ValueError if the table answers no question.
+    Raises ValueError if the table answers no question, or has several answers for a label.
 
     >>> from alibi_viz.widgets import ComparisonExplorer
     >>> app = ComparisonExplorer(methods=["rotary", "alibi"], variant="window")
@@ -74,6 +74,7 @@ class ComparisonExplorer(App):
             raise ValueError(f"results must answer a question out of {', '.join(questions)}, got {given}")
         self.views = [CLAIMS] if claims else [*self.questions]
         self._table = table[table["question"].isin(self.questions)]
+        _check_single(self._table)
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
@@ -117,6 +118,16 @@ class ComparisonExplorer(App):
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.say(results, length)])
         return " ".join(sentences[:2]), " ".join(sentences[2:])
+
+
+def _check_single(table: pd.DataFrame) -> None:
+    """Raise ValueError where two curves would be drawn as one."""
+    mixed = table.groupby(["question", "label"])[["task", "text", "length"]].transform("nunique").gt(1).any(axis=1)
+    mixed |= table.duplicated(["question", "label", "variant", "seed", "x"])
+    if mixed.any():
+        what = f"{table['label'][mixed].iloc[0]!r} on {table['question'][mixed].iloc[0]!r}"
+        choose = "choose by the columns 'task', 'text', 'length' or 'step'"
+        raise ValueError(f"results must have one answer for a label, seed and x, got several of {what}: {choose}")
 
 
 def _claims_in_words(table: Any) -> tuple[str, str]:

@@ -38,10 +38,12 @@ class RaceState:
     steps: int
     seed: int
     seeds: int
-    text: lab.Text | None = None
+    text: lab.Text | None = field(default=None, compare=False)
     guesses: dict[str, str | None] = field(default_factory=dict, compare=False)
+    made_of: tuple[Any, ...] = field(init=False)  # the methods themselves, and the text: a law may have been edited
 
     def __post_init__(self) -> None:
+        self.made_of = (*map(POSITIONS.get, self.methods), self.text and self.text.fingerprint)
         self.state = "ready"  # then "running", and at last "stopped", "finished" or "failed"
         self.source: Any = None  # the text or task, from the start on
         self.rows: list[Row] = []  # of `lab.race`, and then of questions measured after the race

@@ -1,15 +1,18 @@
 """Your own position methods in LengthLab: functions of the distance and subclasses of Position."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from alibi_viz.models import Position
+from alibi_viz.lab import load_text
+from alibi_viz.models import Position, register_method
 from alibi_viz.widgets import LengthLab
+from alibi_viz.widgets.race.state import RaceState
 from tests.custom_laws import root
-from tests.widgets.race.small_race import DEADLINE, control, controls, lanes, message, small, stop, trained
+from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, controls, lanes, message, small, stop, trained
 
 
 def ends_in_nan(distance: Tensor, head: int, num_heads: int) -> Tensor:
@@ -54,6 +57,18 @@ def test_methods_set_later_are_offered_once_by_this_and_later_apps_and_locked_in
     long_race.methods = ["alibi", root, "none"]
     assert sum("s-root" in getattr(widget, "_dom_classes", ()) for widget in controls(long_race)) == 1
     assert control(LengthLab(methods=["none"]), "s-root").value is False
+
+
+def test_settings_differ_once_a_law_has_been_edited_or_the_text_is_another() -> None:
+    def state(power: int, content: str) -> RaceState:
+        def law(distance: Tensor, head: int, num_heads: int) -> Tensor:
+            return -(distance.float() ** power)
+
+        return RaceState("text", (register_method(law),), 8, 10, 0, 1, load_text(content))
+
+    first = state(1, ENGLISH)
+    assert first == replace(first, text=load_text(ENGLISH)) != replace(first, text=load_text(ENGLISH + "."))
+    assert first != state(2, ENGLISH)
 
 
 @pytest.mark.parametrize(
