@@ -139,7 +139,7 @@ def _race(options: argparse.Namespace) -> None:
     print(rows.pivot(index="method", columns="x", values="value").loc[methods].round(3).to_string())
 
 
-def _compare(options: argparse.Namespace) -> None:
+def _compare(options: argparse.Namespace) -> int:
     """Train position methods with several seeds and compare them: tables, a figure and verdicts."""
     from alibi_viz.lab.runs import executor  # noqa: PLC0415
 
@@ -159,6 +159,7 @@ def _compare(options: argparse.Namespace) -> None:
     except RuntimeError as error:  # no browser
         _complain(error)
     print(f"results are in {folder}")
+    return 1 if comparison.failures else 0
 
 
 def _claims(options: argparse.Namespace) -> None:

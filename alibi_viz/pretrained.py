@@ -87,7 +87,7 @@ class Mpt(Family):
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
         if bool((bias != bias[:1]).any()):
             raise ValueError(
-                "an MPT model with sinks needs sequences of equal length in a batch, because it adds the same bias to "
+                "this changed MPT model needs sequences of equal length in a batch, because it adds the same bias to "
                 "all: run them one at a time"
             )
         return inputs | {"position_bias": bias[0], "attention_mask": ~visible}

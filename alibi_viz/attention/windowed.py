@@ -25,7 +25,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from alibi_viz.attention.dense import MASK
@@ -55,17 +54,28 @@ class _Windowed(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        *tensors, output, log_sums = ctx.saved_tensors
+        return None, *_Gradients.apply(ctx.heads, ctx.needs_input_grad[-1], gradient, *ctx.saved_tensors)
+
+
+class _Gradients(torch.autograd.Function):
+    """The gradients, with inputs: after torch's `once_differentiable`, `grad` takes second derivatives for zero."""
+
+    @staticmethod
+    def forward(ctx: Any, heads: Any, for_slope: bool, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+        *tensors, output, log_sums = saved
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()  # sum().backward() expands a number
         gradients = [torch.zeros_like(tensor, dtype=log_sums.dtype) for tensor in tensors]
         for_query, for_key, for_value, for_slopes = gradients
-        for head in ctx.heads(tensors):
+        for head in heads(tensors):
             of_head = for_query[:, head.index], for_key[:, head.key_index], for_value[:, head.key_index]
             rows = (tensor[:, head.index] for tensor in (gradient, output, log_sums))
-            for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=ctx.needs_input_grad[-1])
-        return (None, *(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True)))
+            for_slopes[head.index] = head.add_gradients(of_head, *rows, for_slope=for_slope)
+        return tuple(each.to(tensor.dtype) for each, tensor in zip(gradients, tensors, strict=True))
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> None:
+        raise RuntimeError("backend 'windowed' has no second derivatives: use 'eager'")
 
 
 @dataclass(frozen=True)

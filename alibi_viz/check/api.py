@@ -278,4 +278,6 @@ def _check_output(reader: AttentionReader, probe: Probe, expected: Expectation) 
         differences.append(float((got - correct).abs().max()))
     difference = min(differences)
     if not difference <= 4 * reader.precision.absolute:
-        raise Unusable("unknown fault", f"{probe}: for random inputs, the output is off by up to {difference:.3g}")
+        evidence = f"{probe}: for random inputs, the output is off by up to {difference:.3g}"
+        is_half = reader.dtype.itemsize == 2
+        raise Unusable("unknown fault", evidence + f"; perhaps logits are rounded to {reader.dtype}" * is_half)

@@ -23,7 +23,24 @@ Names = tuple[str, ...]
 Rows = slice | list[int]
 Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
 
-_HEAD_DIMS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if the size of a head is unknown
+_HEAD_DIMS = (
+    8,
+    12,
+    16,
+    20,
+    24,
+    32,
+    40,
+    48,
+    64,
+    80,
+    96,
+    112,
+    128,
+    160,
+    192,
+    256,
+)  # tried if it is unknown
 _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
     ((), torch.float64),
     (("imprecise slopes",), torch.float16),
@@ -82,6 +99,8 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
     findings = []
     for fault, places in found.items():
         name, evidence, sizes = fault, places[0][1], [probe for probe, _ in places]
+        if fault == "bias multiplied" and places[-1][1] != evidence:
+            evidence += f" with {sizes[0]}, but {places[-1][1]} with {sizes[-1]}"
         if len(sizes) < calls:
             evidence += f" (only with {'; '.join(map(str, sizes))})"
             if fault == "sign reversed":
@@ -232,9 +251,10 @@ def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: f
     got = torch.cat(list(slopes.values()))
     dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
     factors: list[tuple[Names, float]] = [((), 1.0), *((("bias before scaling",), dim**-0.5) for dim in dims)]
-    factors += [(("added twice", *names), 2 * factor) for names, factor in factors]
+    # With guessed sizes, twice a factor is that of another size.
+    factors += [(("added twice", *names), 2 * each) for names, each in factors if expected.head_dim or not names]
     factors += [(("sign reversed", *names), -factor) for names, factor in factors]
-    for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, smallest), _ROUNDINGS):
+    for (scheme, rule), (rounding, dtype) in product(_schemes(slopes, expected.slopes, dims, smallest), _ROUNDINGS):
         try:
             unit = torch.cat([rule(heads).to(dtype).double() for heads in slopes])
         except Exception:  # the caller's own slopes may be known for these numbers of heads only
@@ -247,7 +267,9 @@ def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: f
             yield (*common, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
-def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -> Iterator[tuple[Names, Slopes]]:
+def _schemes(
+    slopes: Mapping[int, Tensor], reference: Slopes, dims: Sequence[int], smallest: float
+) -> Iterator[tuple[Names, Slopes]]:
     """Rules that give the slopes, without a factor, the most likely first."""
     yield (), reference
     yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
@@ -255,10 +277,14 @@ def _schemes(slopes: Mapping[int, Tensor], reference: Slopes, smallest: float) -
     yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
-        if all(heads % devices == 0 for heads in slopes):  # each computes those of its own heads, or takes the first
+        if all(
+            heads % devices == 0 and heads > devices for heads in slopes
+        ):  # each computes those of its own heads, or takes the first
             slices = ("slopes of a head slice",)
             yield slices, partial(lambda n, heads: reference(heads // n).repeat(n), devices)
             yield slices, partial(lambda n, heads: reference(heads)[: heads // n].repeat(n), devices)
+    for dim in dims:  # divided by sqrt(d_model)
+        yield ("bias before scaling",), partial(lambda dim, heads: reference(heads) * (dim * heads) ** -0.5, dim)
     # the steepest of the correct slopes where the steepest is, and so on
     yield (
         ("heads in another order",),

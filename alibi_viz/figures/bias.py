@@ -68,10 +68,14 @@ def draw(
         page_width: pixels available for the figure.
     """
     values, hidden = as_array(bias, np.float32, "bias"), as_array(masked, bool, "masked")
-    if values.ndim != 3 or hidden.ndim > 3 or values.shape[1] not in (1, values.shape[2]):
-        raise ValueError(f"bias must be [heads, length or 1, length], got shape {list(values.shape)}")
+    if values.ndim != 3 or values.shape[1] not in (1, values.shape[2]) or not values.size:
+        raise ValueError(f"bias must be [heads, length or 1, length] and not empty, got shape {list(values.shape)}")
     tiles, length = len(values), values.shape[-1]
-    values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
+    try:
+        values, hidden = (np.broadcast_to(array, (tiles, length, length)) for array in (values, hidden))
+    except ValueError:
+        shape = list(hidden.shape)
+        raise ValueError(f"masked must fit [heads, length, length] = {[tiles, length, length]}, got {shape}") from None
     numbers = [*heads] or [*range(1, tiles + 1)]
     if len(numbers) != tiles or len(slopes) not in (0, tiles):
         raise ValueError(f"heads and slopes must have {tiles} entries, got {len(numbers)} and {len(slopes)}")

@@ -14,7 +14,7 @@ from alibi_viz.slopes import alibi_slopes
 
 
 def fairseq(num_heads: int) -> list[float]:
-    """The authors' recursion (fairseq `transformer.py`, lines 742-753, repository of October 2023)."""
+    """The authors' recursion (fairseq `transformer.py`, lines 742-753, repository of October 2023; flash-attention)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     start = 2 ** -(2 ** -(math.log2(closest) - 3))
     slopes = [start ** (head + 1) for head in range(closest)]
@@ -22,8 +22,8 @@ def fairseq(num_heads: int) -> list[float]:
 
 
 def bloom(num_heads: int) -> list[float]:
-    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, the tests of
-    flash-attention, labml since July 2022)."""
+    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, labml since
+    July 2022)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     base, finer = 2 ** (-8 / closest), 2 ** (-4 / closest)
     first = [base**power for power in range(1, closest + 1)]

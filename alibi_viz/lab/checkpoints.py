@@ -64,6 +64,7 @@ def save_run(
     """
     path = as_path("path", path)
     check_instance("model", model, LanguageModel)
+    model = getattr(model, "_orig_mod", model)  # the one that `torch.compile` has wrapped
     check_new(path)
     name = model.config.position
     if not _is_as_configured(model):

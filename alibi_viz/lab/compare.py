@@ -49,7 +49,7 @@ class Comparison:
     @property
     def seeds(self) -> int:
         """The number of seeds."""
-        return self.table["seed"].nunique()
+        return self.rows["seed"].nunique()
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -156,6 +156,7 @@ def compare(
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     check_integer("seeds", seeds, 1, 1000)
+    check_integer("longest", longest, 1)
     if not isinstance(text, Path | None):
         raise TypeError(f"text must be a pathlib.Path, because the runs of a sweep read it again, got {text!r}")
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
@@ -183,7 +184,7 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     number of seeds. The rows are the labels; a change to the model follows after a comma: "rotary, window". Up to the
     training length, changed models are equal to unchanged ones and left out.
 
-    Raises ValueError for models that learned different texts, or with several rows for a label, seed and x.
+    Raises ValueError where models learned different texts, or several share a label.
     """
     check_instance("results", results, pd.DataFrame)
     limits = find_question(question).scale.limits
@@ -191,15 +192,23 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
     changed = rows["variant"] != AS_TRAINED
     rows = rows.assign(label=rows["label"].mask(changed, rows["label"] + ", " + rows["variant"]))
     rows = rows[~changed | (rows["x"] > rows["length"])]
-    if len(tasks := rows["task"].unique()) > 1:
-        raise ValueError(f"results must be on one text, got {', '.join(tasks)}: choose one by the column 'task'")
-    if rows["text"].nunique() > 1 or rows.duplicated(["label", "seed", "x"]).any():
-        raise ValueError("results must have one text, and one row for a label, seed and x: choose by 'text' or 'step'")
+    check_comparable(rows)
     table = over_seeds(rows, limits=limits)
     words = [_cell(row, both_ends=limits[0] > -math.inf) for row in table.itertuples()]
     cells = pd.Series(words, table.index, dtype="str").unstack("x", sort=False).fillna("")
     seeds = table["seeds"].groupby(level="label", sort=False).max().astype(int)
     return cells[sorted(cells.columns)].assign(seeds=seeds).rename_axis(None)
+
+
+def check_comparable(rows: pd.DataFrame) -> None:
+    """Raise ValueError for rows on several texts, or with several models of one seed and label, as if they were one."""
+    steps = rows["step"].mask(rows["question"] == "gap", 0)  # of which it has many
+    alike = rows.assign(step=steps).groupby(["question", "label", "variant"])[["length", "step"]].nunique().max()
+    counts = pd.concat([rows.groupby("question")[["task", "text"]].nunique().max(), alike])
+    if mixed := [repr(name) for name in counts.index[counts > 1]]:
+        raise ValueError(f"results must have one {join(mixed)}: choose by that column, or label the models apart")
+    if rows.duplicated(["question", "label", "variant", "seed", "x"]).any():
+        raise ValueError("results must have one row for a label, seed and x: label the models apart")
 
 
 def _cell(row: Any, number: str = ".3f", *, both_ends: bool = False) -> str:

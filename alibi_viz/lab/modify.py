@@ -60,7 +60,7 @@ def modify(
             which `race` and `Run` set it, or what the configuration of a pretrained model says.
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of range, and a change
-    that doesn't apply to the position method. A changed MPT model refuses sinks with padded batches.
+    that doesn't apply to the position method. A changed MPT model refuses padded batches with sinks or "interpolate".
 
     >>> alibi = lab.make_model("alibi")
     >>> lab.modify(alibi, window=2, sinks=1).transformer.position.bias(1, 5)[0]
@@ -143,9 +143,11 @@ class Change:
         Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
         if bias is not None:
-            scale = min(1.0, self.interpolated / bias.shape[-1])
-            if {factor * scale for factor in self.factors} != {1.0}:
-                factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None] * scale
+            factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None]
+            if self.interpolated < bias.shape[-1]:
+                tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
+                factors = factors * (self.interpolated / tokens).clamp(max=1).to(bias)
+            if bool((factors != 1).any()):
                 bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
         if self.window == math.inf:
             return bias, None
@@ -195,8 +197,8 @@ class ChangedPosition(Position):
             setattr(self, name, getattr(original, name))
         self.rotated = ScaledRotary(config.d_model // config.num_heads, *change.rotary) if change.rotary else original
         self.transform = self.rotated.transform  # type: ignore[method-assign]
-        if change.interpolated < math.inf or (change.rotary and change.rotary[0] != "plain"):
-            self.supports_cache = False  # each new token changes the scale of earlier ones
+        if change.interpolated < math.inf or change.rotary:  # does a new token change the scale of earlier ones?
+            self.supports_cache = change.rotary is not None and change.rotary[0] == "plain"
 
     @property
     def has_bias(self) -> bool:

@@ -101,6 +101,8 @@ class Run:
         training.choose_device(self.device)
         if self.path is not None:
             arguments.as_path("path", self.path)
+            if self.task != "text":
+                raise ValueError(f"path must be None for task {self.task!r}, got {str(self.path)!r}")
         arguments.check_instance("model", self.model, dict)
         is_copy = getattr(self.custom, "__name__", None) == self.position  # by `dataclasses.replace`
         name = register_method(self.custom if is_copy else self.position)
@@ -386,5 +388,5 @@ def _read(file: Path) -> Iterator[Record]:
                 raise KeyError
         except (ValueError, KeyError, AttributeError, RecursionError):
             message = f"line {number} of {str(file)!r} is not a result of this version: {line[:60]!r}"
-            raise ValueError(f"{message}; remove it, and the run is made again") from None
+            raise ValueError(f"{message}; remove it if it is an old result, or use another folder") from None
         yield record

@@ -24,8 +24,9 @@ def every_seed(rows: pd.DataFrame, statistic: Callable[[pd.Series], float]) -> d
 
 
 def rises(rows: pd.DataFrame) -> dict[str, list[float]]:
-    """The largest rise of the loss above its value at the training length; only where there are longer ones."""
-    rows = rows[~(rows["x"] < rows["length"])]
+    """The largest rise of the loss above its value at the training length; only where there are both."""
+    trained = (rows["x"] == rows["length"]).groupby([rows["label"], rows["seed"]]).transform("any")
+    rows = rows[trained & ~(rows["x"] < rows["length"])]
     return every_seed(rows, lambda line: line.iloc[1:].max() - line.iloc[0] if len(line) > 1 else math.nan)
 
 
@@ -92,7 +93,7 @@ def answers(question: Any, rows: pd.DataFrame) -> list[str]:
 
 def ends(question: Any, rows: pd.DataFrame) -> list[str]:
     """The mean values of each label at the first and the last x."""
-    (first, last), number = rows["x"].agg(["min", "max"]), question.scale.number
+    (first, last), number = rows["x"].agg(["min", "max"]), question.scale.number.replace(".", "z.")  # no -0.00
     means = rows.groupby(["label", "x"], sort=False)["value"].mean().unstack("x", sort=False)[[first, last]].dropna()
     values = [f"{quoted(label)} {before:{number}} to {after:{number}}" for label, before, after in means.itertuples()]
     low, high = rows.groupby("label")["seed"].nunique().agg(["min", "max"])

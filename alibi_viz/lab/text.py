@@ -15,6 +15,7 @@ from alibi_viz.arguments import check_integer, check_positive_integers, check_te
 from alibi_viz.lab.tales import Fact, write_tales
 
 MAX_BYTES = 20_000_000  # enough for every lesson; a file of 50 MB, opened by mistake, would freeze a notebook
+YOURS = "your text"  # the name of a string or bytes
 STRETCH = 160_000  # bytes at least of a text of your own: the last tenth of each such stretch is for validation
 REPEAT, MAX_PIECES = 64, 512  # bytes of a piece that counts as repeated, and how many pieces are looked up
 
@@ -59,7 +60,10 @@ class Text:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of both parts. Results are comparable if these are equal."""
+        """The first 16 hexadecimal digits of the SHA-256 of the training part followed by the validation part.
+
+        Results on two texts are comparable only if these are equal.
+        """
         return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()[:16]
 
     @cached_property
@@ -101,7 +105,7 @@ def load_text(content: str | bytes | Path | None = None) -> Text:
 
 def read_text(content: str | bytes | Path) -> tuple[str, bytes]:
     """The name and the bytes of a text of your own, as `load_text` takes it. Raises as `load_text`."""
-    name = content.name if isinstance(content, Path) else "your text"
+    name = content.name if isinstance(content, Path) else YOURS
     if isinstance(content, Path):
         if not content.is_file():
             raise FileNotFoundError(f"there is no file {str(content)!r} (looked in {str(Path.cwd())!r})")
@@ -173,10 +177,10 @@ def python_text() -> Text:
 def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models trained on the text can be tested on sequences of `longest` bytes."""
     if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
+        is_name = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
         raise ValueError(
             f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed (is it the name of a file? give a "
-            "pathlib.Path)"
+            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed{is_name}"
         )
     if text.repeats == 1:
         raise ValueError(

@@ -124,6 +124,7 @@ class SelfAttention(nn.Module):
         if num_heads % num_key_heads:
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
         check_dropout(dropout)
+        check_instance("position", position, Position)
         position.check_causal(causal)
         self.position, self.d_model, self.causal, self.dropout = position, d_model, causal, dropout
         self.sizes = (num_heads, num_key_heads, num_key_heads)
@@ -157,13 +158,15 @@ class SelfAttention(nn.Module):
         `key_padding_mask` is bool [batch, length], True for a real token, and covers cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
+        if cache is not None:
+            check_instance("cache", cache, KeyValueCache)
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
         check_positive_integers(last=1 if last is None else last)
         options: dict[str, Any] = {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
         if key_padding_mask is not None:
             options["key_padding_mask"] = key_padding_mask
-            if not isinstance(self.position, Alibi):
+            if type(self.position).attend is not Alibi.attend:
                 name = type(self.position).__name__
                 raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
         query, key, value = self.heads(x)

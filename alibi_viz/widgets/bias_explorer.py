@@ -148,7 +148,9 @@ def _seen(show: str, bias: NDArray[np.float32], masked: NDArray[np.bool_], heads
         low, high = format_number(bias[~masked].min()), format_number(bias[~masked].max())
         return f"The bias ranges from {low} to {high}."
     weights = picture.weights_from_bias(bias.astype(np.float64), masked)  # float32 has nothing below e^-104
-    left = np.where(masked[:, -1, 0], weights[:, 0, -1], weights[:, -1, 0])  # the last key, if the head looks ahead
+    back, ahead = weights[:, -1, 0], weights[:, 0, -1]
+    left = np.where(masked[:, -1, 0], ahead, back)  # the last key, if the head looks ahead
     steep, flat = left.argmin(), left.argmax()
     text = f"At distance {bias.shape[-1] - 1}, head {heads[steep]} leaves {format_percent(left[steep])}"
-    return f"{text}{f', while head {heads[flat]} still leaves {format_percent(left[flat])}' * bool(steep != flat)}."
+    text += f", while head {heads[flat]} still leaves {format_percent(left[flat])}" * bool(steep != flat)
+    return f"{text}{'; keys ahead are favored' * bool((ahead > left).any())}."

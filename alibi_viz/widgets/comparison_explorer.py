@@ -10,6 +10,7 @@ from alibi_viz import lab, study
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures import forest_figure
 from alibi_viz.lab import say
+from alibi_viz.lab.compare import check_comparable
 from alibi_viz.lab.questions import QUESTIONS, SLIDING_WINDOWS
 from alibi_viz.lab.say import join, quoted
 from alibi_viz.table import AS_TRAINED, LEVEL
@@ -41,7 +42,7 @@ class ComparisonExplorer(App):
             as the training length), "window and sinks" (and the first 4 tokens), "pi", "ntk" or "yarn" (for rotary), or
             "slopes interpolated" (for ALiBi). Questions that are not asked of changed models are shown as trained.
 
-    Raises ValueError if the table answers no question, or has several answers for a label.
+    Raises ValueError if the table answers no question, is on several texts, or has several models of a seed and label.
 
     >>> from alibi_viz.widgets import ComparisonExplorer
     >>> app = ComparisonExplorer(methods=["rotary", "alibi"], variant="window")
@@ -74,7 +75,7 @@ class ComparisonExplorer(App):
             raise ValueError(f"results must answer a question out of {', '.join(questions)}, got {given}")
         self.views = [CLAIMS] if claims else [*self.questions]
         self._table = table[table["question"].isin(self.questions)]
-        _check_single(self._table)
+        check_comparable(self._table)
         labels = list(self._table["label"].unique())
         self.labels = list(dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
@@ -101,6 +102,7 @@ class ComparisonExplorer(App):
         question = self.menu("question", "question", "s-question", "What was measured")
         boxes = self.boxes("methods", self.labels, "Show or hide {}".format)
         more, methods = fold("Methods", "Choose up to seven methods", row(*boxes))
+        more.disabled = CLAIMS in self.views  # they are about all methods
         return [column(row(question, self._variant, more, self.reset_button()), methods)]
 
     def draw(self) -> tuple[str, str]:
@@ -118,16 +120,6 @@ class ComparisonExplorer(App):
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.say(results, length)])
         return " ".join(sentences[:2]), " ".join(sentences[2:])
-
-
-def _check_single(table: pd.DataFrame) -> None:
-    """Raise ValueError where two curves would be drawn as one."""
-    mixed = table.groupby(["question", "label"])[["task", "text", "length"]].transform("nunique").gt(1).any(axis=1)
-    mixed |= table.duplicated(["question", "label", "variant", "seed", "x"])
-    if mixed.any():
-        what = f"{table['label'][mixed].iloc[0]!r} on {table['question'][mixed].iloc[0]!r}"
-        choose = "choose by the columns 'task', 'text', 'length' or 'step'"
-        raise ValueError(f"results must have one answer for a label, seed and x, got several of {what}: {choose}")
 
 
 def _claims_in_words(table: Any) -> tuple[str, str]:

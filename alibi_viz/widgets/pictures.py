@@ -159,7 +159,8 @@ class AddConstant(Picture):
                 heatmap.z = theme.with_gaps(values, masked)
         added = f"{self.constant:+d} on every logit of {self.where} {self.index}"
         if self.where == "row" or not self.constant:
-            return f"{added}: no weight changes. A constant in a row cancels in its softmax."
+            why = "A constant in a row cancels in its softmax." if self.constant else "Nothing is added."
+            return f"{added}: no weight changes. {why}"
         rows = int((change.amax(-1) > 1e-6).sum())
         return f"{added}: weights change by up to {change.max():.2f}, in {rows} of 6 rows."
 
@@ -206,12 +207,12 @@ class TugOfWar(Picture):
             self.figure.layout.yaxis.ticktext = [f"{name} {pull:+.1f}" for name, pull in pulls.items()]
             self.figure.data[1].update(x=back[1:], y=weights[1:])
             self.figure.data[2].update(x=[self.distance], y=[weights[self.distance]])
-            tie = min(max(self.content / slope, 1), LONGEST)
-            self.figure.layout.shapes[0].update(x0=tie, x1=tie)
+            tie = self.content / slope
+            self.figure.layout.shapes[0].update(x0=tie, x1=tie, visible=1 <= tie < LONGEST)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
         return (
             f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives {self.content}: the match gets "
-            f"{weights[self.distance]:.0%} of the weight. They tie {self.content / slope:,.0f} tokens back."
+            f"{weights[self.distance]:.0%} of the weight. They tie {tie:,.0f} tokens back."
         )
 
 

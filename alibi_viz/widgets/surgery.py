@@ -212,20 +212,20 @@ class SlopeSurgery(App):
         subject, changes = self._subject(), self._changes()
         if self.subject not in self._trained:
             self._trained[self.subject] = subject.evaluate(subject.model)
-        self._before = self._after = self._trained[self.subject]
-        self.models = {BEFORE: subject.model, AFTER: subject.model}
+        before, changed = self._trained[self.subject], subject.model
         if changes:
             values = {name: value for name, (value, _) in changes.items()}
-            self.models[AFTER] = lab.modify(subject.model, **values, trained_length=subject.length)
-            self._after = subject.evaluate(self.models[AFTER])
+            changed = lab.modify(subject.model, **values, trained_length=subject.length)
+        after = subject.evaluate(changed) if changes else before
+        self._before, self._after, self.models = before, after, {BEFORE: subject.model, AFTER: changed}
         for control in self._of_slopes:
             control.disabled = not subject.has_slopes
         for control in self._of_sinks:
             control.disabled = not subject.has_sinks
-        shown = [(each.losses, each.distance) for each in (self._before, self._after)[: 1 + bool(changes)]]
+        shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
         change = f"with {', '.join(words for _, words in changes.values())}" if changes else "as it was trained"
-        return _describe(subject, change, self._before, self._after)
+        return _describe(subject, change, before, after)
 
     def _subject(self) -> Subject:
         if self.subject not in self._subjects:

@@ -29,11 +29,11 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "imprecise slopes": lambda heads: alibi_slopes(heads).half().float(),
     },
     "factor": {
-        "": lambda: 1,
-        "sign reversed": lambda: -1,
-        "added twice": lambda: 2,
-        "bias before scaling": lambda: 64**-0.5,
-        "bias multiplied": lambda: 0.4,
+        "": lambda width: 1,
+        "sign reversed": lambda width: -1,
+        "added twice": lambda width: 2,
+        "bias before scaling": lambda width: width**-0.5,
+        "bias multiplied": lambda width: 0.4,
     },
     "distance": {  # of row, query position and key
         "": lambda row, query, key: (query - key).abs(),
@@ -51,10 +51,10 @@ PARTS: dict[str, dict[str, Callable[..., object]]] = {
         "window": lambda row, query, key: (key <= query) & (key > query - 11),
     },
     "content": {
-        "": lambda heads: 1,
-        "content too weak": lambda heads: heads**-0.5,
-        "content not scaled": lambda heads: 8,
-        "content multiplied": lambda heads: 0.3,
+        "": lambda heads, width: 1,
+        "content too weak": lambda heads, width: heads**-0.5,
+        "content not scaled": lambda heads, width: width**0.5,
+        "content multiplied": lambda heads, width: 0.3,
     },
 }
 
@@ -65,11 +65,11 @@ def with_faults(*faults: str) -> Attention:
     slopes, factor, distance, visible, scale = chosen
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        heads, queries, keys = query.shape[1], query.shape[2], key.shape[2]
+        heads, queries, keys, width = *query.shape[1:3], *key.shape[2:]
         row, keys_at = torch.arange(float(queries))[:, None], torch.arange(float(keys))
         positions = row, row + keys - queries, keys_at
-        bias = -factor() * slopes(heads)[:, None, None] * distance(*positions)
-        logits = query @ key.mT / query.shape[-1] ** 0.5 * scale(heads) + bias
+        bias = -factor(width) * slopes(heads)[:, None, None] * distance(*positions)
+        logits = query @ key.mT / width**0.5 * scale(heads, width) + bias
         return logits.masked_fill(~visible(*positions), -1e9).softmax(-1) @ value
 
     return attention

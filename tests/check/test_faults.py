@@ -35,12 +35,18 @@ from tests.check.faulty import (
 HIDDEN = {"length cap", "imprecise slopes"}
 # {fault: [(check, function, options)]}, besides the faults of PARTS
 CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dict[str, Any]]]] = {
-    "other slopes": [(check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {})],
+    "other slopes": [
+        (check.bias, bias_of(lambda heads: 1 / torch.arange(1.0, heads + 1)), {}),
+        (check.slopes, lambda heads: [0.125] * heads, {"num_heads": 12}),
+    ],
     "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
     "length cap": [(check.bias, wrapped, {})],
     "slopes of a head slice": [
         (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]}),
-        (check.slopes, lambda heads: alibi_slopes(1).repeat(heads), {"num_heads": 8}),  # one head on each device
+    ],
+    "bias before scaling": [
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / 40**0.5, {}),
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / (64 * h) ** 0.5, {}),  # d_model
     ],
     "geometric slopes": [(check.slopes, lambda h: alibi_slopes(h, "geometric" if h > 8 else "official"), {})],
     "colliding positions": [
@@ -52,7 +58,11 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
             {"length": 2500},
         ),
     ],
-    "bias multiplied": [(check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {})],
+    "bias multiplied": [
+        (check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {}),
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / 2, {}),
+        (check.attention, lambda q, k, v: attend(q, k, v, 1 / k.shape[2]), {}),
+    ],
     "future not masked": [(check.attention, lower_triangle_without_a_mask, {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
     "content multiplied": [

@@ -167,9 +167,8 @@ def test_summary_has_means_with_intervals_and_the_number_of_seeds() -> None:
     assert lab.summary(RESULTS, "needle").loc["alibi", 64] == "0.500 (0.500 to 0.500)", "a share has limits"
 
 
-def test_texts_are_not_mixed() -> None:
-    with pytest.raises(ValueError, match="results must be on one text, got text, python reference: choose one"):
-        lab.summary(pd.concat([RESULTS, RESULTS.assign(task="python reference")]), "longer sequences")
-    for other in (RESULTS.assign(text="another"), RESULTS.assign(step=5)):
-        with pytest.raises(ValueError, match="one text, and one row for a label, seed and x"):
-            lab.summary(pd.concat([RESULTS, other]), "longer sequences")
+@pytest.mark.parametrize("column", ["task", "text", "length", "step"])
+def test_texts_and_settings_are_not_mixed(column: str) -> None:
+    other = RESULTS.assign(seed=9, **{column: 5 if column in ("length", "step") else "another"})
+    with pytest.raises(ValueError, match=f"results must have one '{column}': choose by that column"):
+        lab.summary(pd.concat([RESULTS, other]), "longer sequences")

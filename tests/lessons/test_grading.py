@@ -31,6 +31,12 @@ def fold_with(content: float | None = None, extra: float = 1.0, *, vary: bool = 
     return fold
 
 
+def times_mask(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention in which the causal mask is multiplied with the logits."""
+    trace = av.attention_trace(query, key, official(query.shape[1]), causal=False)
+    return (trace.logits * av.causal_mask(query.shape[2], key.shape[2])).softmax(-1) @ value
+
+
 official = av.alibi_slopes
 RIGHT = [
     (lessons.grade_slopes, official),
@@ -59,6 +65,8 @@ WRONG: dict[str, dict[str, Function]] = {
     },
     "attention": {
         **{fault: with_faults(fault) for rules in PARTS.values() for fault in rules if fault in HINTS["attention"]},
+        "content multiplied": lambda q, k, v: attend(q * q.shape[-1] ** 0.5 / 8, k, v),
+        "content depends on position": times_mask,
         "no bias": lambda q, k, v: attend(q, k, v, factor=0),
         "rewarded future": lambda q, k, v: attend(q, k, v, causal=False),
         "not a weighted average": lambda q, k, v: 2 * attend(q, k, v),
@@ -67,8 +75,8 @@ WRONG: dict[str, dict[str, Function]] = {
         "no bias": fold_with(vary=False),
         "sign reversed": fold_with(extra=-1.0),
         "content not scaled": fold_with(content=1.0),
-        "bias before scaling": fold_with(extra=64**-0.5),
-        "content multiplied": fold_with(content=0.3),
+        "bias before scaling": fold_with(extra=32**-0.5),
+        "content multiplied": fold_with(content=1 / 8),  # right for 64 channels only
         "bias multiplied": fold_with(extra=3.0),
         "wrong type": lambda query, key, slopes: query,
         "wrong shape": lambda query, key, slopes: (query[:, :1], key),

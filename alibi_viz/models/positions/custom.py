@@ -118,7 +118,8 @@ def evaluate_law(law: LawFunction, num_heads: int, size: int) -> Tensor:
     for head in range(1, num_heads + 1):
         where = f"law {law.__name__!r}, head {head} of {num_heads}"
         try:
-            row: Any = law(torch.arange(size), head, num_heads)
+            with torch.device("cpu"):  # values, also while a model is created on "meta"
+                row: Any = law(torch.arange(size), head, num_heads)
         except Exception as error:
             raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
         is_tensor = isinstance(row, Tensor)

@@ -25,6 +25,13 @@ class Alibi(Position):
 
     uses_key_ball = True
 
+    def __init_subclass__(cls) -> None:
+        """A subclass that changes more than the slopes attends as any other method does."""
+        super().__init_subclass__()
+        changed = any(getattr(cls, name) is not getattr(Alibi, name) for name in ("bias", "transform", "weigh"))
+        if changed and cls.attend is Alibi.attend:
+            cls.attend, cls.uses_key_ball = Position.attend, False  # type: ignore[assignment, method-assign]
+
     def __init__(self, num_heads: int, *, learned: bool = False, **options: Any) -> None:
         super().__init__()
         check_flag("learned_slopes", learned)
@@ -189,7 +196,7 @@ class Decay(Relative):
     def __init__(self, num_heads: int, trained_length: int = 2048) -> None:
         super().__init__(num_heads)
         slopes = [-math.log1p(-(2.0 ** (-5 - head))) * 2048 / trained_length for head in range(num_heads)]
-        self.slopes = torch.tensor(slopes)  # no buffer, so they stay float32 in any model
+        self.slopes = torch.tensor(slopes, device="cpu")  # no buffer, so they stay float32 in any model
 
     def curve(self, distance: Tensor) -> Tensor:
         return -self.slopes.to(distance.device)[:, None] * distance.float()

@@ -23,7 +23,7 @@ BASE = 10000.0
 
 def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
     """The angle per position of each pair of channels, base^(-2k / head_dim): float64 [head_dim / 2]."""
-    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    return base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64, device="cpu") / head_dim)
 
 
 class Rotary(Position):
@@ -85,7 +85,7 @@ def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
     turns = (32 if most > 32 else math.sqrt(most), 1)
     fast, slow = (head_dim * math.log(most / each) / (2 * math.log(BASE)) for each in turns)
     first, last = max(math.floor(fast), 0), min(math.ceil(slow), head_dim - 1)
-    index = torch.arange(head_dim // 2, dtype=torch.float64)
+    index = torch.arange(head_dim // 2, dtype=torch.float64, device="cpu")
     slowed = ((index - first) / max(last - first, 0.001)).clamp(0, 1)  # no division by zero for short lengths
     return frequencies * (1 - slowed) + frequencies / s * slowed
 

@@ -177,7 +177,7 @@ class App(Controls):
             return  # several traits were set at once, and the first notification has drawn them all
         try:
             self._redraw()
-        except (MemoryError, TypeError, ValueError) as error:
+        except (MemoryError, RuntimeError, TypeError, ValueError) as error:  # torch has its own for memory
             for name, value in self._drawn.items():
                 self.set_trait(name, value)
             raise error if isinstance(error, BadValue) else BadValue(str(error)) from error

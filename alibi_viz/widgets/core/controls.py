@@ -159,7 +159,7 @@ class Controls(VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def reset_button(self, also: Callable[[], object] = lambda: None) -> widgets.Button:
         """A button, with the CSS class "s-reset", that sets every trait back to its value now, and calls `also`."""
-        initial = self.trait_values(state=True)
+        initial = self._state()  # in the order of their definition, because one may limit the next
         reset = lambda: (self.attempt(lambda: self.set_together(initial)), also())  # noqa: E731
         return button("Reset", "undo", "s-reset", "Set everything back to how it was at the start", reset)
 
