@@ -25,7 +25,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
 .PHONY: help install lab test units test-lowest notebook-tests browser-tests check bench mutants reproduce report site \
-	models notebooks screenshots assignment clean
+	models notebooks screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,11 +88,6 @@ notebooks: $(VENV)/.installed-tests ## execute the notebooks and store their out
 
 screenshots: $(VENV)/.installed-tests ## renew the pictures of the apps in the notebooks and the README (ONLY=01_slopes)
 	$(PY) -m tests.notebooks.pictures $(ONLY)
-
-assignment: $(VENV)/.installed-tests ## write lesson 10 for otter-grader, which is installed for it, into build/assignment
-	$(PIP_INSTALL) otter-grader
-	$(PY) -m tests.notebooks.assignment build/lesson_10.ipynb
-	$(PY) -m otter assign build/lesson_10.ipynb build/assignment
 
 clean: ## remove .venv and the caches
 	rm -rf $(VENV) .venv-lowest *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

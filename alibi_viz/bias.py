@@ -157,8 +157,7 @@ class AlibiBias(nn.Module):
     inputs rebuild the cache only a few times, and smaller biases are slices of larger ones. Inside `torch.compile`
     nothing is cached, and one graph serves all lengths.
 
-    The cache is not part of the state dict, of copies or of pickles. The slopes stay float32 through `.half()`, and are
-    fixed once it is created: for other slopes, create another.
+    The cache is in no state dict, copy or pickle. The slopes are fixed, and stay float32 through `.half()`.
 
     Args:
         num_heads: number of heads.

@@ -224,9 +224,7 @@ def _fused_attention(
 def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[int]:
     """What a tokenizer returns for one text, at least one token. Raises as `lab.length_curve`."""
     if not callable(tokenizer):
-        raise TypeError(
-            f"tokenizer must be one that transformers loads, or a function like it, got {type(tokenizer).__name__}"
-        )
+        raise TypeError(f"tokenizer must be one of transformers, or a function like it, got {type(tokenizer).__name__}")
     ids = torch.as_tensor(tokenizer(text, **options)["input_ids"], dtype=torch.long).tolist()
     known = model.get_input_embeddings().num_embeddings
     if not ids or not 0 <= min(ids) <= max(ids) < known:

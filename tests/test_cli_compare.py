@@ -46,6 +46,14 @@ def test_without_a_browser_tables_are_left_and_one_line_says_so(
     assert {"results.csv", "results.tex", "verdicts.txt"} <= {path.name for path in (tmp_path / "out").iterdir()}
 
 
+def test_a_run_that_failed_shows_in_the_exit_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    law = "class Nan(av.models.Position):\n    def bias(self, *sizes): return torch.full((1, *sizes[:2]), torch.nan)\n"
+    (tmp_path / "nan.py").write_text(f"import alibi_viz as av, torch\n{law}")
+    monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])
+    sizes = ["--seeds", "1", "--length", "16", "--steps", "3", "--longest", "2", "--out", str(tmp_path / "out")]
+    assert main(["compare", "alibi", f"{tmp_path / 'nan.py'}:Nan", *sizes]) == 1
+
+
 def test_workers_get_the_file_of_a_law(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is a process of its own."""
     monkeypatch.setattr(theme, "write_images", lambda file, **_: [Path(each).touch() for each in file])

@@ -69,8 +69,7 @@ def fold(
 
     Args:
         query, key, slopes: as in `alibi_attention`.
-        positions: integers [key] or [batch, key]; 0, 1, 2, ... by default. At most 2^24 in float32 and 65503 in half
-            precision.
+        positions: integers [key] or [batch, key]; 0, 1, ... by default. At most 2^24 (float32), 65503 (half precision).
         scale: factor of q . k, above 0; 1 / sqrt(head_dim) by default.
 
     Returns query [batch, heads, query, extra + head_dim] and key [batch, key_heads, key, extra + head_dim] in the dtype

@@ -117,8 +117,7 @@ def attention(
     Args:
         function: (query, key, value) -> output. Adapt others with a lambda, such as for grouped queries
             `lambda q, k, v: mine(q, k[:, ::4], v[:, ::4])`.
-        layout: the axes of its arguments and output: b(atch), h(eads), l(ength) and d (size of a head) in any order,
-            such as "bhld", "blhd" or "hld".
+        layout: axes of arguments and output, such as "bhld" or "hld": b(atch), h(eads), l(ength), d (size of a head).
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads, decoding, length: as in `check.bias`.
         head_dim: size of a head.

@@ -98,9 +98,8 @@ def _from_array(value: Any) -> Tensor:
     array = np.asarray(value)
     if array.dtype.kind not in "fiuV":  # bfloat16 is a V
         raise TypeError(f"expected real numbers, got {array.dtype}")
-    dtype = (
-        getattr(torch, array.dtype.name) if array.dtype.name in ("float32", "float16", "bfloat16") else torch.float64
-    )
+    name = array.dtype.name
+    dtype = getattr(torch, name) if name in ("float32", "float16", "bfloat16") else torch.float64
     return torch.from_numpy(array.astype(np.float64)).to(dtype)
 
 

@@ -22,25 +22,9 @@ from alibi_viz.slopes import alibi_slopes
 Names = tuple[str, ...]
 Rows = slice | list[int]
 Slopes = Callable[[int], Tensor]  # num_heads -> float64 [heads]
+ByHeads = Mapping[int, Tensor]  # {num_heads: [heads]}
 
-_HEAD_DIMS = (
-    8,
-    12,
-    16,
-    20,
-    24,
-    32,
-    40,
-    48,
-    64,
-    80,
-    96,
-    112,
-    128,
-    160,
-    192,
-    256,
-)  # tried if it is unknown
+_HEAD_DIMS = (8, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256)  # tried if it is unknown
 _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
     ((), torch.float64),
     (("imprecise slopes",), torch.float16),
@@ -129,7 +113,7 @@ def _explain(observations: Sequence[Observation], expected: Expectation, evidenc
     return min(filter(None, explanations), key=len, default=None)
 
 
-def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: Mapping[int, Tensor]) -> bool:
+def _agree(observations: Sequence[Observation], candidates: Sequence[Rule], slopes: ByHeads) -> bool:
     """Whether all observed weights are those of the candidates' biases."""
     # A few rows, from the first to the last, are compared before all: they reject most candidates in less time.
     some = [torch.linspace(0, o.probe.query_length - 1, 8).round().int().unique().tolist() for o in observations]
@@ -223,9 +207,7 @@ def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[T
         yield (query.to(dtype) - key.to(dtype)).double().abs()
 
 
-def name_slopes(
-    slopes: Mapping[int, Tensor], expected: Expectation, relative: float, absolute: float = 0.0
-) -> list[Finding]:
+def name_slopes(slopes: ByHeads, expected: Expectation, relative: float, absolute: float = 0.0) -> list[Finding]:
     """Name the faults of slopes, {num_heads: [heads]}: those of the hypothesis with the fewest. Empty if correct."""
     close = partial(torch.allclose, rtol=relative, atol=absolute)
     got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
@@ -246,7 +228,7 @@ def name_slopes(
     return name_slopes(wrong, expected, relative, absolute)
 
 
-def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
+def _hypotheses(slopes: ByHeads, expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:
     """Names of faults and the slopes that they give, for all head counts one after another, the likeliest first."""
     got = torch.cat(list(slopes.values()))
     dims = [expected.head_dim] if expected.head_dim else _HEAD_DIMS
@@ -267,9 +249,7 @@ def _hypotheses(slopes: Mapping[int, Tensor], expected: Expectation, smallest: f
             yield (*common, *["sign reversed"] * (fitted < 0), "bias multiplied"), fitted * unit
 
 
-def _schemes(
-    slopes: Mapping[int, Tensor], reference: Slopes, dims: Sequence[int], smallest: float
-) -> Iterator[tuple[Names, Slopes]]:
+def _schemes(slopes: ByHeads, reference: Slopes, dims: Sequence[int], least: float) -> Iterator[tuple[Names, Slopes]]:
     """Rules that give the slopes, without a factor, the most likely first."""
     yield (), reference
     yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
@@ -290,4 +270,4 @@ def _schemes(
         ("heads in another order",),
         lambda heads: (wanted := reference(heads))[wanted.abs().argsort()][slopes[heads].abs().argsort().argsort()],
     )
-    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > smallest)
+    yield ("heads without a bias",), lambda heads: reference(heads) * (slopes[heads].abs() > least)

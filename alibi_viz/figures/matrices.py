@@ -272,10 +272,7 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
 
 
 def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
-    """Draw weights side by side as HTML: {caption: [rows, keys], relative to the largest of their row}.
-
-    `rows` says what a row is.
-    """
+    """Draw weights [rows, keys], each relative to the largest of its row, as HTML. `rows` says what a row is."""
     check_instance("weights", weights, Mapping)
     pictures = [_picture(name, as_array(each), WEIGHT_SCALE) for name, each in weights.items()]
     return _side_by_side(f"{rows} (down), keys (across). Yellow is the largest weight of a row.", pictures)

@@ -21,18 +21,6 @@ def ggml_2023(num_heads: int, query_length: int, key_length: int) -> Tensor:
     return slopes * position
 
 
-def sequence_toy(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """m i, the same for all keys, [heads, query, 1]: [heads, query] is given a last axis where it needs one before."""
-    return (alibi_slopes(num_heads)[:, None] * torch.arange(query_length))[..., None]
-
-
-def cracked_ai_code(num_heads: int, query_length: int, key_length: int) -> Tensor:
-    """-m |i - j| for slopes m of 2^(-8h/H) from h = 0 on, [heads, query, key]; no mask."""
-    slopes = 2 ** (-8 * torch.arange(num_heads) / num_heads)
-    query = torch.arange(key_length - query_length, key_length)[:, None]
-    return -slopes[:, None, None] * (query - torch.arange(key_length)).abs()
-
-
 def attention_gym_2024(num_heads: int, query_length: int, key_length: int) -> Tensor:
     """m (i - j), [heads, query, key]."""
     slopes = alibi_slopes(num_heads)[:, None, None]

@@ -60,10 +60,7 @@ class Text:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the training part followed by the validation part.
-
-        Results on two texts are comparable only if these are equal.
-        """
+        """The first 16 hexadecimal digits of the SHA-256 of the training part, followed by the validation part."""
         return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()[:16]
 
     @cached_property

@@ -104,9 +104,7 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         result = function(query, key, alibi_slopes(query.shape[1]))
-        if not (
-            isinstance(result, tuple | list) and len(result) == 2 and all(isinstance(part, Tensor) for part in result)
-        ):
+        if not isinstance(result, tuple | list) or [isinstance(part, Tensor) for part in result] != [True, True]:
             raise Unusable("wrong type", f"returned {type(result).__name__}, expected a tuple of two tensors")
         for name, wide in zip(("query", "key"), result, strict=True):
             _check_shape(f"the wider {name}", wide, [*query.shape[:3], result[1].shape[-1]])

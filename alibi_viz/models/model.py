@@ -158,8 +158,7 @@ class SelfAttention(nn.Module):
         `key_padding_mask` is bool [batch, length], True for a real token, and covers cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
-        if cache is not None:
-            check_instance("cache", cache, KeyValueCache)
+        check_instance("cache", cache, KeyValueCache, type(None))
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
         check_positive_integers(last=1 if last is None else last)

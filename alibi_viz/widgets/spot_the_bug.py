@@ -160,9 +160,8 @@ class SpotTheBug(App):
         code = self.code or bug.code
         _, report, repaired = this.checked if this.checked[0] == code else Try.checked
         correct, faulty, found = _faulty(self.bug)
-        shown, name = (repaired, "your repair") if repaired is not None else (faulty, "this implementation")
-        if code == bug.code:
-            name = "this implementation"
+        repaired = None if code == bug.code else repaired
+        shown, name = (faulty, "this implementation") if repaired is None else (repaired, "your repair")
         self._draw_pair(bug.view, np.stack([correct, shown]), ("a correct implementation", name))
         for answer, (choice, problem) in zip(self.answers, self._choices, strict=True):
             right = self.guess is not None and answer == bug.fault

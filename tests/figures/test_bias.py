@@ -94,6 +94,9 @@ def test_titles_omit_the_slope_in_small_tiles_and_give_the_number_of_an_enlarged
     for options in ({"heads": [5]}, {"heads": [5, 6, 7]}, {"slopes": ["1/2"]}, {"show": "weights"}):
         with pytest.raises(ValueError, match=r"heads and slopes must have 2 entries|show must be one of"):
             titles(2, **options)
+    for bias, masked in ((case(2, 8)[0], case(2, 9)[1]), (np.zeros((2, 0, 0)), False)):
+        with pytest.raises(ValueError, match=r"masked must fit .* = \[2, 8, 8\]|not empty, got shape \[2, 0, 0\]"):
+            picture.bias_figure(bias, masked)
 
 
 def test_drawing_again_changes_the_figure_in_place_and_hover_texts_can_follow_later() -> None:

@@ -46,8 +46,6 @@ def output(function: object) -> Tensor:
 # {bias: its value for a slope m, the row of the query, its position i, and the position j of the key}
 FORMULAS: dict[Callable[..., Tensor], Callable[..., float]] = {
     biases.ggml_2023: lambda m, row, i, j: m * (row + 1),
-    biases.sequence_toy: lambda m, row, i, j: m * row,
-    biases.cracked_ai_code: lambda m, row, i, j: -2 * m * abs(i - j),
     biases.attention_gym_2024: lambda m, row, i, j: m * (i - j),
     biases.zeta: lambda m, row, i, j: -m * j,
     biases.megatron_layer_scaling: lambda m, row, i, j: 24 * m * j,

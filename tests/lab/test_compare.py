@@ -129,6 +129,7 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     ("methods", "settings", "message"),
     [
         (["alibi", "alibi"], {}, "methods must be one or more different names"),
+        (["alibi"], {"longest": 0}, "longest must be at least 1, got 0"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],
 )

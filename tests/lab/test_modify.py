@@ -120,7 +120,7 @@ def test_variants_are_those_that_change_the_method() -> None:
     names = {position: [*evaluation_variants(lab.make_model(position), 8)] for position in POSITIONS}
     assert names["rotary"] == ["window", "pi", "ntk", "yarn"]
     assert names["alibi"] == ["window", "window and sinks", "slopes interpolated"]
-    assert names["sinusoidal"] == names["randomized"] == []
+    assert names["sinusoidal"] == names["learned"] == []
     assert all(names[position] == ["window", "window and sinks"] for position in ("none", "t5", "fire"))
     assert all(names[position] == ["window"] for position in ("forget", "xpos", "stick-breaking", "cope"))
     assert {name for variants in names.values() for name in variants} == {*VARIANTS}
@@ -193,6 +193,14 @@ def test_the_same_change_twice_acts_twice() -> None:
         torch.testing.assert_close(logits(narrowed), logits(lab.modify(model_of(name), window=4, sinks=2)))
 
 
+@pytest.mark.parametrize("name", ["bloom", "mpt", "falcon sdpa"])
+def test_interpolation_counts_no_padding(name: str) -> None:
+    model, mask = lab.modify(model_of(name), "interpolate", trained_length=8), torch.arange(24)[None] >= 18
+    with torch.no_grad():
+        padded = model(TOKENS[:, :6].repeat(1, 4), attention_mask=mask.long()).logits[:, 18:]
+        torch.testing.assert_close(padded, model(TOKENS[:, :6]).logits, atol=1e-5, rtol=1e-4)
+
+
 def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
     mask = torch.ones(2, 20, dtype=torch.long)
     mask[0, :6] = 0
@@ -204,12 +212,13 @@ def test_mpt_with_sinks_refuses_sequences_of_different_lengths() -> None:
 @pytest.mark.parametrize(("position", "change"), [("alibi", {"slopes": "interpolate"}), ("rotary", {"rotary": "yarn"})])
 def test_changes_by_length_support_no_cache(position: str, change: dict[str, Any]) -> None:
     model = lab.modify(model_of(position), **change)
-    with pytest.raises(ValueError, match="supports no cache"):
+    with pytest.raises(ValueError, match=r"supports no cache, .* or generate\(\.\.\., use_cache=False\)"):
         model.generate(TOKENS, 1, use_cache=True)
     assert model.generate(TOKENS, 1).shape == (1, 41)
+    assert lab.modify(model_of("rotary"), rotary="plain").generate(TOKENS, 1, use_cache=True).shape == (1, 41)
 
 
-@pytest.mark.parametrize("position", [name for name, method in POSITIONS.items() if method.supports_cache])
+@pytest.mark.parametrize("position", POSITIONS)
 def test_changed_models_decode_with_a_cache(position: str) -> None:
     model = lab.modify(lab.make_model(position, max_length=40), window=4)
     pair = [model.generate(TOKENS[:, :5], 6, temperature=0, use_cache=use_cache) for use_cache in (True, False)]

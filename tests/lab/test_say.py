@@ -53,9 +53,9 @@ def test_rises_compare_the_worst_longer_length_with_the_training_length_and_the_
     expected = {"a": pytest.approx([0.5, 0.01]), "b": pytest.approx([0.05] * 2)}
     assert rises(table("longer sequences", values, 64)) == expected
     assert rises(table("longer sequences", values, 32)) == {}, "nothing to compare with"
-    text = said("longer sequences", values)
+    text = said("longer sequences", values, 64)
     assert "In every seed b holds (+0.05)." in text and "The seeds disagree about a." in text
-    assert said("longer sequences", {"a, b": [{64: 2.0, 128: 3.0}]}).startswith('"a, b" fails (+1.00).')
+    assert said("longer sequences", {"a, b": [{64: 2.0, 128: 3.0}]}, 64).startswith('"a, b" fails (+1.00).')
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from alibi_viz import LanguageModel, TransformerConfig, lab, laws
-from alibi_viz.models import POSITIONS, Position, register_method
+from alibi_viz import LanguageModel, TransformerConfig, alibi_slopes, lab, laws
+from alibi_viz.models import POSITIONS, Position, SelfAttention, register_method
 from alibi_viz.models.positions.custom import custom_method, provenance
+from alibi_viz.models.positions.relative import Alibi
 from tests.custom_laws import root
 
 
@@ -52,6 +53,18 @@ def test_class_is_registered_and_trained() -> None:
     model(torch.arange(20)[None]).logsumexp(-1).sum().backward()
     assert bool(model.transformer.position.slopes.grad.any())  # type: ignore[union-attr]
     assert torch.equal(model.head.weight, lab.make_model("alibi").head.weight)
+
+
+def test_a_subclass_of_alibi_attends_with_its_own_bias() -> None:
+    class Steeper(Alibi):
+        def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
+            return 2 * super().bias(query_length, key_length)
+
+    vectors = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
+    expected = Alibi(2, slopes=2 * alibi_slopes(2)).attend(*vectors, causal=True)
+    torch.testing.assert_close(Steeper(2).attend(*vectors, causal=True), expected)
+    with pytest.raises(TypeError, match="only ALiBi takes one, not Steeper"):
+        SelfAttention(Steeper(2), 8, 2)(torch.ones(1, 2, 8), key_padding_mask=torch.ones(1, 2) > 0)
 
 
 def test_equal_definition_keeps_the_registered_one_and_another_replaces_it() -> None:

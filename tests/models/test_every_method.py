@@ -69,7 +69,7 @@ def test_logits_are_finite_at_any_length_where_the_method_is_defined_and_an_erro
         else:
             with pytest.raises(ValueError, match=f"not defined beyond .*{length}"):
                 model(tokens_of(2, length))
-    limited = {"learned": LENGTH, "randomized": 16 * LENGTH, "xpos": 32 * LENGTH}
+    limited = {"learned": LENGTH, "xpos": 32 * LENGTH}
     assert model.transformer.position.max_length == limited.get(name)
 
 
@@ -97,12 +97,6 @@ def test_only_an_encoder_depends_on_later_tokens(name: str) -> None:
 @torch.no_grad()
 def test_decoding_with_a_cache_gives_the_logits_and_the_texts_of_one_pass(name: str) -> None:
     model, tokens = language_model(name), tokens_of(2, 12)
-    if not model.transformer.position.supports_cache:
-        assert name == "randomized"
-        with pytest.raises(ValueError, match=r"supports no cache, .* or generate\(\.\.\., use_cache=False\)"):
-            model.generate(tokens, 5, use_cache=True)
-        assert model.generate(tokens, 5).shape == (2, 17)
-        return
     cache = model.transformer.new_cache()
     steps = [model(part, cache) for part in tokens.split([5, 1, 1, 3, 2], dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), model(tokens), atol=2e-5, rtol=1e-4)

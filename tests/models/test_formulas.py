@@ -10,7 +10,7 @@ from scipy.special import expit as sigmoid
 from torch import Tensor
 
 from alibi_viz import alibi_slopes
-from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
+from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import Position
 from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
 from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Sandwich, T5Buckets
@@ -143,29 +143,6 @@ def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyon
     assert torch.equal(position.embed(tokens[:, :1], start=2), tokens[:, :1] + position.table.weight[2])
     with pytest.raises(ValueError, match="not defined beyond max_length=3, got length 4"):
         position.embed(torch.zeros(1, 1, 4), start=3)
-
-
-def test_randomized_training_draws_different_positions_of_the_whole_range_in_order() -> None:
-    torch.manual_seed(0)
-    draws = torch.stack([Randomized(8, trained_length=3).positions(10) for _ in range(200)])
-    assert bool((draws.diff() > 0).all())
-    assert len(draws.unique(dim=0)) > 190
-    assert draws.unique().tolist() == list(range(48))
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 7, 63, 64])
-def test_randomized_evaluation_uses_the_mean_of_the_drawn_positions_rounded_down(length: int) -> None:
-    position = Randomized(8, trained_length=4).eval()
-    expected = [(i + 1) * 65 // (length + 1) - 1 for i in range(length)]
-    assert position.positions(length).tolist() == expected
-    with pytest.raises(ValueError, match="depend on the length of the text, so start must be 0, got 3"):
-        position.embed(torch.zeros(1, 1, 8), start=3)
-    tokens = normal(3, length, 8).float()
-    assert torch.equal(position.embed(tokens), tokens + Sinusoidal(8).table(torch.tensor(expected).long()))
-    if length > 1:
-        torch.manual_seed(0)
-        means = torch.stack([position.train().positions(length) for _ in range(4000)]).double().mean(0)
-        assert bool(((means - torch.tensor(expected)).abs() < 1.7).all())  # rounding, and four standard errors
 
 
 def rotated(vectors: Tensor, first: int, base: float = 10000.0, slower: Sequence[float] = (1.0, 1.0, 1.0)) -> Tensor:

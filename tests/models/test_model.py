@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alibi_viz import AlibiSelfAttention, KeyValueCache, LanguageModel, TransformerConfig, alibi_slopes
-from alibi_viz.models import SelfAttention
+from alibi_viz.models import POSITIONS, SelfAttention
 from alibi_viz.models.positions.rotary import Rotary
 
 SMALL: dict[str, Any] = {"num_layers": 2, "d_model": 24, "num_heads": 3, "dropout": 0.0}
@@ -42,6 +42,8 @@ INVALID: dict[str, Callable[[], object]] = {
     "new_tokens must be at least 0, got -1": lambda: model().generate(PROMPT, -1),
     "temperature must be a finite number of at least 0, got -1": lambda: model().generate(PROMPT, 1, temperature=-1),
     "beyond max_length=4, got length 5": lambda: model(position="learned", max_length=4)(PROMPT[:, [0] * 5]),
+    "position must be an instance of Position, got str": lambda: SelfAttention("alibi", 24, 3),  # type: ignore[arg-type]
+    "cache must be an instance of KeyValueCache": lambda: AlibiSelfAttention(24, 6)(X, X),  # type: ignore[arg-type]
     "an empty cache has no ball of keys": lambda: KeyValueCache().key_ball(),
 }
 
@@ -70,9 +72,9 @@ def test_generate_is_greedy_at_temperature_zero_or_almost_and_samples_otherwise(
     assert not torch.equal(first, other)
 
 
-@pytest.mark.parametrize("learned_slopes", [False, True])
-def test_model_created_on_the_meta_device_works_after_loading_weights(learned_slopes: bool) -> None:
-    expected = model(learned_slopes=learned_slopes)
+@pytest.mark.parametrize("fields", [{"learned_slopes": True}, *({"position": name} for name in POSITIONS)], ids=str)
+def test_model_created_on_the_meta_device_works_after_loading_weights(fields: dict[str, Any]) -> None:
+    expected = model(**fields)
     with torch.device("meta"):
         created = LanguageModel(expected.config)
     created = created.to_empty(device="cpu").eval()

@@ -84,6 +84,8 @@ def test_caption_of_two_sentences_gives_the_extremes_drawn(rule: dict[str, Any],
     assert "head 1 leaves under 0.1%" in BiasExplorer(length=256).caption
     heads = re.findall(r"head (\d) (?:still )?leaves ([\d.]+%|under)", sentences[1])
     assert sentences[1].startswith("At distance 11, head") and heads
+    is_ahead = not causal and rule.get("form") in ("relative", "key", "end")
+    assert sentences[1].endswith("; keys ahead are favored.") == is_ahead
     shares = []
     for head, percent in heads:
         row = [found[int(head), 11, key] for key in range(12)]

@@ -32,7 +32,8 @@ def test_a_constant_in_a_row_changes_no_weight_and_in_a_column_all_rows_that_see
         np.testing.assert_allclose(np.nan_to_num(row.figure.data[1].z.astype(float)), before, atol=1e-6)
         changed = np.abs(np.nan_to_num(column.figure.data[1].z.astype(float)) - before).max(1) > 1e-3
         assert list(changed) == [query >= max(index, 1) for query in range(6)], "row 0 has one key: always 1"
-        assert f"in {changed.sum()} of 6 rows" in column.caption
+        assert f"in {changed.sum()} of 6 rows" in column.caption and "cancels" in row.caption
+    assert AddConstant(where="column", constant=0).caption.endswith("Nothing is added.")
 
 
 @pytest.mark.parametrize(("head", "content", "distance"), [(1, 4, 8), (3, 4, 16), (8, 12, 255), (1, 0, 255)])
@@ -42,6 +43,7 @@ def test_the_match_gets_the_weight_that_a_softmax_gives_it(head, content, distan
     logits[255 - distance] += content
     assert app.figure.data[2].y[0] == pytest.approx(logits.softmax(-1)[255 - distance].item(), abs=1e-6)
     cost = distance / 2**head
+    assert app.figure.layout.shapes[0].visible == (1 <= content * 2**head < 256), "where the two tie"
     assert app.caption.startswith("Content" if content > cost else "Distance" if content < cost else "A tie")
 
 

@@ -83,6 +83,14 @@ def test_changes_that_do_not_apply_have_no_effect_and_their_controls_are_disable
     assert app.after == app.before and "as it was trained" in app.caption
 
 
+def test_a_change_that_fails_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = small_app(factor=2.0)
+    before = repr(app), app.after, app.models
+    monkeypatch.setattr(lab, "loss_by_length", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no memory")))
+    control(app, "s-window").value = "8"
+    assert (repr(app), app.after, app.models) == before and "no memory" in app._message.value
+
+
 def test_your_own_models_are_tested_at_their_lengths() -> None:
     def MyLaw(distance: Tensor, head: int, num_heads: int) -> Tensor:
         return -0.1 * distance

@@ -70,6 +70,8 @@ def test_repair_that_passes_the_check_solves_the_case_and_replaces_the_picture()
     assert (control(app, "s-report").value, app.solved) == ("", ["case 1"])
     control(app, "s-code").value = " \n"
     assert (app.code, control(app, "s-code").value) == ("", BUGS["case 1"].code)
+    app.check()
+    assert "this implementation" in app.caption and "your repair" not in app.caption
 
 
 def test_error_in_the_code_is_shown_with_its_line_and_the_app_stays_usable():

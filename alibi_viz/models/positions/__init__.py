@@ -4,7 +4,7 @@ Your own functions and classes need no place here: pass them wherever a method i
 """
 
 from alibi_viz.models.config import POSITIONS
-from alibi_viz.models.positions.absolute import Learned, Randomized, Sinusoidal
+from alibi_viz.models.positions.absolute import Learned, Sinusoidal
 from alibi_viz.models.positions.base import NoPosition, Position
 from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
 from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Sandwich, T5Buckets
@@ -29,7 +29,6 @@ POSITIONS.update(
         "bam": Bam,
         "stick-breaking": StickBreaking,
         "cope": Cope,
-        "randomized": Randomized,
     }
 )
 for name, method in POSITIONS.items():

@@ -1,4 +1,4 @@
-"""Absolute positions, added to the token vectors: sinusoidal, randomized sinusoidal, and learned."""
+"""Absolute positions, added to the token vectors: sinusoidal and learned."""
 
 from typing import ClassVar
 
@@ -26,44 +26,6 @@ class Sinusoidal(Position):
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         return tokens + self.table(torch.arange(start, start + tokens.shape[1], device=tokens.device)).to(tokens.dtype)
-
-
-class Randomized(Sinusoidal):
-    """Sinusoids of positions drawn at random from a range 16 times as long, in order (Ruoss et al. 2023).
-
-    During training, each batch draws as many different positions as it has tokens and sorts them (arXiv 2305.16843).
-    So training on short texts covers the positions of long ones. In evaluation, where the authors draw too, token i of
-    n has the mean of the i-th smallest of n drawn positions, rounded down, so a model gives the same output each time.
-    Each new token moves all others, so there is no cache for decoding.
-
-    Raises ValueError for more tokens than positions.
-
-    >>> position = Randomized(8, trained_length=6)
-    >>> position.eval().positions(3), position.train().positions(96)[:4]
-    (tensor([23, 47, 71]), tensor([0, 1, 2, 3]))
-    """
-
-    config_fields = ("d_model", "max_length")
-    max_length: int
-    supports_cache = False
-    is_random = True
-
-    def __init__(self, d_model: int, trained_length: int) -> None:
-        super().__init__(d_model)
-        self.max_length = 16 * trained_length
-
-    def positions(self, length: int) -> Tensor:
-        """int64 [length], increasing, on the CPU: drawn in training, and evenly spread in evaluation."""
-        if not self.is_defined_at(length):
-            raise ValueError(f"randomized positions are not defined beyond length {self.max_length}, got {length}")
-        if self.training:  # on the CPU, so that equal seeds draw equal positions on all devices
-            return torch.randperm(self.max_length, device="cpu")[:length].sort().values
-        return (torch.arange(1, length + 1) * (self.max_length + 1)) // (length + 1) - 1
-
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        if start:
-            raise ValueError(f"randomized positions depend on the length of the text, so start must be 0, got {start}")
-        return tokens + self.table(self.positions(tokens.shape[1]).to(tokens.device)).to(tokens.dtype)
 
 
 class Learned(Position):

@@ -2,7 +2,7 @@
 
 A method can act at four points; most methods use only one:
 
-    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned, randomized
+    embed      adds to the token vectors, once, before the first layer     sinusoidal, learned
     transform  changes the queries and keys of every layer                 rotary, xpos
     bias       adds to the attention logits of every layer                 all others, except none
     weigh      computes the weights of every layer from queries and keys   cope, stick-breaking

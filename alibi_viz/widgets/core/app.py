@@ -25,7 +25,6 @@ Data flows one way: control -> trait -> `draw` -> figure and caption. So `app.co
 """
 
 import html
-import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -200,8 +199,3 @@ class App(Controls):
         if isinstance(bundle, dict):
             bundle["text/plain"] = repr(self)  # ipywidgets would cut it at 110 characters
         return bundle
-
-    def _display_(self) -> Any:
-        """What marimo shows, as it has no Jupyter widgets: the picture and a sentence."""
-        words = f"A picture, because Jupyter widgets don't run here. {self.caption}"
-        return sys.modules["marimo"].vstack([self.snapshot(), words])  # it calls this, so it is loaded

@@ -67,8 +67,7 @@ def lanes(race: RaceState) -> str:
 def written_html(race: RaceState) -> str:
     """The first text of each method, with everything beyond the training length shaded; empty if there is none.
 
-    Names, animals, places and things of the tales are bold if they occur up to the training length, and others of such
-    a kind underlined.
+    Names, animals, places and things of the tales are bold if they occur up to the training length, others underlined.
     """
     blocks = []
     for method, (texts, known) in dict(race.written).items():  # a copy: a running race adds to it

@@ -204,6 +204,7 @@ def test_shuffle_original_order_and_reset_move_the_words_and_keep_the_text() -> 
     app.num_heads, app.bias, app.causal, app.order, app.content = 2, False, False, 9, "equal"
     control(app, "s-reset").click()
     assert (repr(app), app.caption, message(app), control(app, "s-text").value) == (*before[:2], "", TEXT)
+    assert control(app, "s-head").value == 4
 
 
 def test_caption_gives_what_a_shuffle_changes() -> None:

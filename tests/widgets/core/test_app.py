@@ -1,9 +1,7 @@
 """What every app inherits: validation, controls, one figure, a caption. Tested with a tiny app."""
 
 import re
-import sys
 from threading import Thread
-from types import SimpleNamespace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -175,10 +173,3 @@ def test_repr_shows_the_state_and_is_the_whole_text_output():
     bundle = app._repr_mimebundle_()
     assert bundle["text/plain"] == repr(app)
     assert "application/vnd.jupyter.widget-view+json" in bundle
-
-
-def test_marimo_shows_the_picture_and_a_sentence(monkeypatch):
-    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list))
-    app = Doubling(count=3)
-    picture, sentence = app._display_()
-    assert picture.to_json() == app.snapshot().to_json() and sentence.endswith(f"don't run here. {app.caption}")

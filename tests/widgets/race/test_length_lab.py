@@ -262,7 +262,7 @@ def test_a_text_is_chosen_by_menu_field_or_trait(tmp_path: Path) -> None:
     app = small()
     menu, field = control(app, "s-text"), control(app, "s-own-text")
     field.value = str(path)
-    assert (app.text.name, menu.value) == ("<b>fox.txt", "<b>fox.txt")
+    assert (app.text.name, menu.value, field.value) == ("<b>fox.txt", "<b>fox.txt", "")
     app.train().result(DEADLINE)
     assert "of <b>fox.txt, seeds: 0" in app.details and "<b>" not in app._details.value
     app.text = ENGLISH
@@ -284,5 +284,7 @@ def test_the_first_screen_has_six_controls_and_simple_mode_guesses_train_and_sto
     assert visible_controls(app) == visible_controls(small()) == first
     control(app, "s-more").value = True
     assert visible_controls(app) > first | {"s-alibi", "s-length", "s-seed", "s-text", "s-own-text"}
+    app.methods, control(app, "s-guess").value = [], True
+    assert "choose a method first" in message(app) and not control(app, "s-guess").value
     app.simple = True
     assert visible_controls(app) == {"s-train", "s-stop"}
