@@ -27,7 +27,7 @@ def test_tables_figures_and_verdicts_are_written(
 ) -> None:
     assert main(command) == 0
     shown, verdicts = capsys.readouterr(), (tmp_path / "out" / "verdicts.txt").read_text()
-    assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts
+    assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts and "figure" not in shown.err
     written = {path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json"}
     assert written == {"results.csv", "results.tex", "verdicts.txt", "figure.svg", "figure.pdf", "figure.png"}
     assert ">root<" in (tmp_path / "out" / "figure.svg").read_text()

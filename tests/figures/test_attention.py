@@ -59,6 +59,7 @@ def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head(
     assert {named_trace(drawn[0], name).coloraxis for name in STEPS[:3]} == {"coloraxis"}
     (limit,) = {figure.layout.coloraxis.cmax for figure in drawn}
     assert drawn[0].layout.coloraxis.cmin == -limit, "zero is in the middle, where the scale is white"
+    assert drawn[0].layout.coloraxis.colorbar.tickvals == (-limit, 0, limit)
     assert limit >= ON.content[0].abs().tril().max()
 
 

@@ -89,6 +89,7 @@ GRADES = {name: getattr(lessons, f"grade_{name}") for name in (*WRONG, "window")
 def test_right_function_is_praised(check: Function, function: Function) -> None:
     answer = check(function)
     assert answer.ok and "is right. Tested with" in str(answer)
+    assert not answer.weights or torch.allclose(answer.weights["yours"], answer.weights["correct"], atol=1e-6)
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), [(name, mistake) for name in WRONG for mistake in WRONG[name]])

@@ -138,6 +138,7 @@ def test_sinusoidal_equals_the_formula_of_the_paper() -> None:
 
 
 def test_learned_adds_rows_of_its_table_from_the_start_position_and_raises_beyond_it() -> None:
+    assert Learned(64, 512).table.weight.std().item() == pytest.approx(0.02, rel=0.02)
     position, tokens = Learned(4, 3), normal(2, 3, 4).float()
     assert torch.equal(position.embed(tokens), tokens + position.table.weight)
     assert torch.equal(position.embed(tokens[:, :1], start=2), tokens[:, :1] + position.table.weight[2])

@@ -101,8 +101,11 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5 with slopes times 2: " in app.caption
-    app = SlopeSurgery(lab.make_model("learned", max_length=32))
+    app = SlopeSurgery(model := lab.make_model("learned", max_length=32))
     assert "its positions are not defined on sequences of 512" in app.caption and "nan" not in app.caption
+    model.head.weight.data.mul_(9)
+    app.refresh()
+    assert app.before[32] == pytest.approx(lab.loss_by_length(model, lab.load_text(), [32])[32], abs=0.2)
 
 
 def test_controls_and_traits_agree() -> None:
