@@ -83,8 +83,8 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
     findings = []
     for fault, places in found.items():
         name, evidence, sizes = fault, places[0][1], [probe for probe, _ in places]
-        if fault == "bias multiplied" and places[-1][1] != evidence:
-            evidence += f" with {sizes[0]}, but {places[-1][1]} with {sizes[-1]}"
+        if fault == "bias multiplied" and (other := next((place for place in places if place[1] != evidence), None)):
+            evidence += f" with {sizes[0]}, but {other[1]} with {other[0]}"
         if len(sizes) < calls:
             evidence += f" (only with {'; '.join(map(str, sizes))})"
             if fault == "sign reversed":

@@ -150,7 +150,7 @@ class ByteModel(ModelSource):
     name = "the model as it is trained, whose tokens are bytes"
 
     def __init__(self, model: LanguageModel) -> None:
-        if not isinstance(model.transformer.position, Alibi):
+        if not isinstance(position := model.transformer.position, Alibi) or not position.uses_key_ball:
             raise ValueError(f"the model must have position 'alibi', unchanged, got {model.config.position!r}")
         super().__init__(model, model.config.num_layers, model.config.num_heads)
 

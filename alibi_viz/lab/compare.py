@@ -202,11 +202,13 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
 
 def check_comparable(rows: pd.DataFrame) -> None:
     """Raise ValueError for rows on several texts, or with several models of one seed and label, as if they were one."""
-    steps = rows["step"].mask(rows["question"] == "gap", 0)  # of which it has many
-    alike = rows.assign(step=steps).groupby(["question", "label", "variant"])[["length", "step"]].nunique().max()
-    counts = pd.concat([rows.groupby("question")[["task", "text"]].nunique().max(), alike])
-    if mixed := [repr(name) for name in counts.index[counts > 1]]:
-        raise ValueError(f"results must have one {join(mixed)}: choose by that column, or label the models apart")
+    many = {"step": "gap", "length": "sliding windows"}  # the question whose curve has several of them
+    rows = rows.assign(**{name: rows[name].mask(rows["question"] == many[name], 0) for name in many})
+    texts = rows.groupby("question")[["task", "text"]].nunique().max()
+    models = rows.groupby(["question", "label", "variant"])[["length", "step"]].nunique().max()
+    for counts, cure in ((texts, ""), (models, ", or label the models apart")):
+        if mixed := [repr(name) for name in counts.index[counts > 1]]:
+            raise ValueError(f"results must have one {join(mixed)}: choose by that column{cure}")
     if rows.duplicated(["question", "label", "variant", "seed", "x"]).any():
         raise ValueError("results must have one row for a label, seed and x: label the models apart")
 

@@ -19,7 +19,6 @@ from alibi_viz import arguments
 from alibi_viz.lab.text import Text
 from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel
-from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.pretrained import evaluation_mode
 
 TARGETS = 8192  # bytes predicted at each length; a constant, so that a model has the same loss everywhere
@@ -78,7 +77,7 @@ def shared_losses(
 def needed_memory(model: LanguageModel, length: int) -> int:
     """The bytes that a forward pass on one sequence takes at least: per token, and a bias for each pair of tokens."""
     config, position = model.config, model.transformer.position
-    dense = not position.is_additive or (position.has_bias and not isinstance(position, Alibi))
+    dense = not position.is_additive or (position.has_bias and not position.uses_key_ball)
     per_token = 8 * (config.vocabulary + (config.expansion_factor + 4) * config.d_model)
     return length * per_token + dense * _PER_PAIR.get(config.position, 8) * config.num_heads * length**2
 

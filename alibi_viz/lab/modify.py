@@ -142,13 +142,12 @@ class Change:
 
         Returns the bias, and which keys the window keeps, bool [..., 1, query, key]; None for all.
         """
-        if bias is not None:
+        if bias is not None and ({*self.factors} != {1.0} or self.interpolated < bias.shape[-1]):
             factors = torch.tensor(self.factors, dtype=bias.dtype, device=bias.device)[:, None, None]
             if self.interpolated < bias.shape[-1]:
                 tokens = keys[..., -1, None, None, None] + 1  # padding doesn't count
                 factors = factors * (self.interpolated / tokens).clamp(max=1).to(bias)
-            if bool((factors != 1).any()):
-                bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
+            bias = torch.where(bias.isinf(), bias, bias * factors + 0.0)  # 0 times -inf would be NaN
         if self.window == math.inf:
             return bias, None
         near = (queries[..., :, None] - keys[..., None, :]).abs() < self.window

@@ -165,7 +165,7 @@ class SelfAttention(nn.Module):
         options: dict[str, Any] = {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
         if key_padding_mask is not None:
             options["key_padding_mask"] = key_padding_mask
-            if type(self.position).attend is not Alibi.attend:
+            if not self.position.uses_key_ball:
                 name = type(self.position).__name__
                 raise TypeError(f"key_padding_mask must be None, because only ALiBi takes one, not {name}")
         query, key, value = self.heads(x)

@@ -30,7 +30,7 @@ class Position(nn.Module):
     is_relative = True  # False if it adds absolute positions to the token vectors
     is_per_layer = False  # whether each layer has its own parameters
     reads_input = False  # whether `bias` needs `x`; a cache then stores `x` too
-    uses_key_ball = False  # whether `attend` takes the `key_ball` of a cache
+    uses_key_ball = False  # whether `attend` takes the options of `alibi_attention`, such as a cache's `key_ball`
     max_length: int | None = None  # the largest number of tokens for which it is defined; None for no limit
     is_additive = True  # whether the weights are the softmax of content plus bias; if not, `weigh` computes them
     decoder_only = False  # whether it needs a causal mask

@@ -47,7 +47,7 @@ class Alibi(Position):
         return self.cached_bias.slopes if self.learned is None else self.learned()
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor:
-        if self.learned is None:
+        if self.learned is None and type(self).slopes is Alibi.slopes:
             return self.cached_bias(query_length, key_length)
         return alibi_bias(self.slopes, query_length, key_length, form=self.cached_bias.form)
 

@@ -17,7 +17,7 @@ from alibi_viz import lab
 from alibi_viz.figures import curves as picture
 from alibi_viz.lab.questions import QUESTIONS, Question
 from alibi_viz.lab.say import join
-from alibi_viz.lab.training import LENGTH, STEPS, limited_threads
+from alibi_viz.lab.training import BATCH_SIZE, LENGTH, STEPS, limited_threads
 from alibi_viz.models import POSITIONS, LanguageModel, register_method
 from alibi_viz.table import over_seeds
 from alibi_viz.widgets.core.app import App, Why
@@ -30,7 +30,7 @@ from alibi_viz.widgets.race.state import RaceState, Written
 STYLE = Path(__file__).with_name("race.css").read_text(encoding="utf-8")
 NUMBERS = (
     ("length", "training length L", "Bytes in a training sequence, 8 to 128"),
-    ("steps", "steps", "Training steps, each on a batch of 32 sequences"),
+    ("steps", "steps", f"Training steps, each on a batch of {BATCH_SIZE} sequences"),
     ("seeds", "seeds", "Number of races, one after the other, with different seeds"),
     ("seed", "first seed", "Sets the starting weights and the batches"),
 )
