@@ -65,6 +65,8 @@ def test_the_page_computes_with_the_models_words_and_tales_of_the_library(folder
     assert set(race["training"]) == set(race["characters"]) >= set(race["validation"])
     assert race["validation"][:2000] not in race["training"], "other tales"
     assert len(data["models"]) == 3 and (race["settings"], race["config"]) == (build.RACE, build.RACE_MODEL)
+    verdicts = study.verdict_table(study.published_results(by_block=True)).query("setting == 'tales'")
+    assert all(f"<small>{numbers}</small>" in page for numbers in verdicts["numbers"])
     assert not re.search(r"^(import|export) ", build.script("model.js", "worker.js", "page.js"), re.M)
 
 

@@ -96,7 +96,7 @@ def _written(model: LanguageModel) -> str:
 
 
 def _content() -> dict[str, Any]:
-    results = study.published_results()
+    results = study.published_results(by_block=True)
     table = study.verdict_table(results)
     heads = mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
     bugs = []

@@ -54,16 +54,17 @@ function half(bits) {
 const known = new Set(data.words);
 const loaded = {};
 let writing = 0;  // the number of the latest request: earlier ones end
+let seed = 1;
 
 /** Let the three models continue what stands in the box. */
 function startWriting() {
   const request = ++writing, beginning = $("beginning").value || " ";
   const prompt = new TextEncoder().encode(beginning), count = Number($("count").value);
-  const changes = { scale: 2 ** Number($("scale").value), cut: Number($("cut").value) };
+  const changes = { seed, scale: 2 ** Number($("scale").value), cut: Number($("cut").value) };
   $("scale-value").textContent = `× ${changes.scale}`;
   const lanes = Object.keys(MODELS).map((name) => {
     loaded[name] ??= loadModel(name);
-    const text = write(loaded[name], prompt, count, name === "alibi" ? changes : { cut: changes.cut });
+    const text = write(loaded[name], prompt, count, name === "alibi" ? changes : { seed, cut: changes.cut });
     return { pre: $(`written-${name}`), note: $(`note-${name}`), text, bytes: [] };
   });
   const within = Math.max(0, data.length - prompt.length);
@@ -75,7 +76,8 @@ function startWriting() {
       busy = false;
       for (const lane of lanes) {
         const { value, done } = lane.text.next();
-        if (!done) busy = Boolean(lane.bytes.push(value));
+        busy ||= !done;
+        if (!done && value !== null) lane.bytes.push(value);
       }
     }
     for (const { pre, note, bytes } of calm && busy ? [] : lanes) {  // without motion, texts appear when they are complete
@@ -155,7 +157,7 @@ function drawRace() {
     $(`bar-${name}`).value = step / steps;
     if (step) $(`bar-note-${name}`).textContent = `step ${step} of ${steps}, ${rows.at(-1).seconds.toFixed(0)} s`;
     if (!tested) continue;
-    series.push({ name: MODELS[name], ys: tested.losses, className: name });
+    series.push({ name: MODELS[name], ys: tested.losses, className: name, step: tested.step });
     const texts = tested.texts.map((ids) => ids.map((id) => characters[id]).join(""));
     const within = length - race.beginning.length;
     showText($(`race-${name}`), race.beginning, texts[0], within, race.known);
@@ -164,6 +166,9 @@ function drawRace() {
   $("curve").replaceChildren(curve(xs, series, length));
   fillTable("race-table", ["bytes", ...xs], series.map(({ name, ys }) => [name, ...ys.map((y) => y.toFixed(2))]));
   if (race.workers.length) say("race-caption", "Training. Both read the same batches, 32 bytes at a time.");
+  else if (series.length === 2 && series.some(({ step }) => step < steps)) say("race-caption",
+    `Stopped: ALiBi was tested at step ${series[0].step} of ${steps}, sinusoidal positions at step ${series[1].step}. `
+    + "Train to the end to see whether your guess is right.");
   else if (series.length === 2) say("race-caption", outcome(series, xs));
   else if (race.guess) say("race-caption", "Stopped before both models were tested.");
 }
@@ -171,7 +176,7 @@ function drawRace() {
 /** What the race showed, in two sentences. */
 function outcome(series, xs) {
   const rises = series.map(({ ys }) => ys.at(-1) - ys[0]);
-  const words = ["alibi", "sinusoidal"].map((name) => `${Math.round(100 * race[name])}%`);
+  const words = ["alibi", "sinusoidal"].map((name) => `${Math.round(100 * (race[name] || 0))}%`);
   const fell = ["alibi", "sinusoidal"].filter((_, at) => rises[at] > 0.5), answer = fell.length ? fell.join() : "neither";
   const right = race.guess === answer ? "You guessed right" : "You guessed otherwise";
   const change = rises.map((rise) => `${rise > 0 ? "+" : ""}${rise.toFixed(2)}`);
@@ -257,7 +262,7 @@ function fillTable(id, headings, rows) {
 
 for (const id of ["heads", "length", "query", "law"]) $(id).addEventListener("input", drawHeads);
 for (const id of ["beginning", "scale", "cut", "count"]) $(id).addEventListener("input", startWriting);
-$("again").addEventListener("click", startWriting);
+$("again").addEventListener("click", () => (seed++, startWriting()));
 $("train").addEventListener("click", () => {
   try {
     startRace();

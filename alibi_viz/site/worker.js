@@ -5,11 +5,14 @@ import { Model, Writer, lossAt, random, randomBatches, sample, train } from "./m
 export const LENGTHS = [1, 2, 4, 8, 16];  // of the tests, in training lengths
 const TARGETS = 4096, CHECKPOINTS = 6, TEMPERATURE = 0.4;
 
-/** Continue the tokens of a prompt by `count` tokens. */
+/** Continue the tokens of a prompt by `count` tokens. Yields null for each token that is read, so that a page can pause. */
 export function* write(model, prompt, count, { seed = 1, ...changes } = {}) {
   const writer = new Writer(model, changes), next = random(seed);
   let logits;
-  for (const token of prompt) logits = writer.read(token);
+  for (const token of prompt) {
+    logits = writer.read(token);
+    yield null;
+  }
   for (let n = 0; n < count; n++) {
     const token = sample(logits, TEMPERATURE, next);
     yield token;
@@ -27,7 +30,7 @@ export function* lane(config, { training, validation, prompt, length, batch, ste
     const row = { step, bits, seconds: (performance.now() - started) / 1000 };
     if (step % every === 0 || step === steps) {
       row.losses = LENGTHS.map((times) => lossAt(model, validation, times * length, TARGETS));
-      row.texts = [1, 2, 3, 4].map((seed) => [...write(model, prompt, count, { seed })]);
+      row.texts = [1, 2, 3, 4].map((seed) => [...write(model, prompt, count, { seed })].filter((token) => token !== null));
     }
     if (row.losses || step % 10 === 0) yield row;
   }

@@ -9,7 +9,7 @@ import pandas as pd
 
 from alibi_viz.files import write
 from alibi_viz.lab import QUESTIONS, summary
-from alibi_viz.lab.questions import Question
+from alibi_viz.lab.questions import SAMPLES, Question
 from alibi_viz.lab.runs import create_folder, record_table
 from alibi_viz.study.judge import FOLDER, PAPERS, SETTINGS, conclusion, verdict_table
 from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGETS, rate_table
@@ -36,6 +36,7 @@ def write_report(folder: str | Path) -> None:
         length=LENGTH,
         seeds=SEEDS,
         targets=TARGETS,
+        samples=SAMPLES,
         level=LEVEL,
         records=records,
         search=search,

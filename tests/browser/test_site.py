@@ -207,6 +207,8 @@ def test_without_motion_a_text_appears_when_it_is_complete(browser: Browser, sit
         page.goto(site.as_uri())
         expect(page.locator("#live-writing")).to_contain_text("ALiBi")
         assert (page.evaluate("texts.size") == 1) == (motion == "reduce")
+        page.click("#again")
+        page.wait_for_function("texts.size > 1")  # another text
         page.close()
 
 
@@ -241,6 +243,7 @@ def test_a_race_asks_for_a_guess_shows_progress_and_stops(page: Page) -> None:
     with first.expect_event("close"), second.expect_event("close"):  # nothing trains anymore
         page.click("#stop")
     expect(page.locator("#train")).to_be_enabled()
+    expect(page.locator("#race-caption")).to_contain_text("Stopped")
 
 
 def test_a_saved_app_runs_no_script_of_its_text(browser: Browser, tmp_path: Path) -> None:
