@@ -64,11 +64,9 @@ class AttentionInputs(NamedTuple):
         """Check the arguments, and cast query, key and value as torch's fused attention does under autocast."""
         inputs = cls(*arguments, **options)
         inputs._check()
-        dtype = autocast_dtype(inputs.query)
-        if dtype in (None, inputs.query.dtype):
-            return inputs
-        query, key, value = (tensor.to(dtype) for tensor in inputs[:3])
-        return inputs._replace(query=query, key=key, value=value, key_ball=None)  # a ball of the keys before rounding
+        query, key, value = (each.to(autocast_dtype(each) or each.dtype) for each in inputs[:3])
+        ball = inputs.key_ball if key is inputs.key else None  # of the keys before rounding
+        return inputs._replace(query=query, key=key, value=value, key_ball=ball)
 
     @property
     def query_length(self) -> int:
@@ -145,7 +143,8 @@ class AttentionInputs(NamedTuple):
         query, key = self.query, self.key
         for name, tensor in zip(("query", "key", "value"), self[:3], strict=True):
             check_tensor(name, tensor, "floating-point", "[batch, heads, length, head_dim]", ndim=4)
-            if tensor.dtype != query.dtype or tensor.device != query.device:
+            dtype, wanted = (autocast_dtype(each) or each.dtype for each in (tensor, query))
+            if dtype != wanted or tensor.device != query.device:
                 expected, got = (f"{each.dtype} on {each.device}" for each in (query, tensor))
                 raise TypeError(f"{name} must have the dtype and device of query, {expected}, got {got}")
         batch, heads, queries, head_dim = query.shape

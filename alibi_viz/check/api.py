@@ -124,7 +124,7 @@ def attention(
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.
-        dtype: dtype of the arguments.
+        dtype: dtype of the arguments. The function runs without the caller's autocast: enter it inside the function.
         convert: turns a torch tensor into what the function takes, such as `numpy.asarray`.
 
     Raises as `check.slopes`.

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from alibi_viz.arguments import as_list
 from alibi_viz.figures import theme
 from alibi_viz.table import SEEDS, Axes, over_seeds
 
@@ -53,7 +54,8 @@ def assign_slots(methods: Sequence[str], fixed: Sequence[str] = ()) -> list[str]
     >>> assign_slots(["t5", "rotary"], fixed=["alibi", "rotary"])
     ['', 'rotary', 't5', '', '', '', '']
     """
-    if len(methods) > MAX_METHODS:
+    fixed = as_list("fixed", fixed, "labels")
+    if max(len(methods), len(fixed)) > MAX_METHODS:
         raise ValueError(f"at most {MAX_METHODS} methods can be drawn, got {len(methods)}")
     slots = [name if name in methods else "" for name in fixed] + [""] * (MAX_METHODS - len(fixed))
     free = [*range(len(fixed), MAX_METHODS), *(slot for slot in reversed(range(len(fixed))) if not slots[slot])]

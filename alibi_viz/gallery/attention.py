@@ -39,12 +39,6 @@ def jaketae_encoder(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return logits.softmax(-1) @ value
 
 
-def falcon_2024(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """softmax((q . k + m j) / sqrt(head_dim)) v without a causal mask. Falcon always divides its bias."""
-    bias = alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key")
-    return ((query @ key.mT + bias) / math.sqrt(query.shape[-1])).softmax(-1) @ value
-
-
 def falcon_eager(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """softmax((q . k + 2 m j) / sqrt(head_dim)) v. `sdpa` adds it once: requesting the weights changes them."""
     query_length, key_length = query.shape[2], key.shape[2]

@@ -22,8 +22,7 @@ def fairseq(num_heads: int) -> list[float]:
 
 
 def bloom(num_heads: int) -> list[float]:
-    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers 5.23.0, labml since
-    July 2022)."""
+    """Two geometric sequences, the second with odd exponents (BLOOM and Falcon in transformers, labml since 2022)."""
     closest = 2 ** math.floor(math.log2(num_heads))
     base, finer = 2 ** (-8 / closest), 2 ** (-4 / closest)
     first = [base**power for power in range(1, closest + 1)]
@@ -38,8 +37,7 @@ def mpt(num_heads: int) -> list[float]:
 
 
 def labml_slopes_2021(num_heads: int) -> list[float]:
-    """One geometric sequence for any head count (labml, commit e06a89e2 of 28 August 2021; the official rule since July
-    2022)."""
+    """One geometric sequence for any head count (labml, commit e06a89e2 of 28 August 2021; official since 2022)."""
     start = 2 ** -(2 ** -(math.log2(num_heads) - 3))
     return [start * start**head for head in range(num_heads)]
 

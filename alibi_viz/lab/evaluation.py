@@ -56,7 +56,7 @@ def shared_losses(
     model: LanguageModel, text: Text, lengths: Iterable[int], *, targets: int = TARGETS
 ) -> Iterator[tuple[int, Tensor]]:
     """Bits for each target of `loss_by_length`, float32 [targets] in the order of the text, one length at a time."""
-    arguments.check_instance("model", model, LanguageModel)
+    check_decoder(model)
     lengths = arguments.positive_integers("lengths", lengths)
     arguments.check_instance("text", text, Text)
     arguments.check_positive_integers(targets=targets)
@@ -72,6 +72,13 @@ def shared_losses(
     for length in lengths:
         end = math.ceil(shared / length) * length + 1  # the last sequence may reach beyond the shared targets
         yield length, sequence_losses(model, text.validation[:end].unfold(0, length + 1, length)).flatten()[:shared]
+
+
+def check_decoder(model: LanguageModel) -> None:
+    """Raise TypeError or ValueError unless it is a model that predicts: an encoder sees the next token."""
+    arguments.check_instance("model", model, LanguageModel)
+    if not model.config.causal:
+        raise ValueError("model must have causal=True in its config: an encoder sees the tokens that it should predict")
 
 
 def needed_memory(model: LanguageModel, length: int) -> int:

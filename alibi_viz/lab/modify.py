@@ -45,7 +45,8 @@ def modify(
 
     A pretrained model still works with a padding mask, a cache, eager and SDPA attention. A changed model can be
     changed again: the later change acts on the earlier one, so slopes halved twice are a quarter. `rotary` and
-    "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't.
+    "interpolate" change earlier tokens as the text grows: our models then refuse a cache, pretrained ones don't. What
+    is saved are the weights: change a model again after loading.
 
     Args:
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.

@@ -25,7 +25,7 @@ from alibi_viz.arguments import (
     check_seed,
     positive_integers,
 )
-from alibi_viz.lab.evaluation import diverged, evaluation_lengths, reuse_freed_memory, shared_losses
+from alibi_viz.lab.evaluation import check_decoder, diverged, evaluation_lengths, reuse_freed_memory, shared_losses
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
@@ -130,7 +130,7 @@ def train(
     >>> rows[-1]["step"], rows[-1]["value"] < rows[0]["value"]
     (20, True)
     """
-    check_instance("model", model, LanguageModel)
+    check_decoder(model)
     check_instance("source", source, Text, Task)
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     check_positive("learning_rate", learning_rate)

@@ -30,7 +30,7 @@ from alibi_viz.models.positions.relative import Alibi
 class KeyValueCache:
     """Keys and values of one layer, each [..., length, channels]. The capacity grows by doubling.
 
-    ALiBi needs nothing else to decode: its bias counts back from the last key, so cached keys never change.
+    ALiBi needs nothing else: its bias counts back from the last key. Pad on the left, or padding counts as distance.
 
     `length` is the number of cached tokens. Set it to a smaller number to remove the last ones.
 
@@ -194,8 +194,8 @@ class AlibiSelfAttention(SelfAttention):
         scheme, slopes: slopes, as in `alibi_slopes`, or [num_heads].
         learned_slopes: make the slopes trainable.
 
-    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask`, as `SelfAttention`. Raises
-    TypeError or ValueError when the sizes or an input do not fit.
+    Call it with `x`, and optionally with a `KeyValueCache` and a `key_padding_mask`, as `SelfAttention`. The state dict
+    has no slopes unless they are learned. Raises TypeError or ValueError when the sizes or an input do not fit.
 
     >>> attention = AlibiSelfAttention(64, num_heads=8, num_key_heads=2)
     >>> attention(torch.randn(4, 100, 64)).shape
@@ -265,9 +265,9 @@ class Transformer(nn.Module):
         Raises ValueError for a position method whose positions change as the text grows.
         """
         if not self.position.supports_cache:
+            name, advice = self.config.position, "pass all tokens, or generate(..., use_cache=False)"
             raise ValueError(
-                f"position method {self.config.position!r} supports no cache, because new tokens change the positions "
-                "of earlier ones: call the model with all tokens, or generate(..., use_cache=False)"
+                f"position method {name!r} supports no cache, because new tokens move earlier ones: {advice}"
             )
         return [KeyValueCache() for _ in self.blocks]
 
@@ -278,6 +278,8 @@ class Transformer(nn.Module):
         layers = [None] * len(self.blocks) if cache is None else cache
         if not isinstance(layers, list) or len(layers) != len(self.blocks):
             raise ValueError(f"cache must be a list of {len(self.blocks)} caches, see new_cache, got {cache!r}")
+        if cache is not None and not self.position.supports_cache:
+            self.new_cache()  # says why there is none
         x = self.dropout(self.position.embed(x, start=layers[0].length if layers[0] else 0))
         lasts = [*[None] * (len(self.blocks) - 1), last]  # all blocks but the last need all positions
         lengths = [layer.length for layer in cache or ()]

@@ -25,7 +25,7 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from alibi_viz.arguments import as_list, check_instance, check_known
 from alibi_viz.lab import TASKS
-from alibi_viz.table import AS_TRAINED, LEVEL, SEEDS
+from alibi_viz.table import AS_TRAINED, COLUMNS, LEVEL, SEEDS
 
 SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
 KNOWN = ("blind", "after a pilot", "afterwards")  # what was known of the result when a claim was written
@@ -107,6 +107,8 @@ def judge(results: pd.DataFrame, claims: Iterable[Claim] | None = None, *, setti
     'seen here'
     """
     check_instance("results", results, pd.DataFrame)
+    if missing := [name for name in COLUMNS if name not in results]:
+        raise ValueError(f"results must have the columns of lab.COLUMNS, and {', '.join(missing)} are missing")
     check_known("setting", [setting], SETTINGS)
     if claims is None:
         claims = [claim for claim in CLAIMS if setting == next(iter(SETTINGS)) or claim.task == "text"]

@@ -100,6 +100,8 @@ def test_the_training_length_and_chance_are_drawn_where_they_are() -> None:
     assert chance.label.text == " chance, 6.2%"
     gap = curve_figure(table("gap", {"a": [{150: 0.1, 600: 2.4}]}), lab.find_question("gap").axes(32, [600]))
     assert (gap.layout.xaxis2.type, gap.layout.xaxis2.range) == ("linear", (0, 600))
+    with pytest.raises(ValueError, match="at most 7 methods can be drawn"):
+        assign_slots(["a"], fixed=[*"abcdefgh"])
     assert not any(each.visible for each in (*gap.layout.shapes, *picture.blank(300).data))
 
 

@@ -13,7 +13,6 @@ from alibi_viz.gallery import attention, biases
 SLOPES = alibi_slopes(8)
 # Faults that come with another one, because the system has both
 ALSO = {
-    attention.falcon_2024: {"bias before scaling"},
     attention.falcon_eager: {"bias before scaling"},
     biases.keras_hub_falcon: {"raises an error"},  # for 5 queries with a cache, as in keras-hub
     biases.flash_bias_2025: {"geometric slopes", "imprecise slopes"},  # with 12 heads
@@ -69,8 +68,7 @@ def test_megatron_is_right_for_one_sequence_on_one_device() -> None:
 
 
 def test_encoders_without_a_mask_prefer_the_last_key() -> None:
-    for function in (attention.jaketae_encoder, attention.falcon_2024):
-        assert bool((output(function).argmax(-1) == 15).all())
+    assert bool((output(attention.jaketae_encoder).argmax(-1) == 15).all())
     first = output(attention.jaketae_encoder)[0, 0]
     assert (first[15].item(), first[0].item()) == pytest.approx((0.394, 0.0002), abs=5e-4)
 

@@ -159,6 +159,8 @@ def test_wrong_arguments_are_named() -> None:
     for arguments, message in (((1,), "results"), ((results(), [1]), "claims"), ((results(), "a"), "claims")):
         with pytest.raises(TypeError, match=message):
             study.judge(*arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"columns of lab\.COLUMNS, and task, seed are missing"):
+        study.judge(results().drop(columns=["task", "seed"]))
     with pytest.raises(ValueError, match="either at_least or at_most"):
         claim()
     with pytest.raises(ValueError, match=r"known must be some of blind, .* got 'guessed'"):

@@ -212,7 +212,7 @@ class LengthLab(App):
         train = button("Train", "play", "s-train", "Start a new race", self._on_train)
         train.button_style = "primary"
         self._stop = button("Stop", "stop", "s-stop", "End the race, keep the curves", self.stop)
-        read = {"read": self._read_guess, "show": bool}
+        read = {"read": lambda checked: dict.fromkeys(self.methods) if checked else {}, "show": bool}
         guess = self.checkbox("guesses", "guess first", "s-guess", "Say what you expect, then train", **read)
         self._methods, self._guesses, self._asked = row(), column().add_class("s-guesses"), HTML(GUESS)
         numbers = row(*(labeled(label, self.field(name, f"s-{name}", "72px", tip)) for name, label, tip in NUMBERS))
@@ -329,11 +329,6 @@ class LengthLab(App):
         line = labeled(method, self.link(buttons, "guesses", read, shown))
         line.children[0].layout.width = "80px"
         return line
-
-    def _read_guess(self, checked: bool) -> dict[str, None]:
-        if checked and not self.methods:
-            raise ValueError("choose a method first: there is nothing to guess")
-        return dict.fromkeys(self.methods) if checked else {}
 
     def _on_train(self) -> None:
         missing = [method for method in self.methods if not self.guesses.get(method)]
