@@ -354,7 +354,7 @@ class LengthLab(App):
 
         self._own = own.add_class("s-own-text")
         own.observe(read, names="value")
-        self.observe(lambda _: own.set_trait("value", ""), names="text")  # the menu shows what is chosen
+        self.observe(lambda c: getattr(c.new, "name", 0) != lab.text.YOURS and own.set_trait("value", ""), names="text")
         return row(menu, own)
 
 
