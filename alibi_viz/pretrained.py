@@ -225,7 +225,8 @@ def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[in
     """What a tokenizer returns for one text, at least one token. Raises as `lab.length_curve`."""
     if not callable(tokenizer):
         raise TypeError(f"tokenizer must be one of transformers, or a function like it, got {type(tokenizer).__name__}")
-    ids = torch.as_tensor(tokenizer(text, **options)["input_ids"], dtype=torch.long).tolist()
+    found = tokenizer(text, **options)  # or its `encode`, which returns a list; in a batch of one for tensors
+    ids = torch.as_tensor(found if isinstance(found, list) else found["input_ids"], dtype=torch.long).flatten().tolist()
     known = model.get_input_embeddings().num_embeddings
     if not ids or not 0 <= min(ids) <= max(ids) < known:
         raise ValueError(

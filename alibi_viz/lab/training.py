@@ -25,7 +25,14 @@ from alibi_viz.arguments import (
     check_seed,
     positive_integers,
 )
-from alibi_viz.lab.evaluation import check_decoder, diverged, evaluation_lengths, reuse_freed_memory, shared_losses
+from alibi_viz.lab.evaluation import (
+    check_decoder,
+    diverged,
+    evaluation_lengths,
+    needed_memory,
+    reuse_freed_memory,
+    shared_losses,
+)
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
@@ -120,7 +127,7 @@ def train(
         length: bytes in a training sequence, L; for a task, the maximum length of an example.
         steps, batch_size: how many updates of the weights, and sequences or examples in each batch.
         learning_rate: the highest one of the schedule.
-        seed: of the batches, and of dropout and random positions.
+        seed: of the batches, and of dropout.
         device: "auto" is CUDA if available, else the CPU. On CUDA, training uses bfloat16 (autocast).
 
     Raises TypeError or ValueError at the call for wrong arguments, a text that is too short for one sequence, and a
@@ -135,7 +142,7 @@ def train(
     check_positive_integers(length=length, steps=steps, batch_size=batch_size)
     check_positive("learning_rate", learning_rate)
     check_seed(seed)
-    check_memory("batch_size", batch_size, lambda size: 16 * size * (length + 1))  # a batch of int64, and its indices
+    check_memory("batch_size", batch_size, lambda size: size * needed_memory(model, length), choose_device(device))
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)

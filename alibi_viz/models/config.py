@@ -58,6 +58,7 @@ class TransformerConfig:
         check_flag("learned_slopes", self.learned_slopes)
         layer = 8 * self.expansion_factor * self.d_model**2  # bytes of the two larger matrices
         check_memory("num_layers", self.num_layers, lambda layers: layers * layer)
+        check_memory("vocabulary", self.vocabulary, lambda tokens: 4 * self.d_model * tokens)
 
     @property
     def head_dim(self) -> int:

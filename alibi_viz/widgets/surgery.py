@@ -10,7 +10,7 @@ from ipywidgets import FloatLogSlider, Layout, Widget
 from torch import Tensor, nn
 
 from alibi_viz import lab, study
-from alibi_viz.arguments import check_positive_integers
+from alibi_viz.arguments import check_positive_integers, positive_integers
 from alibi_viz.figures import surgery as picture
 from alibi_viz.figures.surgery import AFTER, BEFORE
 from alibi_viz.lab.attention_stats import attention_stats, pretrained_stats
@@ -57,7 +57,7 @@ class Subject(NamedTuple):
 def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None, source: Any) -> Subject:
     """A model of this lab, which reads bytes. Its evaluation raises ValueError for a short text, or for NaN."""
     check_positive_integers(length=length)
-    text, lengths = lab.load_text(source), list(lengths or lab.evaluation_lengths(length))
+    text, lengths = lab.load_text(source), lengths or lab.evaluation_lengths(length)
     position = model.config.position
 
     def evaluate(model: LanguageModel) -> Evaluation:
@@ -79,7 +79,7 @@ def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: A
         raise ValueError(f"a model of transformers needs its tokenizer: pass tokenizer, got {type(model).__name__}")
     length = training_length(model) if length is None else length
     check_positive_integers(length=length)
-    lengths = list(lengths or lab.evaluation_lengths(length))
+    lengths = lengths or lab.evaluation_lengths(length)
 
     def evaluate(model: nn.Module) -> Evaluation:
         options = {"targets": PRETRAINED_TARGETS, "stride": max(1, min(lengths) // 2), "trained": length}
@@ -159,6 +159,7 @@ class SlopeSurgery(App):
         self._text = text
         self.subjects = MODELS if model is None else (*MODELS, YOURS)
         with raising_bad_value():
+            lengths = None if lengths is None else positive_integers("lengths", lengths)
             if isinstance(model, LanguageModel):
                 length = model.config.max_length if length is None else length
                 self._subjects[YOURS] = own_subject(model, length, lengths, text)

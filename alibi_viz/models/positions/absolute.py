@@ -5,6 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from alibi_viz.memory import check_memory
 from alibi_viz.models.positions.base import Position
 
 
@@ -40,6 +41,7 @@ class Learned(Position):
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
         self.max_length = max_length
+        check_memory("max_length", max_length, lambda positions: 4 * d_model * positions)
         self.table = nn.Embedding(max_length, d_model)
         nn.init.normal_(self.table.weight, std=0.02)
 

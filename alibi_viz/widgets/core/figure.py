@@ -11,7 +11,7 @@ from typing import Any
 import anywidget
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
-from traitlets import Int, List
+from traitlets import Int, List, Unicode
 
 
 class Page(anywidget.AnyWidget):
@@ -29,7 +29,10 @@ class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no types
     its output is cleared, goes on listening to changes and fails to draw them; here it hears of none.
     """
 
-    _esm = re.sub(r"remove\(\){(?=\w+\.default\.purge)", r"\g<0>this.model={get:()=>null};", str(go.FigureWidget._esm))
+    _esm = Path(__file__).with_name("figure.js").read_text(encoding="utf-8")
+    _plotly = Unicode(
+        re.sub(r"remove\(\){(?=\w+\.default\.purge)", r"\g<0>this.model={get:()=>null};", str(go.FigureWidget._esm))
+    ).tag(sync=True)
 
     def __init__(self, figure: go.Figure) -> None:
         super().__init__(figure)
