@@ -56,7 +56,7 @@ def causal_mask(
             [ True,  True,  True]])
     """
     queries, keys = right_aligned(query_length, key_length, device=device)
-    check_memory("key_length", len(keys), lambda keys: keys * min(query_length, keys), keys.device)
+    check_memory("key_length", keys.shape[0], lambda keys: keys * min(query_length, keys), keys.device)
     return keys[None, :] <= queries[:, None]
 
 

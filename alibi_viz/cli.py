@@ -2,7 +2,7 @@
 
     alibi-viz check package.module:function --kind attention
     alibi-viz check my_file.py:my_bias --kind bias
-    alibi-viz compare alibi my_file.py:my_bias --seeds 5 --text mine.txt --out results/
+    alibi-viz compare alibi my_file.py:my_law --seeds 5 --text mine.txt --out results/
 
 The exit status is 0 if all is well, 1 if `check` found a fault or a run failed, 2 for a wrong call or bad input, and
 130 after Ctrl-C. `compare` and `reproduce` save each finished run: call them again to continue.
@@ -215,13 +215,14 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 SIGNATURES = "(query, key, value) -> output, (num_heads, query_length, key_length) -> bias, or num_heads -> slopes"
+METHOD = "a name listed below, or file.py:function, with function(distance, head, num_heads) -> bias"
 SWITCH = argparse.BooleanOptionalAction
 # Options without a default leave it to the library.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "lesson": {"nargs": "?", "default": "00_start_here.ipynb", "help": "the notebook to open"},
     "file": {"help": "JSON file to write"},
     "function": {"nargs": "?", "help": "package.module:function or file.py:function"},
-    "methods": {"nargs": "*", "metavar": "method", "help": "a name listed below, or file.py:function"},
+    "methods": {"nargs": "*", "metavar": "method", "help": METHOD},
     "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
     "parts": {"nargs": "*", "metavar": "part", "help": "search, tales, python, needle or induction; all by default"},
     "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},

@@ -19,7 +19,7 @@ COLUMNS = {
     "seed": "int64",  # of the starting weights and the batches
     "length": "int64",  # training length L
     "step": "int64",  # of training, after which it was measured
-    "question": "str",  # what was measured, see `lab.QUESTIONS`; or "training loss"
+    "question": "str",  # what was measured, see `lab.QUESTIONS`; "training loss"; or the learned "slopes"
     "x": "int64",  # position on the question's axis: a length, distance, position or step
     "value": "float64",  # the measurement; NaN where a method is not defined
     "unit": "str",  # of the value, such as "bits per byte"
@@ -68,11 +68,6 @@ class Scale:
     high: float = 1.0
     step: float = 0.1
     limits: tuple[float, float] = (-math.inf, math.inf)  # the smallest and largest possible value; intervals end there
-
-    @property
-    def value(self) -> str:
-        """A value in words, such as "{y:.2f} bits"."""
-        return f"{{y:{self.number}}}{'' if '%' in self.number else f' {self.unit}'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ def coordinates(slopes: Tensor, positions: Tensor, dtype: torch.dtype, scale: fl
     high = slope.to(dtype)
     # detached: the gradient of the sum flows through `high`
     low = (slope.detach() - high.detach().to(compute_dtype)).to(dtype)
-    high, low = high.expand_as(row), low.expand_as(row)
+    high, low = slope.expand_as(row).to(dtype), low.expand_as(row)  # so gradients are summed in float32
     for_query = (row / _UNIT).to(dtype), high, high, low, low
     for_key = torch.full_like(position, _UNIT), coarse, fine, coarse, fine
     return torch.stack(for_query, dim=-1), torch.stack(for_key, dim=-1).to(dtype)

@@ -132,7 +132,9 @@ class AttentionInputs(NamedTuple):
 
     def fused_attention(self, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
         """Call torch's fused attention with the dropout, scale and head groups of these inputs."""
-        options |= {"dropout_p": self.dropout, "scale": self.scaling, "enable_gqa": self.group_size > 1}
+        options |= {"dropout_p": self.dropout, "scale": self.scaling}
+        if self.group_size > 1:  # a comparison as value would be symbolic in a compiled graph
+            options["enable_gqa"] = True
         if autocast_dtype(query) is None:
             return scaled_dot_product_attention(query, key, value, **options)
         # The tensors are cast already (`checked`), and casting a float32 mask would round the bias.

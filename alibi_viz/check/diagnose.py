@@ -76,10 +76,13 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
         probe, evidence = observation.probe, str(_worst([observation], expected))
         findings = _explain([observation], expected, evidence)
         if findings is None:
-            is_capped = probe.key_length > SHORT and not found
-            findings = [Finding("length cap" if is_capped else "unknown fault", evidence)]
+            future = float(observation.weights.triu(1 + probe.key_length - probe.query_length).max())
+            name = "future not masked" if expected.causal and future > 1e-3 else "length cap"  # too weak a mask
+            findings = [Finding(name if probe.key_length > SHORT and not found else "unknown fault", evidence)]
         for finding in findings:
             found.setdefault(finding.name, []).append((probe, finding.evidence))
+    if "bias multiplied" in found:  # by 1 / length, which is 1 / sqrt(head_dim) for some length
+        found["bias multiplied"] += found.pop("bias before scaling", [])
     findings = []
     for fault, places in found.items():
         name, evidence, sizes = fault, places[0][1], [probe for probe, _ in places]
@@ -179,7 +182,7 @@ def rules(
             ("future not masked", everything, torch.relu),
             ("causal mask in the wrong corner", key <= row, torch.abs),
             ("query can't see itself", key < query, torch.abs),
-            ("one key ahead", key <= query + 1, torch.abs),
+            *(("one key ahead", key <= query + 1, sign) for sign in (torch.abs, torch.relu, torch.clone)),
         ]
     else:
         futures.append(("only earlier keys", past, torch.abs))

@@ -32,14 +32,15 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     weights don't matter, and a tiny model with random weights shows what a large one does.
 
     Args:
-        model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head. What the
-            weights of its family were trained with is a note of the report, not a fault: Falcon divides its bias by
-            sqrt(head_dim), and Falcon and BLOOM round it to half precision.
+        model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head, whose heads have keys
+            of their own. What the weights of its family were trained with is a note of the report, not a fault: Falcon
+            divides its bias by sqrt(head_dim), and Falcon and BLOOM round it to half precision.
         layer: index of the layer, from 0.
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer.
+    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer, or
+    shares keys between heads.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)
@@ -51,6 +52,8 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     if not heads:
         raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
     attention, parameter = layers[layer], next(model.parameters())
+    if (width := len(attention.inputs.weight)) != (expected := 3 * heads * attention.head_dim):
+        raise ValueError(f"the projection must return {expected} numbers, as keys aren't shared by heads, got {width}")
     subject, family = f"{type(model).__name__}, layer {layer}", str(getattr(config, "model_type", ""))
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}
     half = bool(trained) and parameter.dtype != torch.float32  # the sum of q . k and the bias is rounded too
@@ -73,6 +76,9 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         if trained:  # these differences can hide faults, so compare also with what the weights were trained with
             divisor = math.sqrt(attention.head_dim) if "bias before scaling" in trained else 1.0
             found |= {finding.name: finding for finding in examine(SHORT, divisor, torch.bfloat16).findings}
+    bias_max = getattr(getattr(config, "attn_config", None), "alibi_bias_max", 8)
+    if bias_max != 8:
+        notes.append(f"The config asks for a flattest slope of 2^-{bias_max}; transformers has 2^-8 all the same")
     findings = [finding for name, finding in found.items() if name not in trained]
     report = Report(subject, findings, comparison=report.comparison if findings else None)
     return replace(report, notes=[f"{_state(report)} ({family}, {heads} heads of size {attention.head_dim}).", *notes])
@@ -119,7 +125,7 @@ class _Layer:
         projected = torch.stack(parts, dim=self.axis).flatten(2)
         ids = torch.zeros(parts[0].shape[:2], dtype=torch.long, device=parts[0].device)
         real = None if mask is None else mask.long()
-        replacing = self.inputs.register_forward_hook(lambda _module, _inputs, output: _replace(output, projected))
+        replacing = self.inputs.register_forward_hook(lambda _module, _inputs, _output: projected)
         try:
             with hooked([self.output], lambda _module, arguments, _: captured.append(arguments[0])):
                 output = self.model(input_ids=ids, attention_mask=real, past_key_values=cache, use_cache=True)
@@ -140,9 +146,3 @@ def _find_layers(model: nn.Module, heads: int) -> list[_Layer]:
         known = "; ".join(f"{inputs}, {output}" for inputs, output, _ in _PROJECTIONS)
         raise ValueError(f"{type(model).__name__} has no attention layer with one of these projections: {known}")
     return layers
-
-
-def _replace(output: Tensor, new: Tensor) -> Tensor:
-    if output.shape != new.shape:
-        raise ValueError(f"the projection returns {list(output.shape)}, expected {list(new.shape)}: unknown layout")
-    return new

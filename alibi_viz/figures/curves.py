@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 
 from alibi_viz.arguments import as_list
 from alibi_viz.figures import theme
+from alibi_viz.figures.tokens import literal
 from alibi_viz.table import SEEDS, Axes, over_seeds
 
 STYLES = tuple(zip(theme.COLORS, theme.DASHES, theme.SYMBOLS, strict=True))
@@ -138,13 +139,14 @@ def _draw_mean(trace: go.Scatter, label: str, means: pd.DataFrame, axes: Axes) -
     """The mean of one label, with its intervals from `SEEDS` seeds on. Its name says if the curve ends early."""
     points = means.dropna(subset="mean").set_index("x")
     end = f" (to {max(points.index):,} only)" if len(points) else " (not defined)"
-    name = label + end * (len(points) < len(means))
+    name = literal(label) + end * (len(points) < len(means))
     if points.empty:  # plotly leaves a trace without points out of the legend
         points = points.reindex([min(axes.ticks)])
     bars = points.where(points["seeds"] >= SEEDS)
     above, below = (bars["high"] - bars["mean"]).to_numpy(), (bars["mean"] - bars["low"]).to_numpy()
     error_y = {"array": above, "arrayminus": below, "visible": bool(bars["seeds"].any())}
-    words = f"{axes.point}<br>{axes.value}".replace("{", "%{")
+    unit = "" if "%" in axes.number else f" {axes.unit}"
+    words = f"{axes.point}<br>{{y:{axes.number}}}{unit}".replace("{", "%{")
     trace.update(x=points.index.to_numpy(float), y=points["mean"].to_numpy(), name=name, legendgroup=label)
     trace.update(error_y=error_y, hovertemplate=f"%{{fullData.name}}, {words}<extra></extra>")
 
@@ -155,7 +157,7 @@ def _draw_seeds(trace: go.Scatter, label: str, rows: pd.DataFrame) -> None:
     trace.visible = len(seeds) > 1
     if len(seeds) > 1:
         x, y = np.vstack([part for own in seeds for part in (own, [[np.nan, np.nan]])]).T
-        trace.update(x=x, y=y, name=label, legendgroup=label)
+        trace.update(x=x, y=y, name=literal(label), legendgroup=label)
 
 
 def _draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame | None, steps: int) -> None:
@@ -167,7 +169,7 @@ def _draw_training(figure: go.Figure, slots: Sequence[str], losses: pd.DataFrame
         if label in curves:
             own = curves[label][["x", "value"]]
             x, y = own.groupby((own["x"] - 1) // group).mean().to_numpy().T
-            trace.update(x=x, y=y, name=label, legendgroup=label)
+            trace.update(x=x, y=y, name=literal(label), legendgroup=label)
             points += y.clip(0.05).tolist()  # a text like "yyyy" reaches a loss of 0, which has no logarithm
     unit = losses["unit"].iloc[0] if losses is not None and len(losses) else "bits per byte"
     domain, ends = LEFT if visible else HIDDEN, np.log10([0.97 * min(points), 1.03 * max(points)]).tolist()

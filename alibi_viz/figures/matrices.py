@@ -11,6 +11,7 @@ Reports show a few matrices side by side as HTML, which needs neither a kernel n
 """
 
 import base64
+import html
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -279,12 +280,13 @@ def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
 
 
 def _side_by_side(words: str, pictures: Sequence[str]) -> str:
-    return f'<p>{words}</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(pictures)}</div>'
+    return f'<p>{html.escape(words)}</p><div style="display:flex;flex-wrap:wrap;gap:16px">{"".join(pictures)}</div>'
 
 
 def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell: tuple[int, int] | None = None) -> str:
     """One matrix with a caption, and a frame around a cell."""
     # Without compression, the bytes are the same with every version of zlib: tests compare outputs.
+    caption = html.escape(caption)
     source = png_source(scale.indices(values), scale.palette.tobytes(), compress_level=0)
     size, frame = _HTML_SIDE / max(values.shape), ""
     height, width = (round(size * length) for length in values.shape)

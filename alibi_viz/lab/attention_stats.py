@@ -22,7 +22,6 @@ from alibi_viz.models import LanguageModel, SelfAttention
 from alibi_viz.pretrained import base_model, family_of, hooked
 
 _TRACED = 2**23  # weights of `window_table` computed at a time, to bound the memory
-SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,6 @@ class AttentionStats:
     distance: Tensor  # mean distance of the attended keys, in tokens back, weighted by attention
     beyond: Tensor  # share of the weight on keys at least the training length back
     denominator_bits: Tensor  # log2 of the softmax's denominator, with the row's largest logit subtracted
-    sinks: Tensor  # share of the weight on the first `SINKS` tokens of the text
 
 
 def attention_stats(
@@ -109,11 +107,11 @@ def pretrained_stats(model: nn.Module, input_ids: Tensor, *, trained: int, queri
 
 
 def weight_stats(weights: Tensor, trained: int) -> Tensor:
-    """[batch, 4, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
+    """[batch, 3, heads]: the fields of `AttentionStats`, in order, for weights [batch, heads, query, key]."""
     queries, keys = right_aligned(*weights.shape[-2:], device=weights.device)
     distance = (queries[:, None] - keys).abs()
-    mean, beyond, sinks = ((weights * each).sum(-1) for each in (distance, distance >= trained, keys < SINKS))
-    return torch.stack((mean, beyond, -weights.amax(-1).log2(), sinks), dim=1).mean(-1)
+    mean, beyond = ((weights * each).sum(-1) for each in (distance, distance >= trained))
+    return torch.stack((mean, beyond, -weights.amax(-1).log2()), dim=1).mean(-1)
 
 
 def window_table(

@@ -68,7 +68,8 @@ def save_run(
     check_new(path)
     name = model.config.position
     if not _is_as_configured(model):
-        raise ValueError("the model was changed by `lab.modify`, or its own method since: save an unchanged model")
+        why = "by `lab.modify`, in its modules, ties or dtype, or its own method since"
+        raise ValueError(f"the model was changed {why}: save a model as its configuration describes it")
     table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
     custom = custom_method(name)
     content = {
@@ -128,9 +129,12 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
 
 
 def _is_as_configured(model: LanguageModel) -> bool:
-    """Whether the model has the modules and buffers that its configuration creates; a modified model has others."""
+    """Whether the model has the modules, parameters and buffers that its configuration creates."""
     expected = LanguageModel(model.config)
     if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
+        return False
+    sizes, other = ([(n, p.shape, p.dtype) for n, p in each.named_parameters()] for each in (model, expected))
+    if sizes != other:  # tied weights have one name
         return False
     buffers = dict(model.named_buffers())  # they include ALiBi's slopes
     return all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())

@@ -162,6 +162,8 @@ def compare(
     common = Run(names[0], length=length, steps=steps, longest=longest, path=text, variants=())
     runs = [replace(common, position=name, label="", seed=seed) for seed in range(seeds) for name in names]
     source = common.source()
+    for run in runs[: len(names)]:
+        run.new_model(source)  # a law that fails does so before anything is trained
     records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
     failures = (

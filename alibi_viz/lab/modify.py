@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
-from alibi_viz.lab.attention_stats import SINKS
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 
 Model = TypeVar("Model", bound=nn.Module)
 
+SINKS = 4  # as in StreamingLLM (Xiao et al. 2023, arXiv 2309.17453)
 VARIANTS = {  # the names in `evaluation_variants`, and how a caption says them
     "window": "with attention limited to a window of the training length",
     "window and sinks": f"with attention limited to a window of the training length and the first {SINKS} tokens",

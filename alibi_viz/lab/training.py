@@ -17,22 +17,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from alibi_viz.arguments import (
-    check_instance,
-    check_known,
-    check_positive,
-    check_positive_integers,
-    check_seed,
-    positive_integers,
-)
-from alibi_viz.lab.evaluation import (
-    check_decoder,
-    diverged,
-    evaluation_lengths,
-    needed_memory,
-    reuse_freed_memory,
-    shared_losses,
-)
+from alibi_viz import arguments
+from alibi_viz.lab import evaluation
+from alibi_viz.lab.evaluation import evaluation_lengths
 from alibi_viz.lab.questions import find_question, main_question
 from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy, evaluation_distances
 from alibi_viz.lab.text import Text, check_testable
@@ -68,7 +55,7 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
     True
     """
     position = register_method(position)
-    check_seed(seed)
+    arguments.check_seed(seed)
     with _random_state(seed, torch.device("cpu")):
         common, model = (LanguageModel(model_config(name, sizes)) for name in ("none", position))
     model.load_state_dict(common.state_dict(), strict=False)
@@ -80,7 +67,7 @@ def make_model(position: Method = "alibi", *, seed: int = 0, **sizes: int | floa
 def model_config(position: str, sizes: Mapping[str, int | float | str | bool]) -> TransformerConfig:
     """The configuration of a small model. Raises ValueError for an unknown field and for sizes that don't fit."""
     fields = [name for name in TransformerConfig.__dataclass_fields__ if name not in {"position", "causal"}]
-    check_known("fields of a model", sizes, fields)
+    arguments.check_known("fields of a model", sizes, fields)
     return TransformerConfig(position=position, **{**DEFAULT_MODEL, **sizes})  # type: ignore[arg-type]
 
 
@@ -137,12 +124,12 @@ def train(
     >>> rows[-1]["step"], rows[-1]["value"] < rows[0]["value"]
     (20, True)
     """
-    check_decoder(model)
-    check_instance("source", source, Text, Task)
-    check_positive_integers(length=length, steps=steps, batch_size=batch_size)
-    check_positive("learning_rate", learning_rate)
-    check_seed(seed)
-    check_memory("batch_size", batch_size, lambda size: size * needed_memory(model, length), choose_device(device))
+    evaluation.check_decoder(model)
+    arguments.check_instance("source", source, Text, Task)
+    arguments.check_positive_integers(length=length, steps=steps, batch_size=batch_size)
+    arguments.check_positive("learning_rate", learning_rate)
+    arguments.check_seed(seed)
+    check_memory("batch_size", batch_size, lambda n: n * evaluation.needed_memory(model, length), choose_device(device))
     if isinstance(source, Task):
         source.max_distance(length)  # raises ValueError if no example fits
         pairs = source.batches(length, batch_size, seed)
@@ -157,7 +144,7 @@ def train(
     row: Row = {"origin": "live", "task": task, "method": model.config.position, "label": model.config.position}
     row |= {"variant": AS_TRAINED, "question": TRAINING_LOSS, "unit": unit, "seed": seed, "length": length}
     row["text"] = getattr(source, "fingerprint", "")
-    reuse_freed_memory()
+    evaluation.reuse_freed_memory()
     model.to(choose_device(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     return _training_rows(model, pairs, optimizer, steps, row)
@@ -305,14 +292,14 @@ def race(
     >>> race.models["alibi"].config.position
     'alibi'
     """
-    check_instance("source", source, Text, Task)
-    check_positive_integers(length=length, steps=steps, checkpoints=checkpoints, targets=targets)
+    arguments.check_instance("source", source, Text, Task)
+    arguments.check_positive_integers(length=length, steps=steps, checkpoints=checkpoints, targets=targets)
     names = register_methods(methods)
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
         lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
-    tested = positive_integers("lengths", lengths)
+    tested = arguments.positive_integers("lengths", lengths)
     if isinstance(source, Text):
         check_testable(source, max(tested))
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}
@@ -354,10 +341,10 @@ def _test(model: LanguageModel, source: Text | Task, last: Row, lengths: Sequenc
         counts = {at: max(16, min(256, TASK_TOKENS // source.min_length(at))) for at in lengths}
         tests = ((at, accuracy(model, source, at, samples=count), count) for at, count in counts.items())
     else:
-        losses = shared_losses(model, source, lengths, targets=max(targets, *lengths))
+        losses = evaluation.shared_losses(model, source, lengths, targets=max(targets, *lengths))
         tests = ((at, float(bits.mean()), len(bits)) for at, bits in losses)
     for at, value, count in tests:
-        if diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
+        if evaluation.diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
             raise TrainingDiverged(f"after step {step} the loss at length {at} is {value}; try a lower learning rate")
         values[at] = value
         yield main_question(last["task"]).row(last, at, value, count)

@@ -107,7 +107,8 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
         if not isinstance(result, tuple | list) or [isinstance(part, Tensor) for part in result] != [True, True]:
             raise Unusable("wrong type", f"returned {type(result).__name__}, expected a tuple of two tensors")
         for name, wide in zip(("query", "key"), result, strict=True):
-            _check_shape(f"the wider {name}", wide, [*query.shape[:3], result[1].shape[-1]])
+            if (shape := list(wide.shape)) != (expected := [*query.shape[:3], result[1].shape[-1]]):
+                raise Unusable("wrong shape", f"the wider {name} is {shape}, expected {expected}")
         logits = (result[0] @ result[1].mT).masked_fill(~causal_mask(query.shape[2], key.shape[2]), -math.inf)
         return logits.softmax(-1) @ value
 
@@ -189,11 +190,6 @@ def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], 
     if view and report.ok:
         weights["yours"] = view.weights(facts["check"], checked, True, SECONDS)
     return Grade(text, report, weights, rows)
-
-
-def _check_shape(name: str, tensor: Tensor, expected: list[int]) -> None:
-    if list(tensor.shape) != expected:
-        raise Unusable("wrong shape", f"{name} is {list(tensor.shape)}, expected {expected}")
 
 
 def _is_written(function: Callable[..., Any], *arguments: object) -> bool:

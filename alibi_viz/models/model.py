@@ -11,14 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from alibi_viz.arguments import (
-    check_dropout,
-    check_instance,
-    check_integer,
-    check_number,
-    check_positive_integers,
-    check_tensor,
-)
+from alibi_viz import arguments
 from alibi_viz.attention import KeyBall
 from alibi_viz.attention.inputs import autocast_dtype
 from alibi_viz.memory import check_memory
@@ -117,14 +110,14 @@ class SelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        check_positive_integers(d_model=d_model, num_heads=num_heads, num_key_heads=num_key_heads)
+        arguments.check_positive_integers(d_model=d_model, num_heads=num_heads, num_key_heads=num_key_heads)
         check_memory("d_model", d_model, lambda width: 16 * width**2)  # four matrices
         if d_model % num_heads:
             raise ValueError(f"d_model must be a multiple of num_heads={num_heads}, got {d_model}")
         if num_heads % num_key_heads:
             raise ValueError(f"num_key_heads must be a divisor of num_heads={num_heads}, got {num_key_heads}")
-        check_dropout(dropout)
-        check_instance("position", position, Position)
+        arguments.check_dropout(dropout)
+        arguments.check_instance("position", position, Position)
         position.check_causal(causal)
         self.position, self.d_model, self.causal, self.dropout = position, d_model, causal, dropout
         self.sizes = (num_heads, num_key_heads, num_key_heads)
@@ -135,7 +128,7 @@ class SelfAttention(nn.Module):
     def heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project `x` to queries [batch, heads, length, head_dim], keys and values [batch, key_heads, ...]."""
         axes, weight = f"[batch, length, d_model={self.d_model}]", self.qkv.weight
-        check_tensor("x", x, "floating-point", axes, ndim=3)
+        arguments.check_tensor("x", x, "floating-point", axes, ndim=3)
         if x.shape[-1] != self.d_model:
             raise ValueError(f"x must be {axes}, got shape {list(x.shape)}")
         dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # quantization makes it a method
@@ -158,10 +151,10 @@ class SelfAttention(nn.Module):
         `key_padding_mask` is bool [batch, length], True for a real token, and covers cached tokens too; only ALiBi
         takes one. Raises TypeError or ValueError when the input does not fit; the cache is then unchanged.
         """
-        check_instance("cache", cache, KeyValueCache, type(None))
+        arguments.check_instance("cache", cache, KeyValueCache, type(None))
         if cache is not None and not self.causal:
             raise ValueError("an encoder has no cache: each new token changes the output of all others")
-        check_positive_integers(last=1 if last is None else last)
+        arguments.check_positive_integers(last=1 if last is None else last)
         options: dict[str, Any] = {"causal": self.causal, "dropout": self.dropout if self.training else 0.0}
         if key_padding_mask is not None:
             options["key_padding_mask"] = key_padding_mask
@@ -252,7 +245,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        check_instance("config", config, TransformerConfig)
+        arguments.check_instance("config", config, TransformerConfig)
         self.config = config
         self.position: Position = POSITIONS[config.position].from_config(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -305,7 +298,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        check_instance("config", config, TransformerConfig)
+        arguments.check_instance("config", config, TransformerConfig)
         self.config, self.embedding = config, nn.Embedding(config.vocabulary, config.d_model)
         nn.init.normal_(self.embedding.weight, std=0.5)  # on the scale of sinusoids, which have 0.7
         self.transformer = Transformer(config)
@@ -316,7 +309,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:
         """Logits of the next token: [batch, length, vocabulary], or only those of the `last` positions at the end."""
-        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
+        arguments.check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
         tokens = tokens.long()  # nn.Embedding does not accept uint8
         if tokens.device.type == "cpu" and tokens.numel() and not torch.compiler.is_compiling():
             low, high = (int(end) for end in tokens.aminmax())  # the embedding's error would not name the id
@@ -352,11 +345,11 @@ class LanguageModel(nn.Module):
         >>> model.generate(torch.tensor([[72, 105]]), 5).shape
         torch.Size([1, 7])
         """
-        check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
+        arguments.check_tensor("tokens", tokens, "integer", "[batch, length]", ndim=2)
         if tokens.shape[1] < 1:
             raise ValueError(f"tokens must be [batch, length] with at least one token, got shape {list(tokens.shape)}")
-        check_integer("new_tokens", new_tokens, 0)
-        check_number("temperature", temperature)
+        arguments.check_integer("new_tokens", new_tokens, 0)
+        arguments.check_number("temperature", temperature)
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature must be a finite number of at least 0, got {temperature!r}")
         supports_cache = self.transformer.position.supports_cache

@@ -16,7 +16,7 @@ from alibi_viz.study.parts import LENGTH, PARTS, SEARCH, SEEDS, SUMMARIES, TARGE
 from alibi_viz.study.records import published_records
 from alibi_viz.table import LEVEL
 
-LEFT_OUT = ("gap", "by position")  # questions with too many columns for a page
+LEFT_OUT = ("by position",)  # too many columns for a page
 
 
 def write_report(folder: str | Path) -> None:

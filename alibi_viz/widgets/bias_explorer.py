@@ -60,8 +60,8 @@ class BiasExplorer(HasHead, App):
     """
 
     why = Why(
-        "The bias depends only on the distance. With ALiBi, each step back multiplies the weight by the same "
-        "factor, e^-slope: a steep head keeps a narrow band, a flat one a wide band.",
+        "Up to a constant in each row, the bias depends only on the distance. With ALiBi, each step back multiplies "
+        "the weight by the same factor, e^-slope: a steep head keeps a narrow band, a flat one a wide band.",
         "02_biases",
         "All heads at once",
     )

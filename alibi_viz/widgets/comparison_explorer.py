@@ -53,8 +53,8 @@ class ComparisonExplorer(App):
     """
 
     why = Why(
-        "A single seed may be an exception. So every seed is drawn, and the interval of the mean says how far "
-        "chance alone could have moved it.",
+        "A single seed may be an exception. So a curve is drawn for every seed, and the interval of the mean says how "
+        "far chance alone could have moved it.",
         "06_train_short_test_long",
         "Your race and the published seeds",
     )
@@ -80,8 +80,8 @@ class ComparisonExplorer(App):
         self.labels = list(dict.fromkeys([*(name for name in picture.COMMON_METHODS if name in labels), *labels]))
         self.variants = list(dict.fromkeys([AS_TRAINED, *self._table["variant"]]))
         state.setdefault("question", self.views[0])
-        chosen = [name for name in FIRST if name in labels] or self.labels[: picture.MAX_METHODS]
-        super().__init__(**({"methods": tuple(chosen)} | state))
+        chosen = [name for name in self.labels if name in FIRST or results is not None]
+        super().__init__(**({"methods": tuple(chosen[: picture.MAX_METHODS])} | state))
 
     @property
     def results(self) -> pd.DataFrame:

@@ -109,3 +109,17 @@ def test_an_interrupted_kernel_ends_the_race(notebook: NotebookPage) -> None:
     expect(notebook.app(0).locator(".s-train")).to_be_enabled()
     notebook.wait_until_run()
     assert ["CancelledError" in error for error in notebook.errors()] == [True]
+
+
+def test_a_figure_whose_script_takes_long_gets_the_changes_in_between(notebook: NotebookPage) -> None:
+    notebook.page.add_init_script(
+        """const create = URL.createObjectURL, wait = "await new Promise(done => setTimeout(done, 4000));";
+        URL.createObjectURL = blob => create(blob.size > 1e6 ? new Blob([wait, blob], blob) : blob);"""
+    )
+    notebook.show("widgets.SlopeExplorer()")
+    notebook.press_slider("s-heads", "End")
+    notebook.wait_for_caption("64 heads")
+    points = notebook.app().locator(".scatterlayer .trace").first.locator(".point")
+    expect(points).to_have_count(64)
+    notebook.press_slider("s-heads", "Home")
+    expect(points).to_have_count(1)

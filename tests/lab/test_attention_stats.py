@@ -20,7 +20,6 @@ def test_uniform_attention_has_known_statistics():
     torch.testing.assert_close(stats.distance, torch.full((2, 8), 31.5))
     torch.testing.assert_close(stats.beyond, torch.full((2, 8), 48 / 64))
     torch.testing.assert_close(stats.denominator_bits, torch.full((2, 8), 6.0))  # log2(64)
-    torch.testing.assert_close(stats.sinks, torch.full((2, 8), 4 / 64))
     encoder = equal_content("none")
     for block in encoder.transformer.blocks:
         block.attention.causal = False
@@ -30,14 +29,13 @@ def test_uniform_attention_has_known_statistics():
 
 def test_weight_statistics_equal_a_loop():
     weights = torch.randn(2, 3, 5, 12).tril(7).masked_fill(torch.ones(5, 12).triu(8).bool(), -math.inf).softmax(-1)
-    distance, beyond, bits, sinks = weight_stats(weights, trained=6).mean(0).tolist()
+    distance, beyond, bits = weight_stats(weights, trained=6).mean(0).tolist()
     for head in range(3):
         rows = [(i, weights[batch, head, i - 7].tolist()) for batch in range(2) for i in range(7, 12)]
         loops = [
             (distance, lambda i, row: sum(w * (i - j) for j, w in enumerate(row))),
             (beyond, lambda i, row: sum(w for j, w in enumerate(row) if i - j >= 6)),
             (bits, lambda i, row: math.log2(1 / max(row))),
-            (sinks, lambda i, row: sum(row[:4])),
         ]
         for measured, statistic in loops:
             assert measured[head] == pytest.approx(sum(statistic(i, row) for i, row in rows) / 10, abs=1e-5)
@@ -49,7 +47,6 @@ def test_windows_with_a_spacing_end_where_longer_windows_do():
     ends = torch.cat([text.validation[end - 16 : end] for end in (64, 128, 192)])
     expected = attention_stats(model, lab.Text("ends", text.train, ends), 16, trained=8, windows=3, queries=4)
     torch.testing.assert_close(spaced.distance, expected.distance)
-    torch.testing.assert_close(spaced.sinks, expected.sinks)
 
 
 def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
@@ -57,7 +54,7 @@ def test_statistics_are_the_same_in_batches_of_any_size(monkeypatch):
     at_once = attention_stats(model, text, 32, trained=8, windows=5)
     monkeypatch.setattr(module, "MAX_BATCH_TOKENS", 64)
     in_parts = attention_stats(model, text, 32, trained=8, windows=5)  # 2, 2 and 1
-    for name in ("distance", "beyond", "denominator_bits", "sinks"):
+    for name in ("distance", "beyond", "denominator_bits"):
         torch.testing.assert_close(getattr(in_parts, name), getattr(at_once, name))
 
 

@@ -66,7 +66,7 @@ class Cope(Position):
         position = self.positions(content, visible)
         # The logit of each integer position, [batch, heads, query, positions]; then of the two around each position
         integers = scaled_products(query, self.vectors)
-        below = position.detach().long()
+        below = position.detach().nan_to_num().long()  # a run that diverges ends with a NaN, not out of bounds
         low = integers.gather(-1, below)
         high = integers.gather(-1, (below + 1).clamp(max=len(self.vectors) - 1))
         logits = content + low + (position - below) * (high - low)

@@ -102,7 +102,11 @@ class Law(Relative):
     def _grow(self, size: int) -> None:
         """Extend the table to at least `size` distances, of which those before must have the same values as before."""
         old_size = self.table.shape[1]
-        table = evaluate_law(type(self).law, self.num_heads, max(size, 2 * old_size)).to(self.table.device)
+        try:
+            table = evaluate_law(type(self).law, self.num_heads, max(size, 2 * old_size))
+        except ValueError:  # perhaps the law is a table that has no more distances
+            table = evaluate_law(type(self).law, self.num_heads, size)
+        table = table.to(self.table.device)
         differs = ~table[:, :old_size].isclose(self.table, rtol=1e-4, atol=1e-6)
         if bool(differs.any()):
             head, distance = differs.nonzero()[0].tolist()

@@ -111,7 +111,8 @@ class T5Buckets(Relative):
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
-    p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least 0.01, as in the authors' code.
+    p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least 0.01 but go on learning there, as in the
+    authors' code.
     """
 
     def __init__(self, num_heads: int) -> None:
@@ -120,7 +121,7 @@ class KerpleLog(Relative):
         self.a = nn.Parameter(torch.rand(num_heads))
 
     def curve(self, distance: Tensor) -> Tensor:
-        p, a = self.p.clamp(min=0.01)[:, None], self.a.clamp(min=0.01)[:, None]
+        p, a = (each + (each.clamp(min=0.01) - each).detach() for each in (self.p[:, None], self.a[:, None]))
         return -p * torch.log1p(a * distance.float())
 
 

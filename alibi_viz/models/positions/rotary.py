@@ -29,7 +29,8 @@ def rotary_frequencies(head_dim: int, base: float = BASE) -> Tensor:
 class Rotary(Position):
     """Rotates pair k of each query and key by the angle i * 10000^(-2k / head_dim) (RoPE, Su et al. 2021).
 
-    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in LLaMA.
+    The dot product q_i . k_j then depends on i - j only. Channels k and k + head_dim / 2 form a pair, as in
+    GPT-NeoX and in transformers; in the paper and in Meta's LLaMA, neighbors do.
 
     Args:
         head_dim: number of channels per head, even.
@@ -129,7 +130,8 @@ class Xpos(Rotary):
     1,024. The paper's blockwise causal attention is not part of this class.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    64 s tokens, factors and products, masked ones too, then fit into float32 and bfloat16. Raises ValueError beyond.
+    64 s tokens, factors and products, masked ones too, then fit into float32 and bfloat16, up to 16 s into float16.
+    Raises ValueError beyond.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
     tensor([[1.0000, 1.0000, 1.0000, 1.0000],
@@ -147,8 +149,9 @@ class Xpos(Rotary):
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
         middle = len(keys) // 2
-        if not self.is_defined_at(len(keys)):
-            raise ValueError(f"xPos is not defined beyond {self.max_length} tokens, got {len(keys)}")
+        limit = self.max_length // (4 if query.dtype == torch.float16 else 1)
+        if len(keys) > limit:
+            raise ValueError(f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}")
         rotated = self.rotate(query, queries) * self.growth(queries - middle)
         return rotated.to(query.dtype), (self.rotate(key, keys) * self.growth(middle - keys)).to(key.dtype)
 

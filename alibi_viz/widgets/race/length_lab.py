@@ -108,8 +108,8 @@ class LengthLab(App):
 
     min_width = 520  # two panels
     why = Why(
-        "On a text, the same bytes are predicted at every length, and only their context changes. So a rising line "
-        "means that longer sequences make the predictions worse.",
+        "On longer sequences of a text, the same bytes are predicted at every length, and only their context changes. "
+        "So a line that rises there means that longer sequences make the predictions worse.",
         "06_train_short_test_long",
         "How length is tested",
     )
@@ -191,16 +191,6 @@ class LengthLab(App):
         """End the race after the current row, within a fraction of a second. Does nothing without a race."""
         for work in self.works:
             work.stop()
-
-    def save_models(self, folder: str | Path) -> list[Path]:
-        """Save `models` in `folder`, one folder per method, for `lab.load_run`.
-
-        Raises BadValue if nothing has been trained, a race is running, or a method's folder exists.
-        """
-        if self.running or self._race is None or not self.models:
-            raise BadValue("there is no trained model to save: train first, and wait for the race to end or stop it")
-        with raising_bad_value():
-            return self._race.save_models(Path(folder).expanduser())
 
     # Methods that `App` requires.
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -13,7 +12,7 @@ from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.questions import Question, main_question
 from alibi_viz.lab.tasks import evaluation_distances
-from alibi_viz.lab.training import LEARNING_RATE, Race
+from alibi_viz.lab.training import Race
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.table import TRAINING_LOSS, Row, results_table
 
@@ -167,15 +166,3 @@ class RaceState:
             last = sizes[sizes == len(self.methods) * len(self.lengths)].reset_index().groupby("seed")["step"].max()
             rows = rows[rows["step"] == rows["seed"].map(last)]
         return rows
-
-    def save_models(self, folder: Path) -> list[Path]:
-        """Save the models of the last counted seed in `folder`, each in a new folder of its own."""
-        if self.failed:
-            raise ValueError("the training of these models has diverged, so they are not saved")
-        seed, saved = self.counted[-1], []
-        settings = {"task": self.task, "length": self.length, "learning_rate": LEARNING_RATE}
-        settings |= {"text": self.source.name, "seed": seed}
-        for method, results in self.table[self.table["seed"] == seed].groupby("method", sort=False):
-            settings["steps"] = int((results["question"] == TRAINING_LOSS).sum())
-            saved.append(lab.save_run(folder / method, self.last_models[method], settings=settings, results=results))
-        return saved

@@ -2,14 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import torch
 
-from alibi_viz import lab
 from alibi_viz.lab.training import Race
-from alibi_viz.widgets import LengthLab
 from alibi_viz.widgets.core.traits import BadValue
 from tests.widgets.race.small_race import DEADLINE, ENGLISH, control, message, open_tab, small, trained
 
@@ -80,27 +76,3 @@ def test_the_shortest_text_to_train_on_is_long_enough_for_every_question() -> No
     for name in ("gap", "by position", "same targets", "names", "softmax denominator"):
         open_tab(app, name)
         assert message(app) == "", name
-
-
-# Saving models.
-
-
-def test_models_are_saved_with_their_settings_and_results_and_nothing_is_overwritten(tmp_path: Path) -> None:
-    app = trained(methods=["alibi", "learned"], seed=4, seeds=2)
-    app.save_models(tmp_path / "mine")
-    for method in ("alibi", "learned"):
-        saved = lab.load_run(tmp_path / "mine" / method)
-        assert torch.equal(saved.model.head.weight, app.models[method].head.weight)
-        expected = {"task": "text", "text": "tales", "length": 8, "seed": 5, "learning_rate": 0.012, "steps": 10}
-        assert saved.settings == expected
-        rows = app.results[(app.results["method"] == method) & (app.results["seed"] == 5)]
-        assert saved.results["value"].tolist() == pytest.approx(rows["value"].tolist(), nan_ok=True, abs=0)
-    with pytest.raises(BadValue, match="exists already"):
-        app.save_models(tmp_path / "mine")
-
-
-def test_saving_without_a_trained_model_is_refused(tmp_path: Path, long_race: LengthLab) -> None:
-    for app in (small(), long_race):
-        with pytest.raises(BadValue, match="there is no trained model to save"):
-            app.save_models(tmp_path / "mine")
-    assert not list(tmp_path.iterdir())

@@ -15,7 +15,6 @@ from alibi_viz.lab import say
 from alibi_viz.lab.training import limited_threads
 from alibi_viz.table import TRAINING_LOSS, results_table
 from alibi_viz.widgets import LengthLab
-from alibi_viz.widgets.core.traits import BadValue
 from alibi_viz.widgets.race.state import CHECKPOINT_TARGETS
 from tests.tables import curve, same_weights
 from tests.widgets.race.small_race import (
@@ -165,8 +164,6 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
         assert "Training did not finish, so the methods cannot be compared." in app.caption
         assert "not defined" not in app.caption + app.details
     assert not app._race.measured
-    with pytest.raises(BadValue, match="the training of these models has diverged"):
-        app.save_models(tmp_path / "mine")
     monkeypatch.undo()
     app.steps, app.question = 10, "longer sequences"
     app.train().result(DEADLINE)
