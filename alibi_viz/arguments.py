@@ -129,9 +129,10 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 
 def as_list(name: str, values: object, items: str) -> list[Any]:
     """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
+    values = values.tolist() if hasattr(values, "tolist") else values  # Python's numbers, of an array
     try:
         if not isinstance(values, str):
-            return [*iter(values)]  # type: ignore[call-overload]  # the error is caught
+            return [*iter(values)]  # type: ignore[arg-type]  # the error is caught
     except TypeError:
         pass
     raise TypeError(f"{name} must be a list of {items}, got {values!r}")

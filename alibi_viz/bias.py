@@ -55,8 +55,9 @@ def causal_mask(
     tensor([[ True,  True, False],
             [ True,  True,  True]])
     """
+    key_length = check_lengths(query_length, key_length)
+    check_memory("key_length", key_length, lambda keys: keys * (8 + min(query_length, keys)), device or "cpu")
     queries, keys = right_aligned(query_length, key_length, device=device)
-    check_memory("key_length", keys.shape[0], lambda keys: keys * min(query_length, keys), keys.device)
     return keys[None, :] <= queries[:, None]
 
 

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable
 from importlib import metadata
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from jupyter_client.manager import KernelManager
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -70,11 +68,6 @@ def test_conda_environment_has_the_same_names_and_ranges_and_installs_the_packag
     conda = [Requirement(line) for line in lines if isinstance(line, str) and ">" in line]
     expected = {CONDA_NAMES.get(package.name, package.name): package.specifier for package in RUN}
     assert {package.name: package.specifier for package in conda} == expected
-
-
-def test_notebook_kernel_is_this_interpreter() -> None:
-    """Even if another kernel named python3 is registered for the user."""
-    assert KernelManager(kernel_name="python3").format_kernel_cmd()[0] == sys.executable
 
 
 def test_make_rejects_a_python_that_is_too_old(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ own_process = partial(ProcessPoolExecutor, 1, get_context("forkserver"))
 CALLS: dict[str, Callable[[int], Any]] = {  # with a number of keys
     "bias": lambda keys: av.alibi_bias(SLOPES, keys),
     "rounded up": av.AlibiBias(8),
+    "mask": av.causal_mask,
     "one query": lambda keys: av.alibi_bias(SLOPES, 1, keys),
     "key form": lambda keys: av.alibi_bias(SLOPES, keys, form="key"),
     "encoder": lambda keys: av.alibi_bias(SLOPES, keys, form="symmetric"),

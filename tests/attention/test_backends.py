@@ -200,6 +200,14 @@ def test_cached_bias_does_not_depend_on_the_first_callers_mode_device_or_dtype(s
     assert largest_error(*tensors, slopes, causal=causal) < 5e-6
 
 
+def test_slopes_made_in_inference_mode_serve_training() -> None:
+    with torch.inference_mode():
+        slopes = alibi_slopes(4).clone()
+    inputs = *qkv(100, dtype=torch.float32), slopes
+    results = (output_and_gradients(inputs, name) for name in ("windowed", "eager"))
+    assert_equal(*results, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_gradients_equal_finite_differences(causal: bool) -> None:
     tensors = [t.requires_grad_() for t in qkv(5, heads=2, dim=4)]

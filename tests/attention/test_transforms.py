@@ -101,6 +101,20 @@ def test_attention_is_not_recompiled_for_every_length(backend: str) -> None:
     )
 
 
+def test_attention_compiles_for_any_number_of_heads() -> None:
+    compiled = torch.compile(alibi_attention, backend=CompileCounter(), fullgraph=True, dynamic=True)
+    for heads in (4, 6):
+        inputs = *torch.randn(3, 1, heads, 20, 8), alibi_slopes(heads)
+        assert torch.allclose(compiled(*inputs), alibi_attention(*inputs), atol=1e-5)
+
+
+def test_causal_attention_is_exported_for_any_length() -> None:
+    layer, lengths = AlibiSelfAttention(32, 4).eval(), {1: torch.export.Dim("length", min=2, max=600)}
+    program = torch.export.export(layer, (torch.randn(1, 80, 32),), dynamic_shapes=(lengths,))
+    longer = torch.randn(1, 333, 32)
+    assert torch.allclose(program.module()(longer), layer(longer), atol=1e-5)
+
+
 def test_modules_are_not_recompiled_for_every_length() -> None:
     layer = AlibiSelfAttention(32, 4)
     assert compiles_one_graph_for_all_lengths(layer, [torch.randn(1, n, 32) for n in (800, 801, 900, 1000)], layer)

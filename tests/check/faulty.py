@@ -1,5 +1,6 @@
 """Faulty implementations that are not in the gallery, and any combination of faults."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -76,12 +77,13 @@ def with_faults(*faults: str) -> Attention:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, factor: float = 1.0, content: float | None = None, causal: bool = True
+    query: Tensor, key: Tensor, value: Tensor, factor: float = 1.0, hidden: float = -math.inf, first: int = 1
 ) -> Tensor:
-    """Attention with a factor of the bias, and another factor of q . k."""
+    """Attention with a factor of the bias, and what is added to keys from the `first` after the query on."""
     bias = factor * alibi_bias(alibi_slopes(query.shape[1]), query.shape[2], key.shape[2], form="key")
-    logits = query @ key.mT * (query.shape[-1] ** -0.5 if content is None else content) + bias
-    return (mask_future(logits) if causal else logits).softmax(-1).to(value.dtype) @ value
+    logits = query @ key.mT * query.shape[-1] ** -0.5 + bias
+    mask = torch.full_like(logits, hidden).triu(first + key.shape[2] - query.shape[2])
+    return (logits + mask).softmax(-1).to(value.dtype) @ value
 
 
 def bias_of(slopes: Callable[[int], Tensor]) -> Callable[[int, int, int], Tensor]:

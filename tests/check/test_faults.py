@@ -62,8 +62,13 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
         (check.slopes, lambda heads: 1.001 * alibi_slopes(heads), {}),
         (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / 2, {}),
         (check.attention, lambda q, k, v: attend(q, k, v, 1 / k.shape[2]), {}),
+        (check.bias, lambda h, q, k: alibi_bias(alibi_slopes(h), q, k) / k, {}),  # for 16 keys, by sqrt(256)
     ],
-    "future not masked": [(check.attention, lower_triangle_without_a_mask, {})],
+    "future not masked": [
+        (check.attention, lower_triangle_without_a_mask, {}),
+        (check.attention, lambda q, k, v: attend(q, k, v, hidden=-100), {}),
+    ],
+    "one key ahead": [(check.attention, lambda q, k, v: attend(q, k, v, first=2), {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
     "content multiplied": [
         (check.attention, lambda q, k, v: attend(-q, k, v), {}),
@@ -127,8 +132,8 @@ def test_every_fault_has_a_test() -> None:
     ("function", "expected"),
     [
         (rotated, {"content depends on position", "no bias"}),
-        (lambda q, k, v: attend(q, k, v, factor=2, causal=False), {"added twice", "rewarded future"}),
-        (lambda q, k, v: attend(q, k, v, factor=0, causal=False), {"no bias", "future not masked"}),
+        (lambda q, k, v: attend(q, k, v, factor=2, hidden=0), {"added twice", "rewarded future"}),
+        (lambda q, k, v: attend(q, k, v, factor=0, hidden=0), {"no bias", "future not masked"}),
     ],
 )
 def test_faults_with_one_cause_are_told_apart(function: Callable[..., Tensor], expected: set[str]) -> None:
@@ -149,7 +154,7 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
         return alibi_slopes(heads).to(dtype).float()
 
     assert found(factor=-1) == {"sign reversed"}
-    assert found(causal=False) == {"rewarded future"}
+    assert found(hidden=0) == {"rewarded future"}
     assert found(factor=1 / 8, length=16) == {"bias before scaling"}
     assert names(check.bias(lambda h, q, k: -alibi_bias(alibi_slopes(h), q, k).to(dtype))) == {"sign reversed"}
     for size in (48, 64, 128):  # of a head

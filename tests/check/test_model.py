@@ -84,6 +84,9 @@ def test_model_without_its_head_is_right_and_its_modes_are_restored() -> None:
     model.h[1].eval()
     check.model(model, length=16).raise_for_faults()
     assert model.training and not model.h[1].training
+    assert "asks for" not in str(check.model(build("mpt"), length=16))
+    ignored = check.model(build("mpt", attn_config={"alibi_bias_max": 16}), length=16)
+    assert "The config asks for a flattest slope of 2^-16; transformers has 2^-8 all the same" in str(ignored)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 

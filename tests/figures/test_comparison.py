@@ -7,7 +7,7 @@ import torch
 
 from alibi_viz import alibi_bias, alibi_slopes
 from alibi_viz.bias import mask_future
-from alibi_viz.figures import comparison_html
+from alibi_viz.figures import comparison_html, weights_html
 from tests.figures.reading import pixels
 
 
@@ -30,6 +30,7 @@ def test_pictures_show_both_weights_and_their_difference() -> None:
     assert difference[15, 8].min() > 240, "white where both are equal"
     assert "head 1, queries 0 to 15 down, keys 0 to 15 across" in html
     assert "got minus wanted (-0.39 blue, 0.39 orange)" in html
+    assert weights_html({'<"x">': torch.eye(2)}, "<b>").count("&lt;&quot;x&quot;&gt;") == 2
 
 
 def test_long_sequences_are_cropped_around_the_place() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from alibi_viz import lab
 from alibi_viz.figures import curves as picture
 from alibi_viz.figures.curves import MAX_METHODS, MAX_POINTS, assign_slots, curve_figure, draw
+from alibi_viz.figures.tokens import literal
 from alibi_viz.table import over_seeds
 from tests.tables import table
 
@@ -47,7 +48,7 @@ def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
         mean, thin = figure.data[MEANS][number], figure.data[SEEDS][number]
         defined = summary.loc[label].dropna(subset="mean")
         ends = f" (to {defined.index.max():,} only)" if len(defined) else " (not defined)"
-        assert mean.name == label + ("" if len(defined) == len(summary.loc[label]) else ends)
+        assert mean.name == literal(label) + ("" if len(defined) == len(summary.loc[label]) else ends)
         if defined.empty:  # plotly leaves a trace without points out of the legend
             assert len(mean.x) == 1 and np.isnan(mean.y).all()
         else:

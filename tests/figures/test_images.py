@@ -1,6 +1,7 @@
 """Figures as image files."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from kaleido.errors import ChromeNotFoundError
@@ -23,11 +24,8 @@ def test_images_are_written_in_the_format_of_their_suffix(tmp_path: Path) -> Non
 
 
 def test_errors_name_the_files_that_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_browser(**_: object) -> None:
-        raise ChromeNotFoundError
-
     with pytest.raises(ValueError, match=r"images must be \.svg, \.pdf or \.png, got x\.gif"):
         save_images({tmp_path / "x.gif": FIGURE})
-    monkeypatch.setattr(theme, "write_images", no_browser)
+    monkeypatch.setattr(theme, "write_images", Mock(side_effect=ChromeNotFoundError))
     with pytest.raises(RuntimeError, match=r"no images are written \(x\.svg, x\.png\), because they need Chrome"):
         save_images({tmp_path / "x.svg": FIGURE, tmp_path / "x.png": FIGURE})

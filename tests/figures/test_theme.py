@@ -1,7 +1,6 @@
 """The colors have the properties that theme.py claims, and the scales show every value in its color."""
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,13 +42,6 @@ def test_masked_differs_from_every_color_of_the_diverging_scale():
     for background in (255, 17):
         seen = np.array([red, green, blue]) * share + background * (1 - share)
         assert np.abs(theme.ColorScale(-1, 1).palette.astype(int) - seen).max(axis=1).min() >= 20
-
-
-def test_on_white_returns_a_copy_without_random_ids():
-    live = go.FigureWidget(theme.blank(300)).add_scatter(x=[1], y=[2])
-    copy = theme.on_white(live)
-    assert live.data[0].uid and copy.data[0].uid is None
-    assert (live.layout.paper_bgcolor, copy.layout.paper_bgcolor) == (None, "white")
 
 
 @given(ends, ends, st.sampled_from(KINDS))

@@ -71,8 +71,10 @@ def test_a_model_that_was_changed_is_not_saved(tmp_path: Path, position: str) ->
     if position == "alibi":
         model.transformer.position.slopes.mul_(2)
         changed.append(model)
-    for each in changed:
-        with pytest.raises(ValueError, match="was changed by `lab"):
+    tied, other = (lab.make_model(position, **SMALL) for _ in range(2))
+    tied.head.weight = tied.embedding.weight
+    for each in (*changed, tied, other.double()):
+        with pytest.raises(ValueError, match="the model was changed by `lab"):
             lab.save_run(tmp_path / "run", each)
     assert not list(tmp_path.iterdir())
 

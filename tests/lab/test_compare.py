@@ -130,6 +130,7 @@ def test_a_seed_that_diverges_is_named_and_left_out(text: Path, monkeypatch: pyt
     [
         (["alibi", "alibi"], {}, "methods must be one or more different names"),
         (["alibi"], {"longest": 0}, "longest must be at least 1, got 0"),
+        (["alibi", lab.load_text], {}, "law 'load_text', head 1 of 8: TypeError"),
         (["alibi"], {"longest": 4096}, "is too short to test at length 65,552"),
     ],
 )

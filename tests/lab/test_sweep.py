@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from alibi_viz.lab.runs import executor, read_records
 from alibi_viz.table import TRAINING_LOSS
 from tests.lab.test_runs import steep
 from tests.tables import SMALL
+from tests.widgets.race.small_race import until
 
 sweep_module = sys.modules["alibi_viz.lab.runs"]
 
@@ -33,13 +32,6 @@ def runs(count: int = 4, **settings: Any) -> list[lab.Run]:
 def numbers(records: Any) -> list[str]:
     """What must be equal between two sweeps: everything except how long it took."""
     return sorted(json.dumps({**record, "seconds": 0}, sort_keys=True) for record in records)
-
-
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -103,7 +95,7 @@ def test_a_closed_stream_cancels_the_runs_that_wait_for_a_worker_and_saves_those
     with ThreadPoolExecutor(1) as pool:
         stream = lab.sweep(runs(6), pool, path=tmp_path, progress=False)
         next(stream)
-        until(lambda: len(started) == 2)
+        until(lambda: len(started) == 2, "the second run")
         stream.close()
         closed.set()
     assert len(started) == len(read_records(tmp_path)) == 2
@@ -147,7 +139,8 @@ def test_a_killed_sweep_resumes_with_finished_runs_and_its_workers_end(measured:
     file.write_text(SCRIPT.format(folder=str(folder)))
     process = psutil.Popen([sys.executable, file], env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
     try:
-        until(lambda: list(folder.glob("*.json")) and len(process.children()) >= 3)  # the resource tracker is one
+        # the resource tracker is a child, too
+        until(lambda: list(folder.glob("*.json")) and len(process.children()) >= 3, "a record")
         workers = process.children(recursive=True)
     finally:
         process.kill()

@@ -3,17 +3,13 @@
 import pytest
 import torch
 
-from alibi_viz import check
 from alibi_viz.check import FAULTS
 from alibi_viz.lessons.bugs import BUGS, Bug, load_code, try_repair
+from tests.check.faulty import names
 from tests.lessons.repairs import REPAIRS
 
 each_bug = pytest.mark.parametrize("bug", BUGS.values(), ids=list(BUGS))
 by_fault = {bug.fault: bug for bug in BUGS.values()}
-
-
-def names(report: check.Report) -> list[str]:
-    return [finding.name for finding in report.findings]
 
 
 def test_at_least_ten_different_faults_in_three_tiers_each_with_a_repair_here() -> None:
@@ -25,7 +21,7 @@ def test_at_least_ten_different_faults_in_three_tiers_each_with_a_repair_here() 
 @each_bug
 def test_checker_finds_exactly_the_fault_and_none_in_the_repair(bug: Bug) -> None:
     report = try_repair(bug.name, bug.code)
-    assert names(report) == [bug.fault]
+    assert names(report) == {bug.fault}
     assert bug.exhibit in report.findings[0].seen_in
     assert try_repair(bug.name, REPAIRS[bug.fault]).ok
 
@@ -72,5 +68,5 @@ def test_broken_code_becomes_a_finding_with_the_line(code: str, fault: str, evid
 @pytest.mark.parametrize("code", ["time.sleep(3)", "def bias(n, q, k):\n    time.sleep(3)"])
 def test_hanging_code_is_bounded_by_the_time_limit(code: str) -> None:
     report = try_repair("case 1", f"import time\n{code}", seconds=0.2)
-    assert names(report) == ["does not finish"]
+    assert names(report) == {"does not finish"}
     assert "no result after 0.2 seconds" in str(report)

@@ -62,13 +62,14 @@ WRONG: dict[str, dict[str, Function]] = {
         "wrong corner of the cache": gallery.biases.x_transformers_2022,
         "no bias while decoding": gallery.biases.keras_hub_falcon,
         "colliding positions": gallery.biases.bloom_in_bfloat16,
+        "returns NaN": lambda heads, queries, keys: av.alibi_bias(official(heads), queries, keys) / 0,
     },
     "attention": {
         **{fault: with_faults(fault) for rules in PARTS.values() for fault in rules if fault in HINTS["attention"]},
         "content multiplied": lambda q, k, v: attend(q * q.shape[-1] ** 0.5 / 8, k, v),
         "content depends on position": times_mask,
         "no bias": lambda q, k, v: attend(q, k, v, factor=0),
-        "rewarded future": lambda q, k, v: attend(q, k, v, causal=False),
+        "rewarded future": lambda q, k, v: attend(q, k, v, hidden=0),
         "not a weighted average": lambda q, k, v: 2 * attend(q, k, v),
     },
     "fold": {

@@ -100,6 +100,14 @@ def test_built_in_laws_have_the_values_of_their_formulas_and_make_models(name: s
             law(distance, head, 8)
 
 
+def test_a_table_of_biases_is_a_law_up_to_its_end() -> None:
+    def tabled(distance: Tensor, head: int, num_heads: int) -> Tensor:
+        return torch.linspace(0, -5, 200)[distance]
+
+    model = lab.make_model(tabled)
+    assert bool(model(torch.zeros(1, 200, dtype=torch.long)).isfinite().all())
+
+
 def returning(value: Callable[[Tensor], Any]) -> Any:
     return lambda distance, head, num_heads: value(distance)
 

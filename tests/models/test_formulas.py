@@ -15,13 +15,10 @@ from alibi_viz.models.positions.base import Position
 from alibi_viz.models.positions.contextual import Cope, Forget, StickBreaking
 from alibi_viz.models.positions.relative import Alibi, Bam, Decay, Fire, KerpleLog, Sandwich, T5Buckets
 from alibi_viz.models.positions.rotary import ROTARY_RULES, Rotary, ScaledRotary, Xpos, yarn_frequencies
+from tests.attention.cases import normal
 
 HEADS, DIM = 3, 6
 Formula = Callable[[int, int, int], float]  # (head 0.., query i, key j) to the bias
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def sandwich(h: int, i: int, j: int) -> float:
@@ -197,6 +194,13 @@ def test_invalid_settings_of_rotary_positions_raise(settings: tuple[int, str, in
         ScaledRotary(*settings)
 
 
+def test_clamped_parameters_of_kerple_go_on_learning() -> None:
+    position = KerpleLog(HEADS)
+    position.a.data[:] = position.p.data[:] = -1
+    position.curve(torch.arange(4)).sum().backward()
+    assert bool((position.a.grad < 0).all() and (position.p.grad < 0).all())
+
+
 def test_xpos_logits_are_rotary_logits_times_a_power_for_near_and_far_tokens() -> None:
     query, key = normal(1, 1, 4097, DIM), normal(1, 1, 4097, DIM, seed=1)
     queries, keys = Xpos(DIM).transform(query, key)
@@ -207,17 +211,19 @@ def test_xpos_logits_are_rotary_logits_times_a_power_for_near_and_far_tokens() -
         assert float(queries[0, 0, i] @ keys[0, 0, j]) == pytest.approx(expected, abs=1e-4, rel=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_xpos_products_are_finite_at_the_largest_length_and_longer_texts_raise(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("dtype", "longest"), [(torch.float32, 32768), (torch.bfloat16, 32768), (torch.float16, 2048)])
+def test_xpos_products_are_finite_at_the_largest_length_and_longer_texts_raise(
+    dtype: torch.dtype, longest: int
+) -> None:
     """Also the products of masked pairs, where the factor grows: -inf is added to them, and inf - inf is NaN."""
     xpos = Xpos(16)
-    vectors = torch.randn(2, 1, 1, xpos.max_length + 1, 16).to(dtype)
+    vectors = torch.randn(2, 1, 1, longest + 1, 16).to(dtype)
     query, key = xpos.transform(*vectors[..., 1:, :])
-    ends = torch.tensor([0, 1, xpos.max_length // 2, xpos.max_length - 1])
+    ends = torch.tensor([0, 1, longest // 2, longest - 1])
     for products in (query[0, 0, ends] @ key[0, 0].mT, query, key):
         assert bool(products.isfinite().all())
     assert float(torch.stack((query, key)).abs().max()) < 10 * 3.5**32  # the positions count from the middle
-    with pytest.raises(ValueError, match="xPos is not defined beyond 32768 tokens, got 32769"):
+    with pytest.raises(ValueError, match=f"xPos in {dtype} is not defined beyond {longest} tokens, got {longest + 1}"):
         xpos.transform(*vectors)
 
 

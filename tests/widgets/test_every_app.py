@@ -23,6 +23,7 @@ from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import below
 from alibi_viz.widgets.core.traits import BadValue, Flag, Law, Names, Number
+from tests.custom_laws import root
 from tests.notebooks.lessons import named, read
 from tests.widgets.race.small_race import until
 
@@ -37,10 +38,6 @@ ANYTHING = [None, True, -1, 0, 3, 2.5, float("nan"), 10**400, np.int64(2), "", "
 ANYTHING += [object(), torch.zeros(2), lambda distance, head, num_heads: -distance.float(), b"\xff", "word " * 20_000]
 
 
-def half(distance: torch.Tensor, head: int, num_heads: int) -> torch.Tensor:
-    return -0.5 * distance
-
-
 def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
     """A few values that the trait may take, and some that it must not."""
     trait, values = app.traits()[name], list(chance.sample(ANYTHING, 6))
@@ -50,7 +47,7 @@ def candidates(app: App, name: str, chance: random.Random) -> list[Any]:
         values += [chance.sample(trait.offered(app), 3)]
     elif hasattr(trait, "offered"):
         values += chance.sample(trait.offered(app), min(3, len(trait.offered(app))))
-        values += [half] * isinstance(trait, Law)
+        values += [root] * isinstance(trait, Law)
     elif isinstance(trait, Flag):
         values += [True, False]
     return values

@@ -96,7 +96,7 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
         return -0.1 * distance
 
     assert SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[32]).caption.count("sequences of 32") == 1
-    app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[16, 32])
+    app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=np.array([16, 32]))
     assert (app.subject, list(app.after)) == ("yours", [16, 32])
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert list(app.after) == [16, 32, 64, 128, 256]

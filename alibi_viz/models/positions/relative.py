@@ -121,7 +121,7 @@ class KerpleLog(Relative):
         self.a = nn.Parameter(torch.rand(num_heads))
 
     def curve(self, distance: Tensor) -> Tensor:
-        p, a = (each + (each.clamp(min=0.01) - each).detach() for each in (self.p[:, None], self.a[:, None]))
+        p, a = (x.clamp(min=0.01).detach() + (x - x.detach()) for x in (self.p[:, None], self.a[:, None]))
         return -p * torch.log1p(a * distance.float())
 
 

@@ -130,7 +130,7 @@ class Xpos(Rotary):
     1,024. The paper's blockwise causal attention is not part of this class.
 
     The positions in the exponents are counted from the middle of the text, which leaves all products as they are. Up to
-    64 s tokens, factors and products, masked ones too, then fit into float32 and bfloat16, up to 16 s into float16.
+    64 s tokens, factors and products, masked ones too, then fit into float32 and bfloat16, up to 4 s into float16.
     Raises ValueError beyond.
 
     >>> Xpos(4).growth(torch.tensor([0, 512]))  # 0.4 / 1.4 for pair 0 and 0.9 / 1.4 for pair 1
@@ -149,7 +149,7 @@ class Xpos(Rotary):
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
         middle = len(keys) // 2
-        limit = self.max_length // (4 if query.dtype == torch.float16 else 1)
+        limit = self.max_length // (16 if query.dtype == torch.float16 else 1)
         if len(keys) > limit:
             raise ValueError(f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}")
         rotated = self.rotate(query, queries) * self.growth(queries - middle)
