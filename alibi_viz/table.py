@@ -19,7 +19,7 @@ COLUMNS = {
     "seed": "int64",  # of the starting weights and the batches
     "length": "int64",  # training length L
     "step": "int64",  # of training, after which it was measured
-    "question": "str",  # what was measured, see `lab.QUESTIONS`; "training loss"; or the learned "slopes"
+    "question": "str",  # what was measured, see `lab.QUESTIONS`; or "training loss"
     "x": "int64",  # position on the question's axis: a length, distance, position or step
     "value": "float64",  # the measurement; NaN where a method is not defined
     "unit": "str",  # of the value, such as "bits per byte"

@@ -65,8 +65,8 @@ def main() -> list[Row]:
             "unit": "s",
         },
         {"name": f"a class of {KERNELS}: the same, the slowest", "figure": max(answers), "target": None, "unit": "s"},
-        {"name": "memory of a kernel at rest", "figure": at_rest, "target": None, "unit": "MiB"},
-        {"name": "memory of a kernel in a race", "figure": largest, "target": None, "unit": "MiB"},
+        {"name": "memory of one of 8 kernels at rest", "figure": at_rest, "target": None, "unit": "MiB"},
+        {"name": "memory of one of 8 kernels in a race", "figure": largest, "target": None, "unit": "MiB"},
     ]
 
 

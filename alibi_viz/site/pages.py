@@ -17,7 +17,8 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from alibi_viz.files import write
 
-MODULES = tuple(f"alibi_viz{name}" for name in ("", ".check", ".lab", ".models", ".figures", ".lessons", ".widgets"))
+_PARTS = ("", ".check", ".lab", ".models", ".figures", ".lessons", ".widgets", ".laws", ".study")
+MODULES = tuple(f"alibi_viz{name}" for name in _PARTS)
 
 
 class _Renderer(IPythonRenderer):
