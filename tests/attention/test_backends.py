@@ -204,8 +204,7 @@ def test_slopes_made_in_inference_mode_serve_training() -> None:
     with torch.inference_mode():
         slopes = alibi_slopes(4).clone()
     inputs = *qkv(100, dtype=torch.float32), slopes
-    results = (output_and_gradients(inputs, name) for name in ("windowed", "eager"))
-    assert_equal(*results, tolerance=1e-4)
+    assert_equal(*(output_and_gradients(inputs, name) for name in ("windowed", "eager")), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("causal", [True, False])
