@@ -111,8 +111,8 @@ class T5Buckets(Relative):
 class KerpleLog(Relative):
     """Bias -p ln(1 + a d) with p and a learned per head (KERPLE, Chi et al. 2022, equation 6).
 
-    p starts uniform in (0, 2) and a in (0, 1); both are clamped to at least 0.01 but go on learning there, as in the
-    authors' code.
+    p starts uniform in (0, 2) and a in (0, 1); both are used as at least 0.01 and go on learning below. The
+    authors' code sets the parameters themselves to 0.01 there.
     """
 
     def __init__(self, num_heads: int) -> None:
