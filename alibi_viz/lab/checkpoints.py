@@ -68,8 +68,8 @@ def save_run(
     check_new(path)
     name = model.config.position
     if not _is_as_configured(model):
-        why = "by `lab.modify`, in its modules, ties or dtype, or its own method since"
-        raise ValueError(f"the model was changed {why}: save a model as its configuration describes it")
+        why = "was changed by `lab.modify`, has tied, replaced or converted weights, or its own method has changed"
+        raise ValueError(f"the model {why}: save one that is as its configuration describes it")
     table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
     custom = custom_method(name)
     content = {
