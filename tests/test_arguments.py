@@ -17,7 +17,6 @@ import alibi_viz as av
 from alibi_viz import check, figures, gallery, lab, lessons
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import known_words
-from alibi_viz.lab.tasks import evaluation_distances
 from tests.tables import SMALL
 
 TEXT, NEEDLE = lab.load_text(), lab.TASKS["needle"]
@@ -43,7 +42,7 @@ FLOATS = {"learning_rate", "scale", "dropout", "tolerance", "bias_max", "slope_s
 FUNCTIONS: tuple[Any, ...] = (
     *(lab.Run, lab.accuracy, lab.compare, lab.continuations, lab.evaluation_lengths, lab.find_question, lab.load_run),
     *(lab.load_text, lab.loss_by_length, lab.loss_by_position, lab.make_model, lab.measure, lab.modify, lab.race),
-    *(lab.read_results, lab.sweep, lab.tales_text, lab.train, lab.window_table, attention_stats, evaluation_distances),
+    *(lab.read_results, lab.sweep, lab.tales_text, lab.train, lab.window_table, attention_stats),
     *(known_words, check.attention, check.bias, check.check_vectors, check.slopes, figures.bias_figure),
     *(figures.slope_figure, figures.weights_html, gallery.compare_slope_rules, lessons.grade_slopes),
     *(av.AlibiBias, av.AlibiSelfAttention, av.LearnedSlopes, av.TransformerConfig, av.alibi_attention, av.alibi_bias),

@@ -21,7 +21,7 @@ from alibi_viz.lab import evaluation, say
 from alibi_viz.lab.attention_stats import attention_stats
 from alibi_viz.lab.evaluation import TARGETS, evaluation_lengths
 from alibi_viz.lab.tales import LONGEST, SHORTEST, retell
-from alibi_viz.lab.tasks import TASKS, Task, accuracy, evaluation_distances
+from alibi_viz.lab.tasks import TASKS, Task, accuracy
 from alibi_viz.lab.text import Text
 from alibi_viz.models import LanguageModel
 from alibi_viz.table import AS_TRAINED, COLUMNS, Axes, Row, Scale
@@ -126,13 +126,13 @@ def _attention(statistic: str, model: LanguageModel, text: Text, length: int, lo
         yield tested, float(getattr(stats, statistic).mean()) if stats else math.nan, sequences * queries
 
 
-SAMPLES = 512  # examples at each distance
+SAMPLES = 512  # examples of each length
 
 
 def _accuracy(model: LanguageModel, task: Task, length: int, longest: int) -> Measured:
-    """The share of correct answers at the largest distances that fit into L, 2L, 4L, ... tokens."""
-    for distance in evaluation_distances(task, length, longest):
-        yield distance, accuracy(model, task, distance, samples=SAMPLES), SAMPLES
+    """The share of correct answers in examples of L, 2L, 4L, ... tokens."""
+    for tested in evaluation_lengths(length, longest):
+        yield tested, accuracy(model, task, tested, samples=SAMPLES), SAMPLES
 
 
 @dataclass(frozen=True)
@@ -182,14 +182,12 @@ class Question:
             steps = {x: f"{x:,}" for x in [*range(every, last - every // 2, every), last]}
             return Axes(**shared, ticks=steps, log=False)
         task = TASKS.get(self.task)
-        x_of, size_of = (task.max_distance, task.min_length) if task else (int, int)
-        tested = xs or (evaluation_distances(task, length) if task else evaluation_lengths(length))
-        powers = [0.0, *(math.log2(size_of(x) / length) for x in tested)]
+        powers = [0.0, *(math.log2(x / length) for x in xs or evaluation_lengths(length))]
         ticks = {}
         for power in range(math.floor(min(powers)), math.ceil(max(powers)) + 1):
-            x = x_of(max(size_of(1), round(length * 2.0**power)))
+            x = max(1, round(length * 2.0**power))
             ticks[x] = f"{x:,}" if power < 0 else f"{x:,}<br>{f'{2**power} L' if power else 'L'}"
-        return Axes(**shared, ticks=ticks, length=x_of(length), chance=task.chance if task else None)
+        return Axes(**shared, ticks=ticks, length=length, chance=task.chance if task else None)
 
 
 # How each question of `questions.toml` is measured. "gap" is part of a race, "sliding windows" of `lab.length_curve`.

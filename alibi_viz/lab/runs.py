@@ -165,8 +165,7 @@ class Run:
             for x, value, count in question.measure(models[variant], source, self.length, self.longest, **more):
                 blocks = [round(each, 5) for each in (value if isinstance(value, list) else [value])]
                 row = question.row(trained, x, fmean(blocks), count) | {"variant": variant}
-                length = source.min_length(x) if isinstance(source, Task) else x
-                if question is main and diverged(model, {length: row["value"]}):
+                if question is main and diverged(model, {x: row["value"]}):
                     raise training.TrainingDiverged("the trained model gives no number: its training has diverged")
                 yield row if len(blocks) == 1 else row | {"blocks": blocks}
 

@@ -83,7 +83,7 @@ def gaps(question: Any, rows: pd.DataFrame) -> list[str]:
 
 
 def answers(question: Any, rows: pd.DataFrame) -> list[str]:
-    """Up to which distance a task is solved in every seed, and which method is best at the largest."""
+    """Up to which length a task is solved in every seed, and which method is best at the largest."""
     reached = every_seed(rows, lambda line: max(takewhile(lambda x: line[x] >= SOLVED, line.index), default=0))
     solved = [f"{quoted(label)} {f'up to {min(xs):,}' if min(xs) else 'not at all'}" for label, xs in reached.items()]
     seeds, last = " in every seed" if rows["seed"].nunique() > 1 else "", rows["x"].max()

@@ -21,7 +21,7 @@ from alibi_viz import arguments
 from alibi_viz.lab import evaluation
 from alibi_viz.lab.evaluation import evaluation_lengths
 from alibi_viz.lab.questions import find_question, main_question
-from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy, evaluation_distances
+from alibi_viz.lab.tasks import NOT_ASKED, Task, accuracy
 from alibi_viz.lab.text import Text, check_testable
 from alibi_viz.memory import check_memory
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
@@ -32,7 +32,7 @@ from alibi_viz.table import AS_TRAINED, TRAINING_LOSS, Row
 DEFAULT_MODEL: dict[str, int | float | str | bool] = {"num_layers": 2, "d_model": 64, "num_heads": 8, "dropout": 0.0}
 # Two models learn to write mostly real words in 20 seconds on two cores, with each of the seeds 0 to 4.
 LENGTH, STEPS, BATCH_SIZE, LEARNING_RATE = 64, 800, 16, 1.2e-2
-TASK_TOKENS = 32_768  # of the examples of one distance at a checkpoint of a race, which are 16 to 256
+TASK_TOKENS = 32_768  # of the examples of one length at a checkpoint of a race, which are 16 to 256
 
 T = TypeVar("T")
 
@@ -277,7 +277,7 @@ def race(
     Args:
         methods: position methods, each at most once: names, or your own functions or classes, as in `make_model`.
         source, length, steps, seed, batch_size, learning_rate: as in `train`; the seed also sets the starting weights.
-        lengths: to evaluate at, or distances for a task; by default `evaluation_lengths` or `evaluation_distances`.
+        lengths: to evaluate at; `evaluation_lengths` by default.
         checkpoints: how often each model is evaluated, at even intervals; the last time is after its last step.
         targets: bytes predicted at a checkpoint of a text, always the same ones, and at least one longest sequence.
         sizes: as in `make_model`.
@@ -298,7 +298,7 @@ def race(
     if not names or len(set(names)) != len(names):
         raise ValueError(f"methods must be one or more different names, got {names!r}")
     if lengths is None:
-        lengths = evaluation_distances(source, length) if isinstance(source, Task) else evaluation_lengths(length)
+        lengths = evaluation_lengths(length)
     tested = arguments.positive_integers("lengths", lengths)
     if isinstance(source, Text):
         check_testable(source, max(tested))
@@ -338,13 +338,13 @@ def _test(model: LanguageModel, source: Text | Task, last: Row, lengths: Sequenc
     length, step, values = last["length"], last["step"], dict[int, float]()
     tests: Iterator[tuple[int, float, int]]
     if isinstance(source, Task):
-        counts = {at: max(16, min(256, TASK_TOKENS // source.min_length(at))) for at in lengths}
+        counts = {at: max(16, min(256, TASK_TOKENS // at)) for at in lengths}
         tests = ((at, accuracy(model, source, at, samples=count), count) for at, count in counts.items())
     else:
         losses = evaluation.shared_losses(model, source, lengths, targets=max(targets, *lengths))
         tests = ((at, float(bits.mean()), len(bits)) for at, bits in losses)
     for at, value, count in tests:
-        if evaluation.diverged(model, {source.min_length(at) if isinstance(source, Task) else at: value}):
+        if evaluation.diverged(model, {at: value}):
             raise TrainingDiverged(f"after step {step} the loss at length {at} is {value}; try a lower learning rate")
         values[at] = value
         yield main_question(last["task"]).row(last, at, value, count)

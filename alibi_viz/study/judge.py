@@ -38,9 +38,7 @@ class Term:
     """One answer in the number of a claim."""
 
     label: str  # of the trained model, as in the column "label"
-    # Where on the question's axis, in multiples of L, the shortest training length in the results. For a retrieval
-    # task, the largest distance that fits into that many tokens.
-    times: int
+    times: int  # where on the question's axis, in multiples of L, the shortest training length in the results
     variant: str = AS_TRAINED  # or how the model was changed before it was evaluated, such as "window"
 
 
@@ -149,7 +147,7 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
         raise LookupError("there are several results for a label, seed and x")
     parts: list[Any] = []  # [seed, block]; where sequences of some length make fewer blocks, the means of the seeds
     for sign, term in [*((1, term) for term in claim.plus), *((-1, term) for term in claim.minus)]:
-        x = TASKS[task].max_distance(term.times * length) if task in TASKS else term.times * length
+        x = term.times * length
         if (term.label, term.variant, x) not in cells:
             changed = "" if term.variant == AS_TRAINED else f", {term.variant},"
             raise LookupError(f"no results of {term.label}{changed} at {term.times}L")

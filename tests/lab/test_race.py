@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alibi_viz import lab
-from alibi_viz.lab.tasks import evaluation_distances
 from alibi_viz.lab.training import limited_threads, round_robin
 from alibi_viz.models import LanguageModel, Position
 from alibi_viz.table import TRAINING_LOSS, results_table
@@ -78,9 +77,9 @@ def test_a_race_on_a_task_equals_training_and_accuracy(threads: int) -> None:
         assert list(curve(rows, TRAINING_LOSS, method="alibi").values()) == [row["value"] for row in training]
     assert set(rows.loc[rows["question"] == TRAINING_LOSS, "unit"]) == {"bits per answer"}
     tested = curve(rows, "needle", method="alibi")
-    assert list(tested) == evaluation_distances(NEEDLE, 8)
-    assert tested[31] == lab.accuracy(model, NEEDLE, 31)
-    assert [x for x, value in curve(rows, "needle", method="learned").items() if not math.isnan(value)] == [7]
+    assert list(tested) == lab.evaluation_lengths(8)
+    assert tested[32] == lab.accuracy(model, NEEDLE, 32)
+    assert [x for x, value in curve(rows, "needle", method="learned").items() if not math.isnan(value)] == [8]
 
 
 def test_models_are_those_of_the_rows_so_far_although_others_are_ahead_and_a_closed_race_ends(threads: int) -> None:

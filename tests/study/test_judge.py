@@ -83,12 +83,6 @@ def test_the_number_is_a_difference_of_answers_of_the_same_seed_and_block() -> N
     assert verdict.values.tolist() == [[1.5], [1.6], [1.4]]
 
 
-def test_the_answer_of_a_task_is_the_one_at_the_largest_distance_that_fits() -> None:
-    table = results(0.6, 0.61, 0.62, task="needle", question="needle", x=2 * LENGTH - 1)
-    needle = claim(plus=[study.Term("alibi", 2)], task="needle", question="needle", at_least=0.5)
-    assert study.judge(table, [needle])[0].verdict == "seen here"
-
-
 @pytest.mark.parametrize(
     ("table", "reason"),
     [

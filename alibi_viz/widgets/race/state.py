@@ -11,7 +11,6 @@ from alibi_viz import lab
 from alibi_viz.figures.curves import COMMON_METHODS, STYLES, assign_slots
 from alibi_viz.lab.evaluation import Continuation, known_words
 from alibi_viz.lab.questions import Question, main_question
-from alibi_viz.lab.tasks import evaluation_distances
 from alibi_viz.lab.training import Race
 from alibi_viz.models import POSITIONS, LanguageModel
 from alibi_viz.table import TRAINING_LOSS, Row, results_table
@@ -61,9 +60,8 @@ class RaceState:
 
     @property
     def lengths(self) -> list[int]:
-        """The lengths at which models are evaluated; for a task, the distances."""
-        task = lab.TASKS.get(self.task)
-        return evaluation_distances(task, self.length) if task else lab.evaluation_lengths(self.length)
+        """The lengths at which models are evaluated."""
+        return lab.evaluation_lengths(self.length)
 
     @property
     def source_name(self) -> str:
