@@ -47,7 +47,7 @@ def check_slopes(name: str, slopes: Tensor) -> None:
 
 def unwrapped(tensor: Tensor) -> Tensor:
     """The tensor inside the wrappers of `torch.func`, whose values can be read; under `vmap`, with the mapped axis."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
 

@@ -248,6 +248,12 @@ class AlibiBias(nn.Module):
         self._cache.clear()
         return self
 
+    def _load_from_state_dict(self, *args: Any) -> None:
+        """Leave the meta device when the model around this module loads its weights, which may be assigned."""
+        super()._load_from_state_dict(*args)
+        if self.slopes.is_meta and not self._exact_slopes.is_meta:
+            self._apply(lambda _: self._exact_slopes.to(torch.get_default_device()))
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles start with an empty cache."""
         return self.__dict__ | {"_cache": {}}

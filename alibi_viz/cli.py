@@ -94,6 +94,12 @@ def _check(options: argparse.Namespace) -> int:
     """Check a function, whose file is run like any program, or a file of golden vectors; name the faults."""
     if (options.function is None) == (options.vectors is None):
         raise ValueError("check needs a function such as package.module:function, or --vectors FILE, and not both")
+    checked = getattr(check, kind := options.kind or "attention")
+    accepted = [] if options.vectors else ["function", "kind", *inspect.signature(checked).parameters]
+    given = [name for name, value in vars(options).items() if value is not None]
+    if unused := [name for name in given if name not in ["command", "vectors", *accepted]]:
+        flags = " and ".join("--" + name.removeprefix("num_").replace("_", "-") for name in unused)
+        raise ValueError(f"{flags} can't be used with {'--vectors' if options.vectors else f'--kind {kind}'}")
     if options.vectors:
         report = check_vectors(options.vectors)
     else:
@@ -101,7 +107,7 @@ def _check(options: argparse.Namespace) -> int:
         seconds = 60.0 if options.seconds is None else options.seconds
         check_positive("seconds", seconds)
         with _alive(seconds):
-            function, checked = load_function(options.function), getattr(check, options.kind)
+            function = load_function(options.function)
 
         def limited(*arguments: Any) -> Any:
             with _alive(seconds + GRACE):
@@ -226,7 +232,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "results": {"nargs": "?", "help": "a results folder or file; the published results by default"},
     "parts": {"nargs": "*", "metavar": "part", "help": "search, tales, python, needle or induction; all by default"},
     "--vectors": {"metavar": "FILE", "help": "golden vectors with the results of an implementation"},
-    "--kind": {"choices": ("attention", "bias", "slopes"), "default": "attention", "help": SIGNATURES},
+    "--kind": {"choices": ("attention", "bias", "slopes"), "help": f"by default attention: {SIGNATURES}"},
     "--layout": {"help": "axes of query, key, value and output (default: bhld)"},
     "--causal": {"action": SWITCH, "help": "for a decoder (the default)"},
     "--decoding": {"action": SWITCH, "help": "also try fewer queries than keys (the default)"},
@@ -238,7 +244,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--text": {"metavar": "FILE", "type": Path, "help": "a UTF-8 file to use instead of the built-in text"},
     "--length": {"type": int, "help": "training length L in bytes; of a check, the longest to try (default: 300)"},
     "--steps": {"type": int, "help": "number of training steps"},
-    "--longest": {"type": int, "help": "tests go to this many times L (default: 16)"},
+    "--longest": {"type": int, "help": "tests are at L, 2L, 4L, ... up to this many times L (default: 16)"},
     "--seed": {"type": int, "help": "of the starting weights and the batches (default: 0)"},
     "--seeds": {"type": int, "help": "number of seeds, from 0"},
     "--workers": {"type": int, "help": "processes, one thread each (default: 1)"},
@@ -264,7 +270,7 @@ COMMANDS = {
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="alibi-viz", description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser("alibi-viz", description=str(__doc__).partition("\n")[0], allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"alibi-viz {av.__version__}")
     parser.set_defaults(command=lambda _: parser.print_help())  # without a command
     subparsers = parser.add_subparsers(metavar="command")
@@ -276,6 +282,7 @@ def _parser() -> argparse.ArgumentParser:
             description=function.__doc__,
             epilog=f"position methods:{methods}" if "methods" in names else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,  # `--seed` must not be taken for `--seeds`
         )
         command.set_defaults(command=function)
         for name in names:

@@ -26,7 +26,9 @@ def free_memory(device: torch.device | str = "cpu") -> int | None:
     free = int(lines["MemAvailable"].split()[0]) * 1024
     limit, used = _CONTAINER / "memory.max", _CONTAINER / "memory.current"
     if limit.exists() and (most := limit.read_text().strip()) != "max":
-        free = min(free, int(most) - int(used.read_text()))
+        numbers = dict(line.split() for line in (_CONTAINER / "memory.stat").read_text().splitlines())
+        reclaimable = int(numbers["inactive_file"])  # of the page cache, which counts as used
+        free = min(free, int(most) - int(used.read_text()) + reclaimable)
     return max(free, 0)
 
 

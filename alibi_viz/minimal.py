@@ -35,7 +35,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> tuple[
     weights. The content q . k is divided by sqrt(head_dim), the bias is not. A query that sees no key gets zeros.
     """
     logits = query @ key.mT / math.sqrt(query.shape[-1]) + bias
-    weights = logits.softmax(-1).masked_fill((logits == -math.inf).all(-1, keepdim=True), 0.0)
+    blind = (logits == -math.inf).all(-1, keepdim=True)  # the softmax of such a row, and its gradient, would be NaN
+    weights = logits.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
     return weights.to(value.dtype) @ value, weights
 
 

@@ -120,6 +120,11 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
         (["check", "math:sin", "--seconds", "nan"], "seconds must be"),
         (["check", "math:sin", "--kind", "slopes", "--heads", "1000000000"], "num_heads=1000000000 would take"),
         (["check", "math:sin", "--vectors", "golden.json"], "not both"),
+        (["check", "--vectors", "golden.json", "--slopes", "halving"], "--slopes can't be used with --vectors"),
+        (
+            ["check", "math:sin", "--kind", "slopes", "--no-causal", "--head-dim", "3"],
+            "--causal and --head-dim can't be",
+        ),
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
         (["compare", "alibi", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["reproduce", "--workers", "-1"], "workers must be an integer of at least 1, got -1"),

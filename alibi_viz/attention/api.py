@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_choice
+from alibi_viz.arguments import check_choice, unwrapped
 from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
@@ -117,7 +117,7 @@ class _Call(NamedTuple):
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # "none", "fixed", "learned" or "learned, half": in half precision
+    slopes: str  # "none", "fixed", "learned", "learned, half": in half precision, or "learned, mapped": by torch.func
     uses_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
@@ -133,6 +133,8 @@ class _Call(NamedTuple):
         slopes = "none" if inputs.slopes is None else "fixed"
         if inputs.slopes_need_gradients:
             slopes = "learned, half" if inputs.query.element_size() == 2 else "learned"
+            if inputs.slopes is not None and unwrapped(inputs.slopes) is not inputs.slopes:
+                slopes = "learned, mapped"
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
         sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
         return cls(kind, *sizes, key_elements, slopes, shares_blocks(inputs))
@@ -151,6 +153,7 @@ _SKIP = "skipping keys of negligible weight saves more than a kernel call per he
 _BLOCKS = "on the CPU, blocks that share one bias are fastest"
 _ROW = "a single query needs only a single row of bias"
 _ROUND = "'folded' would round the gradient of the slopes to half precision"
+_MAPPED = "torch's kernel takes a mask that is mapped by torch.func for one without a gradient"
 _FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
 RULES = (
     Rule("windowed", _SKIP, "decoded", lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23),
@@ -164,7 +167,8 @@ RULES = (
     Rule("mask", _BLOCKS, "auto, no bias", lambda c: c.uses_blocks and c.keys <= 2048),
     Rule("mask", _ROUND, "not a matter of speed", lambda c: c.slopes == "learned, half"),
     # no fused kernel computes the gradient of a mask
-    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
+    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes[:7] == "learned" and c.queries >= 192),
+    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "learned, mapped"),
     Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
     Rule("folded", _FOLD, "padding, also with gradients", lambda c: c.slopes != "learned" and c.queries >= 640),
 )

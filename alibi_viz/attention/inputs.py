@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.arguments import check_dropout, check_flag, check_number, check_slopes, check_tensor
+from alibi_viz.arguments import check_dropout, check_flag, check_number, check_slopes, check_tensor, unwrapped
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
 ROUNDING = 1e-5  # a ball is wider by this share of its center's norm, which exceeds the rounding error of float32 here
@@ -94,7 +94,7 @@ class AttentionInputs(NamedTuple):
 
     @property
     def slopes_need_gradients(self) -> bool:
-        return self.slopes is not None and self.slopes.requires_grad and torch.is_grad_enabled()
+        return self.slopes is not None and unwrapped(self.slopes).requires_grad and torch.is_grad_enabled()
 
     def ball(self) -> KeyBall:
         """The ball around the keys: that given, or computed from the tensors."""

@@ -30,7 +30,7 @@ _ROUNDINGS: list[tuple[Names, torch.dtype]] = [
     (("imprecise slopes",), torch.float16),
     (("imprecise slopes",), torch.bfloat16),
 ]
-_VAGUE = 2  # a factor without a name counts as so many faults more: it explains too much
+_COSTS = {"bias multiplied": 2}  # a factor without a name counts as so many faults more: it explains too much
 
 
 class Rule(NamedTuple):
@@ -92,7 +92,9 @@ def _explain_each(wrong: Sequence[Observation], calls: int, expected: Expectatio
             evidence += f" (only with {'; '.join(map(str, sizes))})"
             if fault == "sign reversed":
                 name = "sign reversed in one branch"
-            elif fault == "no bias" and all(probe.query_length < probe.key_length for probe in sizes):
+            elif (
+                fault == "no bias" and expected.causal and all(probe.query_length < probe.key_length for probe in sizes)
+            ):
                 is_short = any(probe.key_length <= SHORT for probe in sizes)  # a long call has few queries, too
                 name = "no bias while decoding" if is_short else name
         findings.append(Finding(name, evidence))
@@ -186,6 +188,8 @@ def rules(
         ]
     else:
         futures.append(("only earlier keys", past, torch.abs))
+        futures += [("one direction only", everything, torch.relu)]
+        futures += [("one direction only", everything, lambda offset: torch.relu(-offset))]
     futures += [("rewarded future", everything, torch.clone), ("rewarded past", everything, torch.neg)]
     if window is not None and last_key is not None:
         futures.append(("window", visible & (offset.abs() < window), torch.abs))
@@ -210,8 +214,13 @@ def _rounded_distances(query: Tensor, key: Tensor, slopes: Tensor) -> Iterator[T
         yield (query.to(dtype) - key.to(dtype)).double().abs()
 
 
-def name_slopes(slopes: ByHeads, expected: Expectation, relative: float, absolute: float = 0.0) -> list[Finding]:
-    """Name the faults of slopes, {num_heads: [heads]}: those of the hypothesis with the fewest. Empty if correct."""
+def name_slopes(
+    slopes: ByHeads, expected: Expectation, relative: float, absolute: float = 0.0, *, factors: bool = True
+) -> list[Finding]:
+    """Name the faults of slopes, {num_heads: [heads]}: those of the hypothesis with the fewest. Empty if correct.
+
+    They are known with the `factors` and the sign of a bias, or alone.
+    """
     close = partial(torch.allclose, rtol=relative, atol=absolute)
     got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))
     errors = [round(abs(g / (w or 1e-9) - 1), 4) for g, w in zip(got.tolist(), wanted.tolist(), strict=True)]
@@ -222,13 +231,16 @@ def name_slopes(slopes: ByHeads, expected: Expectation, relative: float, absolut
         return [Finding("no bias", evidence)] if bool(wanted.any()) else []
     possible = [names for names, each in _hypotheses(slopes, expected, absolute) if close(got, each)]
     if possible:
-        fewest = min(possible, key=lambda names: len(names) + _VAGUE * ("bias multiplied" in names))
-        return [Finding(name, evidence) for name in fewest]
+        unlikely = [] if factors else ["added twice", "bias before scaling"]  # of slopes alone
+        costs = [len(names) + sum(_COSTS.get(name, 0.5 * (name in unlikely)) for name in names) for names in possible]
+        fewest = possible[costs.index(min(costs))]
+        signed = {} if factors else {"sign reversed": "negative slopes"}
+        return [Finding(signed.get(name, name), evidence) for name in fewest]
     # No hypothesis explains all head counts: perhaps one explains those that are wrong.
     wrong = {heads: each for heads, each in slopes.items() if not close(each, expected.slopes(heads))}
     if len(wrong) == len(slopes):
         return [Finding("other slopes", evidence)]
-    return name_slopes(wrong, expected, relative, absolute)
+    return name_slopes(wrong, expected, relative, absolute, factors=factors)
 
 
 def _hypotheses(slopes: ByHeads, expected: Expectation, smallest: float) -> Iterator[tuple[Names, Tensor]]:

@@ -52,7 +52,9 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     if not heads:
         raise ValueError(f"the model's config must have one of {', '.join(_HEADS)}, got {type(config).__name__}")
     attention, parameter = layers[layer], next(model.parameters())
-    if (width := len(attention.inputs.weight)) != (expected := 3 * heads * attention.head_dim):
+    if not isinstance(weight := attention.inputs.weight, Tensor):
+        raise ValueError(f"the projections must have plain weights, not quantized ones, got {type(attention.inputs)}")
+    if (width := len(weight)) != (expected := 3 * heads * attention.head_dim):
         raise ValueError(f"the projection must return {expected} numbers, as keys aren't shared by heads, got {width}")
     subject, family = f"{type(model).__name__}, layer {layer}", str(getattr(config, "model_type", ""))
     trained = {exhibit.fault: exhibit for exhibit in EXHIBITS if family in exhibit.trained}

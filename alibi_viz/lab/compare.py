@@ -140,7 +140,7 @@ def compare(
         text: the `Path` of a text file in UTF-8; by default the built-in text.
         out: a results folder, as in `sweep`. A later call only does what is missing, also for more methods or seeds.
         length, steps: of training.
-        longest: tests go to this many times the training length.
+        longest: tests are at L, 2L, 4L, ... up to this many times the training length L.
         executor, progress: as in `sweep`.
 
     Raises, before any training, TypeError for a text that is not a `Path`; ValueError for missing, repeated or unknown

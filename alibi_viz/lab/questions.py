@@ -30,14 +30,14 @@ from alibi_viz.table import AS_TRAINED, COLUMNS, Axes, Row, Scale
 # test up to: (position on the axis, value, number of samples). The value is NaN where the model is not defined.
 Measured = Iterator[tuple[int, Any, int]]
 
-BLOCKS = 16  # consecutive parts of the held-out text: how the loss differs between them tells how sure its mean is
+BLOCKS = 16  # the most consecutive parts of the held-out text: their differences tell how sure the mean loss is
 
 
 def _lengths(model: LanguageModel, text: Text, length: int, longest: int, targets: int = TARGETS) -> Measured:
-    """On sequences of L, 2L, 4L, ... bytes, lists: the means of equal blocks of the text, or one if it is too short."""
+    """On sequences of L, 2L, 4L, ... bytes, lists: the means of equal blocks of whole sequences, the same for all."""
     lengths = evaluation_lengths(length, longest)
     for tested, bits in evaluation.shared_losses(model, text, lengths, targets=max(targets, *lengths)):
-        blocks = BLOCKS if len(bits) % (BLOCKS * tested) == 0 else 1
+        blocks = math.gcd(BLOCKS, len(bits) // lengths[-1]) if len(bits) % lengths[-1] == 0 else 1
         yield tested, bits.view(blocks, -1).double().mean(1).tolist(), len(bits)
 
 

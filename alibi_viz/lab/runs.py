@@ -57,7 +57,7 @@ class Run:
         position: a position method: a name, or your own function or class, which is then known by its name.
         task: "text"; "python reference", as in `python_text`; or one of `TASKS`.
         length, steps, batch_size, learning_rate, seed, device: as in `train`; the seed also sets the starting weights.
-        longest: tests go to this many times the training length; 0 for no tests.
+        longest: tests are at L, 2L, 4L, ... up to this many times the training length L; 0 for no tests.
         targets: how many bytes of a text are predicted at each length.
         variants: names of `lab.modify.VARIANTS`, with which the model is tested too; all by default.
         threads: of torch. One thread each is best when several runs share a machine.
@@ -174,9 +174,9 @@ def measure(run: Run, *, progress: bool = False) -> Record:
     """Train one model, evaluate it on every question of its task, and return the record.
 
     The record has "run" (the settings), "text" (the fingerprint of the text, "" for a task), "error" (None, or how
-    training diverged), "seconds", "made_with" (versions) and "rows" with the columns of
-    `lab.COLUMNS`. Losses on longer sequences are also there as means of sixteen "blocks" of the text. With `progress`,
-    standard error shows the steps of training and then the answers.
+    training diverged), "seconds", "made_with" (versions) and "rows" with the columns of `lab.COLUMNS`. Losses on longer
+    sequences are also there as means of up to sixteen "blocks" of the text. With `progress`, standard error shows the
+    steps of training and then the answers.
 
     Raises ValueError, before any training, for a text that is too short for the tests.
 
@@ -203,18 +203,20 @@ def measure(run: Run, *, progress: bool = False) -> Record:
         "error": error,
         "rows": [*_training_curve(steps), *answers],
         "seconds": round(time.perf_counter() - started, 2),
-        "made_with": versions(),
+        "made_with": versions(run.device),
     }
 
 
-def versions() -> dict[str, str]:
-    """What results depend on besides their settings: the versions and the processor; and the date."""
+def versions(device: str = "cpu") -> dict[str, str]:
+    """What results depend on besides their settings: the versions and the machine; and the date."""
+    chosen = training.choose_device(device)
     return {
         "date": date.today().isoformat(),
         "alibi_viz": version("alibi-viz"),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+        "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+        + (f", {torch.cuda.get_device_name(chosen)}" if chosen.type == "cuda" else ""),
     }
 
 
@@ -236,7 +238,8 @@ def sweep(
         runs: the settings of the runs. Equal ones are executed once.
         executor: any `concurrent.futures.Executor`, such as one of worker processes; by default this process, one
             run after the other. Your own position methods are sent along.
-        path: the results folder, created if missing. Without it nothing is saved.
+        path: the results folder, created if missing. Without it nothing is saved. Saved records are kept as they are,
+            whichever version or machine made them ("made_with").
         progress: show a progress bar on standard error, and without an executor, one for the run in progress.
 
     A run that diverges is a result (its "error" says how). Any other failure ends the sweep and is raised: waiting runs
@@ -353,7 +356,7 @@ def record_table(records: Iterable[Record], origin: str, *, by_block: bool = Fal
 def read_results(path: str | Path, *, by_block: bool = False) -> pd.DataFrame:
     """The table of the finished runs in a results folder or file; the origin is its name.
 
-    With `by_block`, losses on longer sequences have a row for each of sixteen blocks of the held-out text, and the
+    With `by_block`, losses on longer sequences have a row for each of up to sixteen blocks of the text, and the
     table a column "block". Raises FileNotFoundError, and ValueError that names what isn't a result.
 
     >>> from tempfile import TemporaryDirectory

@@ -60,7 +60,7 @@ class Text:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the training part, followed by the validation part."""
+        """The first 16 hexadecimal digits of the SHA-256 of all bytes, wherever training ends and validation begins."""
         return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()[:16]
 
     @cached_property

@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torch.func import jvp, vmap
 
-from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes
+from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slopes, lab
 from tests.attention import cases
 from tests.attention.cases import MASKING, expected
 
@@ -26,6 +26,15 @@ def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
     outputs = vmap(lambda each: alibi_attention(q, k, v, each, backend=backend), in_dims=1)(slopes)
     for output, each in zip(outputs, slopes.mT, strict=True):
         assert torch.allclose(output.double(), expected(q, k, v, each), atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [16, 700])
+def test_gradients_of_mapped_slopes_are_those_of_a_loop(length: int) -> None:
+    q, k, v = qkv(length)
+    slopes = torch.stack((alibi_slopes(2), 3 * alibi_slopes(2))).requires_grad_()
+    (mapped,) = torch.autograd.grad(vmap(lambda each: alibi_attention(q, k, v, each))(slopes).square().sum(), slopes)
+    each = [alibi_attention(q, k, v, row, backend="eager").square().sum() for row in slopes]
+    torch.testing.assert_close(mapped, torch.autograd.grad(sum(each), slopes)[0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("backend", MASKING)
@@ -113,6 +122,12 @@ def test_causal_attention_is_exported_for_any_length() -> None:
     program = torch.export.export(layer, (torch.randn(1, 80, 32),), dynamic_shapes=(lengths,))
     longer = torch.randn(1, 333, 32)
     assert torch.allclose(program.module()(longer), layer(longer), atol=1e-5)
+
+
+def test_other_position_methods_compile_too() -> None:
+    for name in ("none", "rotary"):
+        model = lab.make_model(name, num_layers=1)
+        assert compiles_one_graph_for_all_lengths(model, [torch.arange(n)[None] for n in (8, 12, 20)], model)
 
 
 def test_modules_are_not_recompiled_for_every_length() -> None:

@@ -100,6 +100,10 @@ def positions_in_bfloat16(heads: int, queries: int, keys: int) -> Tensor:
     return -alibi_slopes(heads)[:, None, None] * (key[keys - queries :, None] - key).abs()
 
 
+def one_direction(heads: int, queries: int, keys: int) -> Tensor:
+    return alibi_bias(alibi_slopes(heads), queries, keys).clamp(max=0)
+
+
 def rotated(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     positions = torch.arange(key.shape[2])
     angle = positions[-query.shape[2] :, None] - positions

@@ -130,10 +130,19 @@ def shares_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return alibi_attention(query, key[:, ::4], value[:, ::4], alibi_slopes(query.shape[1]))
 
 
-HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates, shares_keys]
+HABITS = [scales_its_query_in_place, leaves_out_weights_below_float32, differentiates]
 
 
 @pytest.mark.parametrize("function", HABITS)
 def test_attention_with_habits(function: Callable[..., Tensor]) -> None:
     check.attention(function).raise_for_faults()
     check.attention(function, head_dim=4, length=16).raise_for_faults()  # fewer than the keys
+
+
+def test_heads_share_keys_only_as_group_size_says() -> None:
+    check.attention(shares_keys, group_size=4).raise_for_faults()
+    for size in (1, 2):
+        (finding,) = check.attention(shares_keys, group_size=size).findings
+        assert finding.name == "wrong keys" and "in groups of 4" in finding.evidence
+    with pytest.raises(ValueError, match=r"group_size must divide every head count of \[8, 12\], got 3"):
+        check.attention(shares_keys, group_size=3)

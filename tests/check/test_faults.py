@@ -22,6 +22,7 @@ from tests.check.faulty import (
     inverts_padding,
     lower_triangle_without_a_mask,
     names,
+    one_direction,
     padded,
     positions_in_bfloat16,
     raises,
@@ -41,6 +42,7 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     ],
     "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
     "length cap": [(check.bias, wrapped, {})],
+    "first slope is 1": [(check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8})],
     "slopes of a head slice": [
         (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]}),
     ],
@@ -70,6 +72,9 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     ],
     "one key ahead": [(check.attention, lambda q, k, v: attend(q, k, v, first=2), {})],
     "only earlier keys": [(check.attention, attend, {"causal": False})],
+    "one direction only": [(check.bias, one_direction, {"causal": False})],
+    "negative slopes": [(check.slopes, lambda heads: -alibi_slopes(heads), {})],
+    "wrong keys": [(check.attention, lambda q, k, v: attend(q, k[:, :1], v[:, :1]), {})],
     "content multiplied": [
         (check.attention, lambda q, k, v: attend(-q, k, v), {}),
         (check.attention, lambda q, k, v: attend(5 * q if q.shape[2] < k.shape[2] else q, k, v), {}),
@@ -140,6 +145,12 @@ def test_faults_with_one_cause_are_told_apart(function: Callable[..., Tensor], e
     assert names(check.attention(function)) == expected
 
 
+def test_a_result_in_half_precision_is_told_from_a_wrong_one() -> None:
+    hint = "; right within the rounding of bfloat16"
+    evidence = [check.attention(f, num_heads=[4]).findings[0].evidence for f in (in_half_precision, rotated)]
+    assert [hint in each for each in evidence] == [True, False]
+
+
 def test_a_bias_lost_in_a_long_call_is_not_lost_while_decoding() -> None:
     function = lambda q, k, v: attend(q, k, v, factor=float(k.shape[2] < 600))  # noqa: E731
     assert names(check.attention(function, num_heads=[8], length=700)) == {"no bias"}
@@ -162,7 +173,11 @@ def test_faults_are_named_in_half_precision(dtype: torch.dtype) -> None:
         assert names(check.bias(scaled)) == {"bias before scaling"}
     assert names(check.bias(bias_of(rough), num_heads=[12])) == {"imprecise slopes"}
     assert check.bias(bias_of(rough), num_heads=[8]).ok, "powers of two have no rounding"
-    assert names(check.slopes(lambda heads: -2 * rough(heads))) == {"imprecise slopes", "sign reversed", "added twice"}
+    assert names(check.slopes(lambda heads: -2 * rough(heads))) == {
+        "imprecise slopes",
+        "negative slopes",
+        "added twice",
+    }
 
 
 def test_lists_that_differ_in_their_last_element_only_are_wrong() -> None:

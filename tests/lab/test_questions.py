@@ -53,6 +53,10 @@ def test_longer_windows_are_the_losses_by_length(model: LanguageModel) -> None:
     answers, expected = measured("longer sequences", model), lab.loss_by_length(model, TEXT, LENGTHS)
     assert {x: sum(blocks) / 16 for x, (blocks, _) in answers.items()} == pytest.approx(expected)
     assert {(len(blocks), count) for blocks, count in answers.values()} == {(16, 8192)}
+    longer = find_question("longer sequences").measure(model, TEXT, LENGTH, 32)
+    assert {len(blocks) for _, blocks, _ in longer} == {16}
+    longer = find_question("longer sequences").measure(model, TEXT, 64, 16)
+    assert {len(blocks) for _, blocks, _ in longer} == {8}, "as many at every length"
     assert {count for _, count in measured("longer sequences", model, length=100).values()} == {8000}, "those shared"
 
 

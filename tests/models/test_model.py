@@ -80,6 +80,10 @@ def test_model_created_on_the_meta_device_works_after_loading_weights(fields: di
     created = created.to_empty(device="cpu").eval()
     created.load_state_dict(expected.state_dict())
     assert torch.equal(created(PROMPT), expected(PROMPT))
+    with torch.device("meta"):
+        created = LanguageModel(expected.config).eval()
+    created.load_state_dict(expected.state_dict(), assign=True)
+    assert torch.equal(created(PROMPT), expected(PROMPT))
 
 
 def test_encoder_ignores_padding() -> None:

@@ -92,15 +92,15 @@ class Position(nn.Module):
             weights = drop(self.weigh(query, key, mask, causal=causal), dropout, training=dropout > 0)
             value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)  # grouped-query attention
             return weights.to(value.dtype) @ value
-        # torch's is_causal aligns the first query with the first key, so it needs equal lengths
-        is_causal = causal and mask is None and query_length == key_length
-        if causal and not is_causal:
+        flags: dict[str, Any] = {"enable_gqa": query.shape[1] != key.shape[1]}
+        if causal and mask is None and query_length == key_length:
+            flags["is_causal"] = True  # aligns the first query with the first key, so it needs equal lengths
+        elif causal:
             visible = causal_mask(query_length, key_length, device=query.device)
             mask = visible if mask is None else mask.masked_fill(~visible, float("-inf"))
         if mask is not None and mask.is_floating_point():
             # torch's blockwise kernel on CPUs needs a mask with 4 axes; with 3, torch uses one that stores all weights
             mask = (mask if mask.ndim == 4 else mask[None]).to(query.dtype)
-        flags: dict[str, Any] = {"is_causal": is_causal, "enable_gqa": query.shape[1] != key.shape[1]}
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, **flags)
 
     def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None, *, causal: bool) -> Tensor:

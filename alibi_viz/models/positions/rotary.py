@@ -48,27 +48,31 @@ class Rotary(Position):
         self.frequencies = rotary_frequencies(head_dim) if frequencies is None else frequencies
         self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
 
-    def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
-        """[..., length, head_dim] rotated by their integer positions [length]."""
-        cos, sin = self._cos_sin(positions)
+    def rotate(self, vectors: Tensor, positions: Tensor, end: int) -> Tensor:
+        """[..., length, head_dim] rotated by their integer positions [length], all below `end`."""
+        cos, sin = (table[positions] for table in self._cos_sin(end, positions.device))
         first, second = vectors.float().chunk(2, dim=-1)
         rotated = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
         return (rotated * self.scale).to(vectors.dtype)
 
     def transform(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        query_positions, key_positions = right_aligned(query.shape[-2], key.shape[-2], device=query.device)
-        return self.rotate(query, query_positions), self.rotate(key, key_positions)
+        end = key.shape[-2]
+        query_positions, key_positions = right_aligned(query.shape[-2], end, device=query.device)
+        return self.rotate(query, query_positions, end), self.rotate(key, key_positions, end)
 
-    def _cos_sin(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of the angles, each float32 [length, head_dim / 2]."""
-        tables = self._tables.get(positions.device)
-        length = int(positions[-1]) + 1 if len(positions) else 1
+    def _cos_sin(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of the angles at positions 0, 1, ..., each float32 [at least length, head_dim / 2]."""
+        if torch.compiler.is_compiling():  # a cached table would need a graph for each of its lengths
+            return self._make_tables(length, device)
+        tables = self._tables.get(device)
         if tables is None or len(tables[0]) < length:
-            steps = torch.arange(1 << (length - 1).bit_length(), device=positions.device)
-            # float64: angles grow with the position, and float32 would round them
-            angle = steps.double()[:, None] * self.frequencies.to(positions.device)
-            tables = self._tables[positions.device] = angle.cos().float(), angle.sin().float()
-        return tables[0][positions], tables[1][positions]
+            tables = self._tables[device] = self._make_tables(1 << max(length - 1, 0).bit_length(), device)
+        return tables
+
+    def _make_tables(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        # float64: angles grow with the position, and float32 would round them
+        angle = torch.arange(length, device=device).double()[:, None] * self.frequencies.to(device)
+        return angle.cos().float(), angle.sin().float()
 
 
 def yarn_frequencies(head_dim: int, trained_length: int, s: float) -> Tensor:
@@ -152,8 +156,8 @@ class Xpos(Rotary):
         limit = self.max_length // (16 if query.dtype == torch.float16 else 1)
         if len(keys) > limit:
             raise ValueError(f"xPos in {query.dtype} is not defined beyond {limit} tokens, got {len(keys)}")
-        rotated = self.rotate(query, queries) * self.growth(queries - middle)
-        return rotated.to(query.dtype), (self.rotate(key, keys) * self.growth(middle - keys)).to(key.dtype)
+        rotated = self.rotate(query, queries, len(keys)) * self.growth(queries - middle)
+        return rotated.to(query.dtype), (self.rotate(key, keys, len(keys)) * self.growth(middle - keys)).to(key.dtype)
 
     def growth(self, positions: Tensor) -> Tensor:
         """z_k^(position / s) for both channels of each pair: float32 [positions, head_dim]."""
