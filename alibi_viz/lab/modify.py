@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from alibi_viz.arguments import check_integer, check_positive_integers
 from alibi_viz.bias import right_aligned
 from alibi_viz.models import LanguageModel, Position, TransformerConfig
+from alibi_viz.models.positions.relative import Alibi
 from alibi_viz.models.positions.rotary import ScaledRotary
 from alibi_viz.pretrained import Family, family_of, shared_copy, training_length
 
@@ -52,8 +53,8 @@ def modify(
         model: a `LanguageModel`, or a BLOOM, MPT or Falcon model of transformers with or without its head.
         slopes: what the slopes (for other methods, the bias) are multiplied by: a number, or one per head; 0 drops the
             bias. "interpolate" multiplies ALiBi's slopes by L / L' on inputs of L' > L tokens, where L is the training
-            length (Al-Khateeb et al. 2023, arXiv 2310.13017), so that no penalty is larger than in training.
-        window: how many keys a query sees, including itself; padding doesn't count.
+            length (Al-Khateeb et al. 2023, arXiv 2310.13017), so that no penalty reaches m L.
+        window: how many keys a query sees, including itself; in an encoder on each side; padding doesn't count.
         sinks: how many tokens at the start stay visible beside the window. As in StreamingLLM (Xiao et al. 2023, arXiv
             2309.17453, section 3.2), distances skip the tokens between sinks and window.
         rotary: how rotary positions are scaled: "plain", "pi", "ntk" or "yarn", see `models.positions.rotary`.
@@ -111,6 +112,8 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     Methods that add absolute positions to the token vectors have no "window", because a window does not keep their
     positions in the trained range. Methods that can keep sinks have a "window and sinks".
     """
+    if not _uses_common_attention(model):
+        return {}
     variants = {"window": modify(model, window=length)} if model.transformer.position.is_relative else {}
     if has_sinks(model):
         variants["window and sinks"] = modify(model, window=length, sinks=SINKS)
@@ -119,6 +122,11 @@ def evaluation_variants(model: LanguageModel, length: int) -> dict[str, Language
     if model.config.position == "alibi":
         variants["slopes interpolated"] = modify(model, "interpolate", trained_length=length)
     return variants
+
+
+def _uses_common_attention(model: Any) -> bool:
+    """Whether attention is that of all methods with this bias, so that a changed bias changes it."""
+    return type(model.transformer.position).attend in (Position.attend, Alibi.attend)
 
 
 def has_sinks(model: Any) -> bool:
@@ -243,6 +251,7 @@ def _check_method(model: Any, changes_bias: bool, interpolate: bool, sinks: int,
     """Raise ValueError for a change that doesn't apply to the position method."""
     name = model.config.position
     problems = {
+        "methods with an `attend` of their own can't be modified": not _uses_common_attention(model),
         'slopes="interpolate" is for ALiBi only': interpolate and name != "alibi",
         "slopes must be None without a bias to multiply": changes_bias and not model.transformer.position.has_bias,
         "only rotary positions have a rule to change": rotary is not None and name != "rotary",

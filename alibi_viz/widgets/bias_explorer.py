@@ -18,7 +18,7 @@ from alibi_viz.widgets.core.app import App, Why
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import column, fold, row
 from alibi_viz.widgets.core.formatting import format_number, format_percent, format_slope
-from alibi_viz.widgets.core.traits import LINEAR, Choice, Count, Flag, HasHead, Head, Law, named_law
+from alibi_viz.widgets.core.traits import LINEAR, MAX_HEADS, Choice, Count, Flag, HasHead, Head, Law, named_law
 
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
 _SHOWS = {"weight": "weight left, e^bias", "bias": "bias", "logarithmic bias": "bias, logarithmic colors"}
@@ -66,7 +66,7 @@ class BiasExplorer(HasHead, App):
         "All heads at once",
     )
     redraw_to_fit = True  # the size of the tiles depends on the width
-    num_heads = Count(8, 1, 32)
+    num_heads = Count(8, 1, MAX_HEADS)
     length = Count(64, 1, 256)
     show = Choice("weight", tuple(_SHOWS))
     law = Law()

@@ -158,8 +158,9 @@ def guess_curve(
         others: {name: y}, more curves that are drawn with the truth.
     """
     x, truth, at = list(x), list(truth), list(at or x[-2:])
-    if len(x) != len(truth) or not {*at} <= {*x[1:]} or not low < high:
-        raise ValueError(f"truth needs a number for each x, at values of x after the first, low < high; got {at=}")
+    curves = {"truth": truth, **(others or {})}
+    if any(len(x) != len(y) for y in curves.values()) or not {*at} <= {*x[1:]} or not low < high:
+        raise ValueError(f"each curve needs a number for each x, at values of x after the first, low < high; got {at=}")
     titles = {"xaxis_title_text": x_title, "yaxis_title_text": y_title, "yaxis_range": [low, high]}
     step, start = 10.0 ** math.floor(math.log10((high - low) / 20)), min(max(truth[0], low), high)
     options = {"min": low, "max": high, "step": step, "style": {"description_width": "initial"}, "tooltip": question}

@@ -182,7 +182,7 @@ class SpotTheBug(App):
     def _draw_pair(self, view: View, weights: Any, names: tuple[str, str]) -> None:
         """Two matrices of weights side by side, [2, rows, keys]; 0 is masked."""
         masked, kind, numbers = ~(weights > 0), "query" if view.head else "head", (view.rows, view.keys)
-        places = [[f"{kind} {at}, key {key}<br>weight " for key in view.keys] for at in view.rows]
+        places = [[f"{kind} {at}, key {key}<br>relative weight " for key in view.keys] for at in view.rows]
         texts = np.char.add(places, np.where(masked, "masked", np.char.mod("%.3g", weights))).astype(object)
         grid = matrices.page_grid(2, self.page_width)
         labels: dict[str, Any] = {"titles": names, "numbers": numbers, "legend": "weight / largest of its row"}
@@ -251,4 +251,5 @@ def _compare(view: View, correct: Tensor, shown: Tensor, subject: str) -> str:
     row, column = divmod(int(difference.argmax()), len(view.keys))
     got, wanted = (format_percent(weights[row, column]) for weights in (shown, correct))
     place = f"{'query' if view.head else 'head'} {view.rows[row]}: key {view.keys[column]}"
-    return f"The largest difference is in {place} gets {got} in {subject}; correct is {wanted}."
+    of = "of the largest weight in its row"
+    return f"The largest difference is in {place} has {got} {of} in {subject}; correct is {wanted}."

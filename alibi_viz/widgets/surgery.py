@@ -39,6 +39,7 @@ class Evaluation(NamedTuple):
     losses: dict[int, float]  # {length: bits per byte}
     distance: Tensor  # the mean distance, in tokens, of the keys that each head attends to: float32 [layers, heads]
     beyond: float  # the share of attention on keys at least L back, the mean over all heads
+    tested: int  # the length of the sequences in which attention was measured
 
 
 class Subject(NamedTuple):
@@ -64,9 +65,9 @@ def own_subject(model: LanguageModel, length: Any, lengths: Sequence[int] | None
         losses = lab.loss_by_length(model, text, lengths, targets=max(TARGETS, *lengths))
         if diverged(model, losses):
             raise ValueError("the model gives NaN instead of losses: its training has diverged")
-        tested = int(min(STATS_LENGTH * length, model.transformer.position.max_length or math.inf))
+        tested = int(min(STATS_LENGTH * length, max(lengths), model.transformer.position.max_length or math.inf))
         stats = attention_stats(model, text, tested, trained=length, windows=4)
-        return Evaluation(losses, stats.distance, float(stats.beyond.mean()))
+        return Evaluation(losses, stats.distance, float(stats.beyond.mean()), tested)
 
     applies = model.transformer.position.has_bias, has_sinks(model)
     return Subject(position, model, length, "bytes", model.config.num_heads, *applies, evaluate)
@@ -92,7 +93,7 @@ def pretrained_subject(model: nn.Module, tokenizer: Any, length: Any, lengths: A
         tested = min(STATS_LENGTH * length, max(defined))
         ids = encode(model, tokenizer, evaluated_bytes(source)[1])[None, -tested:].to(next(model.parameters()).device)
         stats = pretrained_stats(model, ids, trained=length, queries=STATS_QUERIES)
-        return Evaluation(losses, stats.distance, float(stats.beyond.nanmean()))
+        return Evaluation(losses, stats.distance, float(stats.beyond.nanmean()), tested)
 
     return Subject(name, model, length, "tokens", len(family.slopes(family.layers(model)[0])), True, True, evaluate)
 
@@ -266,8 +267,8 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
         losses.append(words)
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
+    beyond = f", with {after.beyond:.0%} of their weight on keys at least {length:,} back, the training length"
     return f"{subject.name} {change}: {'; '.join(losses)}.", (
-        f"The model was trained on sequences of {length:,} {subject.unit}. "
-        f"Its heads look {distance} tokens back on average{trained}, with {after.beyond:.0%} of their weight on "
-        f"keys at least {length:,} back, the training length."
+        f"The model was trained on sequences of {length:,} {subject.unit}. On sequences of {after.tested:,}, its heads "
+        f"look {distance} tokens back on average{trained}{beyond * (after.tested > length)}."
     )

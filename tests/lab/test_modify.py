@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from alibi_viz import lab
 from alibi_viz.lab.modify import VARIANTS, changes_of, evaluation_variants
-from alibi_viz.models import POSITIONS
+from alibi_viz.models import POSITIONS, Position
 from tests.reference import reference_attention
 
 if os.environ.get("CI") != "true":
@@ -167,6 +168,19 @@ def test_a_change_is_described() -> None:
 def test_a_change_that_does_not_apply_is_refused(name: str, change: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         lab.modify(model_of(name), **change)
+
+
+def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
+    class Own(Position):
+        """Attends to nothing."""
+
+        def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
+            return 0 * value
+
+    model = lab.make_model(Own)
+    with pytest.raises(ValueError, match="`attend` of their own can't be modified, got position method 'Own'"):
+        lab.modify(model, window=4)
+    assert evaluation_variants(model, 8) == {}
 
 
 CHANGES: list[dict[str, Any]] = [{}, {"slopes": [0, 0.5, 1, 2]}, {"window": 9, "sinks": 3}, {"window": 20}]

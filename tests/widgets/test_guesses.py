@@ -128,7 +128,7 @@ def test_a_circle_that_is_dropped_again_and_again_outside_comes_back_and_one_lef
 
 def test_what_cannot_be_asked_for_raises():
     for changes in ({"at": [64]}, {"at": [100]}, {"truth": [1.0]}, {"low": 10}):
-        with pytest.raises(ValueError, match="truth needs a number for each x"):
+        with pytest.raises(ValueError, match="each curve needs a number for each x"):
             curve(**changes)
     with pytest.raises(TypeError, match="question must be an instance of str, got int"):
         lessons.guess_choice("key", 3, ["a", "b"], "a")

@@ -68,7 +68,7 @@ def test_what_is_shown_is_the_model_with_these_changes(
     difference = app.after[64] - app.before[64]
     if abs(difference) >= 0.01:
         assert f"{abs(difference):.2f} {'more' if difference > 0 else 'less'} than before" in app.caption
-    stats = attention_stats(changed, lab.load_text(), 128, trained=16, windows=4)
+    stats = attention_stats(changed, lab.load_text(), 64, trained=16, windows=4)
     assert np.allclose(app.figure.data[-1].y, stats.distance.flatten().clamp(min=0.1), atol=1e-3)
     assert app.figure.data[1].y.tolist() == list(app.after.values())
 
@@ -98,6 +98,9 @@ def test_your_own_models_are_tested_at_their_lengths() -> None:
     assert SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=[32]).caption.count("sequences of 32") == 1
     app = SlopeSurgery(lab.make_model(MyLaw), length=16, lengths=np.array([16, 32]))
     assert (app.subject, list(app.after)) == ("yours", [16, 32])
+    assert "On sequences of 32, its heads look" in app.details and "at least 16 back" in app.details
+    app = SlopeSurgery(lab.make_model(MyLaw), length=64, lengths=[16, 32])
+    assert "On sequences of 32, its heads look" in app.details and "at least" not in app.details, "no key is so far"
     app = SlopeSurgery(lab.make_model("t5", max_length=16), factor=2.0, text="to be or not to be, " * 400)
     assert list(app.after) == [16, 32, 64, 128, 256]
     assert "t5 with slopes times 2: " in app.caption

@@ -126,7 +126,7 @@ def test_caption_and_hover_say_what_was_called_and_the_numbers_that_differ():
     correct, faulty = bug.view.correct(bug.causal), bug.weights()
     for tile, weights in ((1, correct), (2, faulty)):
         texts = layer.customdata[layer.z == tile].reshape(12, 16)
-        assert texts[8, 3] == f"head 9, key 3<br>weight {weights[8, 3]:.3g}"
+        assert texts[8, 3] == f"head 9, key 3<br>relative weight {weights[8, 3]:.3g}"
     assert "decoding the last 5 tokens." in SpotTheBug(bug="case 10").caption
     assert "an encoder" in SpotTheBug(bug="case 7").caption
     assert "equal words have the content 4." in SpotTheBug(bug="case 13").details

@@ -85,7 +85,8 @@ class T5Buckets(Relative):
 
     There are 32 buckets. Each distance below 16 has its own; beyond, the width of a bucket grows with the distance. The
     last one begins below D (at 113 for D = 128) and has no end. D is a quarter of the training length, as T5's 128 for
-    512 tokens, so that training fills all buckets. If D is below 32, there are D buckets.
+    512 tokens, so that training fills all
+    buckets (but one at a few lengths, such as 128). If D is below 32, there are D buckets.
     """
 
     config_fields = ("num_heads", "max_length")
@@ -162,9 +163,9 @@ class Sandwich(Relative):
 class Fire(Position):
     """Bias MLP[ln(1 + c d) / ln(1 + c max(i, j, tau))], one output per head (FIRE, Li et al. 2024, section 3).
 
-    The paper's max(i, tau) is the same in a decoder, where j <= i. So the network's input is between 0 and 1 at any
-    length, and longer texts produce no unseen inputs. c starts at 0.1 and
-    tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
+    All layers share it, as in the paper's variant FIRE-S. The paper's max(i, tau) is the same in a decoder, where
+    j <= i. So the network's input is between 0 and 1 at any length, and longer texts produce no unseen inputs. c starts
+    at 0.1 and tau at a quarter of the training length (512 for the paper's 2,048); both are learned.
     """
 
     config_fields = ("num_heads", "max_length")

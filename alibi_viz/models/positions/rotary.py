@@ -2,7 +2,7 @@
 
 At length L', with training length L and s = L' / L, and without the fine-tuning that pi was designed for:
 
-    pi    position interpolation: i -> i / s, so every angle was seen in training (Chen et al. 2023)
+    pi    position interpolation: i -> i / s, between positions seen in training (Chen et al. 2023)
     ntk   base -> base s^(d / (d - 2)): fast pairs keep their angles, the slowest is stretched by s (bloc97 2023)
     yarn  interpolates slow pairs as pi, keeps fast ones, blends the rest, and sharpens attention (Peng et al. 2023)
 """

@@ -12,7 +12,7 @@ from alibi_viz.models import LanguageModel
 from alibi_viz.widgets.core.app import App
 from alibi_viz.widgets.core.background import Debounce
 from alibi_viz.widgets.core.controls import labeled, show
-from alibi_viz.widgets.core.traits import BadValue, Choice, Count, State, short_repr
+from alibi_viz.widgets.core.traits import MAX_HEADS, BadValue, Choice, Count, State, short_repr
 
 MAX_CHARACTERS = 50_000
 TEXT = "The cat sat on the mat. The dog sat by the door and looked at the cat"
@@ -41,7 +41,7 @@ class TextApp(App):
     """
 
     text = NonBlank(TEXT)
-    num_heads = Count(8, 1, 32)
+    num_heads = Count(8, 1, MAX_HEADS)
     content = Choice("", "contents")
     longest = 4096  # the number of tokens that are read
     show_text: Any  # puts the text into its box, which may hold one that was rejected
@@ -56,6 +56,8 @@ class TextApp(App):
         self.is_slow = self.is_slow or isinstance(self.source, ModelSource)
         state.setdefault("content", self.contents[0])
         if self.source.num_heads is not None:
+            if self.source.num_heads > MAX_HEADS:
+                raise ValueError(f"source must have at most {MAX_HEADS} heads to be drawn, got {self.source.num_heads}")
             state.setdefault("num_heads", self.source.num_heads)
         super().__init__(**state)
 

@@ -94,11 +94,14 @@ class Count(Number):
     noun, kind, convert = "an integer", numbers.Integral, int
 
 
+MAX_HEADS = 32  # as many pictures of heads are still told apart
+
+
 class Head(Count):
     """One of the app's `num_heads`, counted from 1. See `HasHead`."""
 
     def __init__(self, default: int | None, **options: Any) -> None:
-        super().__init__(default, 1, 32, **options)
+        super().__init__(default, 1, MAX_HEADS, **options)
 
     def offered(self, obj: "HasHead") -> tuple[int | None, ...]:
         return (*[None] * self.allow_none, *range(1, obj.num_heads + 1))

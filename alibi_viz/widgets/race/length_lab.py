@@ -45,10 +45,13 @@ class Methods(Names):
     def offered(self, obj: HasTraits) -> tuple[str, ...]:
         return tuple(POSITIONS)  # and your own ones, once they have been used
 
-    def validate(self, obj: HasTraits, value: Any) -> Any:
+    def validate(self, obj: Any, value: Any) -> Any:
         if isinstance(value, Iterable) and not isinstance(value, str):
             with raising_bad_value():
+                before = {**POSITIONS}
                 value = [method if isinstance(method, str) else register_method(method) for method in value]
+            if hasattr(obj, "figure") and any(before.get(name) is not POSITIONS.get(name) for name in obj.methods):
+                obj.refresh()  # the same names, but a law was edited
         return super().validate(obj, value)
 
 
@@ -88,7 +91,7 @@ class LengthLab(App):
     Traits:
         methods: at most seven position methods: names, or your own functions law(distance, head, num_heads) and
             subclasses of `Position`, which are offered under their names from then on.
-        length: bytes in a training sequence, L, 8 to 128; tests go up to 16 L, and to 32 L for a task.
+        length: bytes in a training sequence, L, 8 to 128; tests go up to 16 L.
         steps: 10 to 2,000.
         seed: of the starting weights and the batches.
         seeds: how many races, 1 to 5: seed, seed + 1, ..., one after the other.

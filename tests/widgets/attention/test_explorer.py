@@ -141,6 +141,8 @@ def test_another_object_raises() -> None:
         AttentionExplorer("to be")
     with pytest.raises(ValueError, match="position 'alibi', unchanged, got 'none'"):
         AttentionExplorer(lab.make_model("none"))
+    with pytest.raises(ValueError, match="source must have at most 32 heads to be drawn, got 40"):
+        AttentionExplorer(lab.make_model("alibi", num_heads=40, d_model=80))
 
 
 def test_a_model_runs_once_for_a_text_until_refresh() -> None:

@@ -71,6 +71,19 @@ def test_settings_differ_once_a_law_has_been_edited_or_the_text_is_another() -> 
     assert first != state(2, ENGLISH)
 
 
+def test_an_edited_law_is_told_from_the_one_that_was_trained() -> None:
+    def law(power: int) -> Any:
+        def edited(distance: Tensor, head: int, num_heads: int) -> Tensor:
+            return -(distance.float() ** power)
+
+        return edited
+
+    app = trained(methods=["alibi", law(1)])
+    assert "changed since" not in app.caption
+    app.methods = ["alibi", law(2)]
+    assert "changed since" in app.caption
+
+
 @pytest.mark.parametrize(
     ("method", "words"),
     [
