@@ -24,7 +24,7 @@ from alibi_viz.figures.tokens import label, literal, quoted
 STEPS = ("content", "bias", "logits", "weights")
 _PANELS = {"content": (1, 1), "bias": (1, 2), "bars": (1, 3), "logits": (2, 1), "weights": (2, 2), "grid": (3, 1)}
 _MAX_HOVER = 4096  # cells with a hover text, in all small matrices together
-_WEIGHTS = ColorScale(0.0, 0.3, "weight")  # almost all weights are far below
+_WEIGHTS = ColorScale(0.0, 0.3, weights=True)  # almost all weights are far below
 _FRAME_COLOR = "#D6368F"  # not in any of the color scales, and visible on both themes
 _MINUS = "\N{MINUS SIGN}"
 _PAIR = "head %{customdata[0]}<br>query %{customdata[1]}<br>key %{customdata[2]}<br>"

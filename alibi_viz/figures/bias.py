@@ -15,7 +15,6 @@ from alibi_viz.figures.theme import WEIGHT_SCALE, ColorScale, as_array
 SHOWS = {
     "weight": "weight left, e<sup>bias</sup>",
     "bias": "bias, linear scale",
-    "logarithmic bias": "bias, logarithmic scale",
 }
 HOVER_ALL, HOVER_ONE = 2048, 65536  # cells with a hover text: with several heads in the figure, and with one
 _TEMPLATE = (
@@ -62,7 +61,7 @@ def draw(
         bias: [heads, length, length] or [heads, 1, length]; finite where not masked.
         masked: bool, broadcastable to [heads, length, length]; these cells are gray.
         show: "weight" for the weight that a key gets at equal content, relative to the most favored key of its query
-            (see `weights_from_bias`), "bias" for the bias itself, or "logarithmic bias", with log colors beyond 1/16.
+            (see `weights_from_bias`), or "bias" for the bias itself.
         heads: [heads], the number of each head; 1, 2, ... by default.
         slopes: [heads], the text of each slope, added to the title of its tile if there is room; none by default.
         page_width: pixels available for the figure.
@@ -86,8 +85,7 @@ def draw(
         scale, cells = WEIGHT_SCALE, weights_from_bias(values[:, at], hidden[:, at])[..., at]
     else:
         visible = np.where(hidden, np.float32(0), values)
-        kind = "linear" if show == "bias" else "logarithmic"
-        scale = ColorScale.around_zero(float(visible.min()), float(visible.max()), kind)
+        scale = ColorScale.around_zero(float(visible.min()), float(visible.max()))
         cells = visible[:, at][..., at]
     titles = [f"head {number}" for number in numbers]
     long = [f"{title}, m = {slope}" for title, slope in zip(titles, slopes, strict=False)]

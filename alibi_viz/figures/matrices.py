@@ -262,7 +262,7 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
     correct, checked = (as_array(weights[head])[rows, keys] for weights in (wanted, got))
     error = checked - correct
     largest, limit = max(correct.max(), checked.max()) or 1.0, np.abs(error).max() or 1.0
-    weights, frame = ColorScale(0.0, float(largest), "weight"), (cell[0] - rows.start, cell[1] - keys.start)
+    weights, frame = ColorScale(0.0, float(largest), weights=True), (cell[0] - rows.start, cell[1] - keys.start)
     pictures = (
         _picture(f"wanted (0 to {largest:.2g})", correct, weights, frame),
         _picture(f"got (0 to {largest:.2g})", checked, weights, frame),

@@ -30,7 +30,6 @@ INK = _THEME["template"]["font"]["color"]
 _AXES = {"xaxis": _THEME["axis"], "yaxis": _THEME["axis"]}
 _TEMPLATE = go.layout.Template(layout={**_THEME["template"], **_AXES, "colorway": COLORS})
 _WIDTH, _PNG_SCALE = 900, 2  # of saved images: pixels of a figure without a width, and pixels of a PNG for each
-_LINEAR_BELOW = 1 / 16  # the logarithmic scale is linear between minus this and this
 STYLE = f"<style>\n{Path(__file__).with_name('theme.css').read_text(encoding='utf-8')}</style>"
 
 
@@ -84,32 +83,28 @@ def update_changed(target: Any, **properties: Any) -> None:
 class ColorScale:
     """The colors of the values from `low` to `high`.
 
-    `kind` is "linear" or "logarithmic" for biases: white is zero, an end or the middle of the scale (create it with
-    `around_zero`), blue is below and orange above. It is "weight" for weights, such as `WEIGHT_SCALE`.
+    White is zero, an end or the middle of the scale (create it with `around_zero`), blue is below and orange above. A
+    scale of weights, such as `WEIGHT_SCALE`, has the colors of weights.
 
     >>> ColorScale.around_zero(-8.0, 0.0).indices(np.array([-8.0, -4.0, 0.0])).tolist()
     [0, 126, 252]
     >>> ColorScale.around_zero(-8.0, 2.0)
-    ColorScale(low=-8.0, high=8.0, kind='linear')
+    ColorScale(low=-8.0, high=8.0, weights=False)
     """
 
     low: float
     high: float
-    kind: str = "linear"
+    weights: bool = False
 
     @classmethod
-    def around_zero(cls, low: float, high: float, kind: str = "linear") -> "ColorScale":
+    def around_zero(cls, low: float, high: float) -> "ColorScale":
         """The smallest scale that contains `low` and `high` and has zero at an end or in the middle."""
         size = max(-low, high) or 1.0
-        return cls(-size if low < 0 or high <= 0 else 0.0, size if high > 0 else 0.0, kind)
+        return cls(-size if low < 0 or high <= 0 else 0.0, size if high > 0 else 0.0)
 
     def fraction(self, values: ArrayLike) -> NDArray[np.floating]:
         """The position of each value on the color bar, from 0 at `low` to 1 at `high`."""
-        value, ends = np.asarray(values), np.array([self.low, self.high])
-        if self.kind == "logarithmic":
-            value, ends = (np.sign(each) * np.log1p(np.abs(each) / _LINEAR_BELOW) for each in (value, ends))
-        low, high = ends.tolist()
-        return (value - low) * (1 / (high - low))
+        return (np.asarray(values) - self.low) * (1 / (self.high - self.low))
 
     def indices(self, values: NDArray[np.floating]) -> NDArray[np.uint8]:
         """The row of `palette` for each value. Values beyond an end get the color of that end."""
@@ -126,7 +121,7 @@ class ColorScale:
 
     @property
     def _colors(self) -> tuple[str, ...]:
-        if self.kind == "weight":
+        if self.weights:
             return SEQUENTIAL
         middle = len(DIVERGING) // 2
         return DIVERGING[0 if self.low < 0 else middle : None if self.high > 0 else middle + 1]
@@ -139,19 +134,16 @@ class ColorScale:
         """
         stops = [[at / (len(self._colors) - 1), color] for at, color in enumerate(self._colors)]
         ticks, style = [0.0, 0.25, 0.5, 0.75, 1.0], ".0%"
-        if self.kind != "weight":
+        if not self.weights:
             size, style = max(-self.low, self.high), ".3g"
-            sizes = [size, size / 2]
-            if self.kind == "logarithmic":  # powers of ten that are far enough apart to be readable
-                sizes = [size, *(10.0**power for power in range(3, -2, -1) if 10.0**power < size / 2.5)]
-            sizes = sizes[::2] if self.low < 0 < self.high else sizes  # a side has half of the room
+            sizes = [size] if self.low < 0 < self.high else [size, size / 2]  # a side may have half of the room
             ticks = sorted({0.0, *(tick for each in sizes for tick in (-each, each) if self.low <= tick <= self.high)})
         labels = [f"{tick:{style}}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
         bar = {"colorbar_tickvals": self.fraction(ticks).tolist(), "colorbar_ticktext": labels}
         return {"cmin": 0, "cmax": 1, "colorscale": stops, **bar}
 
 
-WEIGHT_SCALE = ColorScale(0.0, 1.0, "weight")
+WEIGHT_SCALE = ColorScale(0.0, 1.0, weights=True)
 
 
 def save_images(figures: Mapping[str | Path, go.Figure]) -> None:

@@ -16,19 +16,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
 
 _COLUMN = '<div style="flex: 1 1 300px; line-height: 1.5"><b>{}</b><br><span style="opacity: 0.6">{}</span>{}</div>'
 _ROW = '<div style="display: flex; flex-wrap: wrap; gap: 8px 32px; max-width: 60em; text-align: left">{}</div>'
-# Readable without it, too: GitHub and notebooks that are not trusted leave styles out.
-_STYLE = """<style>
-.alibi-history details { margin: 2px 0; line-height: 1.45; max-width: 46em; }
-.alibi-history summary { cursor: pointer; }
-.alibi-history a { text-decoration: underline; }
-.alibi-history table { table-layout: fixed; width: 100%; border-collapse: collapse; }
-.alibi-history :is(th, td) { text-align: left; vertical-align: top; background: none; border-top: 1px solid #8888; }
-.alibi-history th:first-child { width: 3em; }
-.alibi-history td { border-left: 4px solid; padding-left: 8px; }
-.alibi-history td p { margin: 2px 0 6px 14px; }
-.alibi-history ul { list-style: none; margin: 2px 0; padding-left: 22px; }
-.alibi-history li > details > p { border-left: 4px solid #009E73; padding-left: 8px; margin-left: 22px; }
-</style>"""
+_STYLE = f"<style>{(files('alibi_viz.lessons') / 'history.css').read_text('utf-8')}</style>"
 
 
 class Page:
@@ -82,9 +70,8 @@ def _history(content: str) -> str:
 
 
 def _entry(unfolded: bool, when: str, name: str, text: str, source: str) -> str:
-    month = MONTHS[int(when[5:]) - 1]
     link = f'<a href="{html.escape(source)}" target="_blank" rel="noopener">Source</a>'
-    summary = f"<summary>{html.escape(name)} <small>{month}</small></summary>"
+    summary = f"<summary>{html.escape(name)} <small>{MONTHS[int(when[5:]) - 1]}</small></summary>"
     return f"<details{' open' * unfolded}>{summary}<p>{html.escape(text)} {link}</p></details>"
 
 

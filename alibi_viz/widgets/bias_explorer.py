@@ -21,7 +21,7 @@ from alibi_viz.widgets.core.formatting import format_number, format_percent, for
 from alibi_viz.widgets.core.traits import LINEAR, MAX_HEADS, Choice, Count, Flag, HasHead, Head, Law, named_law
 
 _HOVER_DELAY = 0.5  # seconds after the last change until the hover texts are added
-_SHOWS = {"weight": "weight left, e^bias", "bias": "bias", "logarithmic bias": "bias, logarithmic colors"}
+_SHOWS = {"weight": "weight left, e^bias", "bias": "bias"}
 _FORMULAS = {
     "relative": "\N{MINUS SIGN}m (i \N{MINUS SIGN} j)",
     "key": "m j",
@@ -43,7 +43,7 @@ class BiasExplorer(HasHead, App):
     Traits:
         num_heads: 1 to 32, with official slopes.
         length: 1 to 256 tokens.
-        show: "weight", "bias", or "logarithmic bias" for a color scale that shows small and large biases.
+        show: "weight" or "bias".
         law: how the bias depends on the distance: "linear" for ALiBi, the name of another law of `alibi_viz.laws`, or
             your own function law(distance, head, num_heads).
         form: of ALiBi's bias, "relative", "key", "end", "symmetric" or "split"; see `alibi_bias`. Other laws have none.

@@ -45,8 +45,7 @@ def test_each_cell_has_the_color_of_its_value(heads: int, length: int, form: str
         assert np.abs(colors - expected).max() <= 3, "rounding may differ by one of 253 colors"
         assert figure.layout.coloraxis.colorbar.ticktext[-1] == "100%"
         return
-    kind = "linear" if show == "bias" else "logarithmic"
-    axis = ColorScale.around_zero(float(visible.min()), float(visible.max()), kind)
+    axis = ColorScale.around_zero(float(visible.min()), float(visible.max()))
     assert (colors == axis.palette[axis.indices(visible)]).all()
     assert list(figure.layout.coloraxis.colorbar.tickvals) == axis.axis["colorbar_tickvals"]
 
@@ -100,7 +99,7 @@ def test_titles_omit_the_slope_in_small_tiles_and_give_the_number_of_an_enlarged
 
 
 def test_drawing_again_changes_the_figure_in_place_and_hover_texts_can_follow_later() -> None:
-    figure = picture.bias_figure(*case(8, 64), show="logarithmic bias")
+    figure = picture.bias_figure(*case(8, 64), show="bias")
     traces, add_hover = list(figure.data), picture.draw(figure, *case(2, 3))
     assert named_trace(figure, "tiles").visible is False and named_trace(figure, "tiles").customdata is None
     add_hover(figure)

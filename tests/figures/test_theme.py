@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from alibi_viz.figures import theme
 from alibi_viz.figures.theme import NUM_COLORS, WEIGHT_SCALE, ColorScale
 
-KINDS = ("linear", "logarithmic")
 ends = st.floats(-1000, 1000, allow_nan=False, width=32)
 
 
@@ -44,10 +43,10 @@ def test_masked_differs_from_every_color_of_the_diverging_scale():
         assert np.abs(theme.ColorScale(-1, 1).palette.astype(int) - seen).max(axis=1).min() >= 20
 
 
-@given(ends, ends, st.sampled_from(KINDS))
-def test_scale_around_zero_contains_all_values_and_labels_both_ends_and_zero(one, other, kind):
+@given(ends, ends)
+def test_scale_around_zero_contains_all_values_and_labels_both_ends_and_zero(one, other):
     low, high = min(one, other), max(one, other)
-    scale = ColorScale.around_zero(low, high, kind)
+    scale = ColorScale.around_zero(low, high)
     assert scale.low <= low <= scale.high or low > 0
     assert scale.high >= high or high < 0
     assert scale.low == 0 or scale.high == 0 or scale.low == -scale.high
@@ -58,20 +57,20 @@ def test_scale_around_zero_contains_all_values_and_labels_both_ends_and_zero(one
     assert scale.axis["colorbar_ticktext"][0] == f"{scale.low:.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-@given(st.floats(0.01, 1000), st.sampled_from(KINDS), st.sampled_from([(-1, 0), (0, 1), (-1, 1)]))
-def test_color_runs_from_blue_below_zero_to_orange_above(size, kind, ends):
+@given(st.floats(0.01, 1000), st.sampled_from([(-1, 0), (0, 1), (-1, 1)]))
+def test_color_runs_from_blue_below_zero_to_orange_above(size, ends):
     low, high = size * ends[0], size * ends[1]
-    scale = ColorScale.around_zero(low, high, kind)
+    scale = ColorScale.around_zero(low, high)
     indices = scale.indices(np.linspace(low, high, 101)).astype(int)
     assert (np.diff(indices) >= 0).all() and (indices[0], indices[-1]) == (0, NUM_COLORS - 1)
     for value in {low, high} - {0.0}:
         red, _, blue = scale.palette[scale.indices(np.array([value]))[0]].tolist()
         assert (blue > red) == (value < 0)
-        both = ColorScale(-size, size, kind)
+        both = ColorScale(-size, size)
         assert both.palette[both.indices(np.array([value]))[0]].tolist()[::2] == [red, blue], "whatever the other side"
 
 
-@pytest.mark.parametrize("scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0, "logarithmic")])
+@pytest.mark.parametrize("scale", [WEIGHT_SCALE, ColorScale(-2, 2), ColorScale(0, 3), ColorScale(-3, 0)])
 def test_stops_of_the_axis_have_the_colors_of_the_palette(scale):
     stops = scale.axis["colorscale"]
     assert (stops[0][0], stops[-1][0]) == (0, 1)

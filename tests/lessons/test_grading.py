@@ -49,7 +49,7 @@ RIGHT = [
 WRONG: dict[str, dict[str, Function]] = {
     "slopes": {
         **{fault: rule for fault, rule in PARTS["slopes"].items() if fault in HINTS["slopes"]},
-        "sign reversed": lambda heads: -official(heads),
+        "negative slopes": lambda heads: -official(heads),
         "no bias": lambda heads: 2 ** -torch.arange(1, heads + 1),  # integers to a negative power are 0
         "bias multiplied": lambda heads: 3 * official(heads),
         "other slopes": lambda heads: [1 / head for head in range(1, heads + 1)],
