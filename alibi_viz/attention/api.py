@@ -40,7 +40,7 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient (in forward mode only with backend "eager").
+        slopes: [heads], or None for no bias. They may require a gradient. (In forward mode, all need backend "eager".)
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
         attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend.
@@ -117,7 +117,7 @@ class _Call(NamedTuple):
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # "none", "fixed", "learned", "learned, half": in half precision, or "learned, mapped": by torch.func
+    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "learned, mapped" by torch.func
     uses_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
@@ -132,7 +132,8 @@ class _Call(NamedTuple):
             kind = "encoder" if not inputs.causal else "training" if inputs.needs_gradients else "inference"
         slopes = "none" if inputs.slopes is None else "fixed"
         if inputs.slopes_need_gradients:
-            slopes = "learned, half" if inputs.query.element_size() == 2 else "learned"
+            rounds = inputs.query.element_size() == 2 or inputs.positions is not None
+            slopes = "learned, rounded" if rounds else "learned"
             if inputs.slopes is not None and unwrapped(inputs.slopes) is not inputs.slopes:
                 slopes = "learned, mapped"
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
@@ -152,10 +153,11 @@ class Rule(NamedTuple):
 _SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
 _BLOCKS = "on the CPU, blocks that share one bias are fastest"
 _ROW = "a single query needs only a single row of bias"
-_ROUND = "'folded' would round the gradient of the slopes to half precision"
+_ROUND = "'folded' would round the gradient of the slopes in half precision and with explicit positions"
 _MAPPED = "torch's kernel takes a mask that is mapped by torch.func for one without a gradient"
 _FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
 RULES = (
+    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "learned, mapped"),
     Rule("windowed", _SKIP, "decoded", lambda c: c.kind == "decoding" and c.keys >= 4096 and c.key_elements >= 2**23),
     # up to 1024 keys, the mask is cached
     Rule("windowed", _SKIP, "both directions", lambda c: c.kind == "encoder" and c.keys > 1024 and c.elements >= 2**23),
@@ -165,10 +167,9 @@ RULES = (
     Rule("mask", _BLOCKS, "forward, L=", lambda c: c.uses_blocks and c.slopes == "fixed"),
     # longer inputs without slopes are faster with torch's own causal attention
     Rule("mask", _BLOCKS, "auto, no bias", lambda c: c.uses_blocks and c.keys <= 2048),
-    Rule("mask", _ROUND, "not a matter of speed", lambda c: c.slopes == "learned, half"),
+    Rule("mask", _ROUND, "not a matter of speed", lambda c: c.slopes == "learned, rounded"),
     # no fused kernel computes the gradient of a mask
-    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes[:7] == "learned" and c.queries >= 192),
-    Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "learned, mapped"),
+    Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
     Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
     Rule("folded", _FOLD, "padding, also with gradients", lambda c: c.slopes != "learned" and c.queries >= 640),
 )

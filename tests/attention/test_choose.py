@@ -45,6 +45,7 @@ def test_auto_selects_the_fastest_backend_for_the_call(call: dict[str, Any], nam
 
 BIG = 2**23
 EDGES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # of each row: a call at its edges, and what lies beyond
+    ({"slopes": "learned, mapped"}, {"slopes": "learned"}),
     ({"kind": "decoding", "keys": 4096, "key_elements": BIG}, {"kind": "", "keys": 4095, "key_elements": BIG - 1}),
     ({"kind": "encoder", "keys": 1025, "elements": BIG}, {"kind": "", "keys": 1024, "elements": BIG - 1}),
     ({"kind": "training", "keys": 512, "products": 2**27}, {"kind": "", "keys": 511, "products": 2**27 - 1}),
@@ -52,7 +53,7 @@ EDGES: list[tuple[dict[str, Any], dict[str, Any]]] = [  # of each row: a call at
     ({"queries": 1}, {"queries": 2}),
     ({"uses_blocks": True, "slopes": "fixed"}, {"uses_blocks": False, "slopes": "none"}),
     ({"uses_blocks": True, "keys": 2048}, {"uses_blocks": False, "keys": 2049}),
-    ({"slopes": "learned, half"}, {"slopes": "learned"}),
+    ({"slopes": "learned, rounded"}, {"slopes": "learned"}),
     ({"slopes": "learned", "queries": 192}, {"slopes": "fixed", "queries": 191}),
     ({"kind": "inference", "queries": 384}, {"kind": "training", "queries": 383}),
     ({"slopes": "none", "queries": 640}, {"slopes": "learned", "queries": 639}),

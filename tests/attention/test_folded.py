@@ -54,6 +54,17 @@ def test_error_of_folding_is_the_documented_one_and_that_of_a_mask(dtype: torch.
     assert error(q, k, v, alibi_attention(q, k, v, SLOPES, backend="folded")) < 2 * masked + 1e-6
 
 
+@pytest.mark.parametrize(("length", "dim"), [(1031, 64), (1000, 32)])  # few rows in the last block; an odd scale
+def test_outputs_and_gradients_are_as_exact_as_with_a_mask(length: int, dim: int) -> None:
+    is_real, results = torch.arange(length)[None] > 2, {}
+    for backend, dtype in (("folded", torch.float32), ("eager", torch.float64)):
+        tensors = [each.requires_grad_() for each in qkv(length, heads=8, dim=dim, dtype=dtype)]
+        output = alibi_attention(*tensors, SLOPES, key_padding_mask=is_real, backend=backend)
+        results[backend] = [output, *torch.autograd.grad(output.sin().sum(), tensors)]
+    for got, exact in zip(results["folded"], results["eager"], strict=True):
+        assert float((got - exact).abs().max()) < 4e-6 * float(exact.abs().max())
+
+
 @pytest.mark.parametrize("positions", [None, torch.tensor([0, 1, 5, 6, 7, 20]), torch.randint(9, (2, 6)).cumsum(1)])
 def test_fewer_queries_than_keys_and_grouped_heads_equal_eager(positions: Tensor | None) -> None:
     q, k, v = qkv(6, dim=8, batch=2)
