@@ -8,6 +8,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -130,11 +131,9 @@ def check_known(name: str, values: Iterable[str], known: Iterable[str]) -> None:
 def as_list(name: str, values: object, items: str) -> list[Any]:
     """The values as a list, unless they are a string, which is a list of letters, or can't be iterated."""
     values = values.tolist() if hasattr(values, "tolist") else values  # Python's numbers, of an array
-    try:
+    with suppress(TypeError):
         if not isinstance(values, str):
-            return [*iter(values)]  # type: ignore[arg-type]  # the error is caught
-    except TypeError:
-        pass
+            return [*iter(values)]  # type: ignore[arg-type]  # the error is suppressed
     raise TypeError(f"{name} must be a list of {items}, got {values!r}")
 
 

@@ -4,8 +4,8 @@
     alibi-viz check my_file.py:my_bias --kind bias
     alibi-viz compare alibi my_file.py:my_law --seeds 5 --text mine.txt --out results/
 
-The exit status is 0 if all is well, 1 if `check` found a fault or a run failed, 2 for a wrong call or bad input, and
-130 after Ctrl-C. `compare` and `reproduce` save each finished run: call them again to continue.
+The exit status is 0 if all is well, 1 if `check` found a fault or didn't end, or a run failed, 2 for a wrong call or
+bad input, and 130 after Ctrl-C. `compare` and `reproduce` save each finished run: call them again to continue.
 """
 
 import argparse
@@ -77,10 +77,9 @@ def _lab(options: argparse.Namespace) -> int:
         raise ModuleNotFoundError("there is no JupyterLab")
     folder = lessons_folder()
     if options.out or folder == INSTALLED:
-        target = Path(options.out or "alibi_lessons")
-        kept = copy_lessons(target)
-        folder = target
-        print(f"the lessons are in {target}" + (f"; left alone, because changed: {', '.join(kept)}" if kept else ""))
+        folder = Path(options.out or "alibi_lessons")
+        kept = copy_lessons(folder)
+        print(f"the lessons are in {folder}" + (f"; left alone, because changed: {', '.join(kept)}" if kept else ""))
     if not (folder / options.lesson).is_file():
         raise ValueError(f"lesson must be one of {', '.join(sorted(path.name for path in folder.glob('*.ipynb')))}")
     command = [sys.executable, "-m", "jupyterlab", str(folder), f"--LabApp.default_url=/lab/tree/{options.lesson}"]

@@ -45,7 +45,5 @@ def check_memory(name: str, length: int, needed: Callable[[int], int], device: t
         return
     if SHARE * needed(length) > free:
         fits = bisect_right(range(min(length, free)), free, key=lambda shorter: SHARE * needed(shorter)) - 1
-        raise MemoryError(
-            f"{name}={length} would take {needed(length) / 2**30:,.1f} GiB, more than a quarter of the free memory "
-            f"({free / 2**30:,.1f} GiB); the largest {name} that fits is {fits}"
-        )
+        limit = f"a quarter of the free memory ({free / 2**30:,.1f} GiB); the largest {name} that fits is {fits}"
+        raise MemoryError(f"{name}={length} would take {needed(length) / 2**30:,.1f} GiB, more than {limit}")

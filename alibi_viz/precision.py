@@ -96,10 +96,8 @@ def weight_errors(slope: float, length: int, *, dtype: torch.dtype, form: str) -
     >>> weight_errors(0.5, 2048, dtype=torch.bfloat16, form="relative").largest < 1e-9
     True
     """
-    weights, exact = (
-        rounded_bias(slope, length, dtype=each, form=name).softmax(-1)
-        for each, name in ((dtype, form), (torch.float64, "relative"))
-    )
+    weights = rounded_bias(slope, length, dtype=dtype, form=form).softmax(-1)
+    exact = rounded_bias(slope, length, dtype=torch.float64, form="relative").softmax(-1)
     error = (weights - exact).abs()
     query, key = divmod(int((error >= error.max() * _TIE).int().argmax()), length)
     size = -(-length // _MAX_CELLS)

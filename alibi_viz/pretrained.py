@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from alibi_viz.bias import exact_dtype
 from alibi_viz.slopes import alibi_slopes
 
 _LENGTHS = ("max_seq_len", "n_positions", "max_position_embeddings")  # in the configs of transformers
@@ -86,10 +87,8 @@ class Mpt(Family):
 
     def write(self, attention: Any, inputs: Inputs, bias: Tensor, visible: Tensor) -> Inputs:
         if bool((bias != bias[:1]).any()):
-            raise ValueError(
-                "this changed MPT model needs sequences of equal length in a batch, because it adds the same bias to "
-                "all: run them one at a time"
-            )
+            why = "because it adds the same bias to all: run them one at a time"
+            raise ValueError(f"this changed MPT model needs sequences of equal length in a batch, {why}")
         return inputs | {"position_bias": bias[0], "attention_mask": ~visible}
 
 
@@ -215,8 +214,9 @@ def _fused_attention(
     """What the attention module of a family computes, without storing all weights."""
     query, key, value = family.project(attention, hidden)
     bias, visible = family.read(attention, inputs)
-    mask = torch.where(visible, bias, -math.inf).to(query.dtype)
-    mixed = scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+    wide = exact_dtype(query.dtype)  # MPT's bias stays float32 in any model
+    query, key, values, mask = (each.to(wide) for each in (query, key, value, torch.where(visible, bias, -math.inf)))
+    mixed = scaled_dot_product_attention(query, key, values, mask).to(value.dtype).transpose(1, 2).flatten(2)
     mixed = getattr(attention, family.output)(mixed)
     return mixed if residual is None else mixed + residual, None
 
@@ -229,7 +229,6 @@ def token_ids(model: Any, tokenizer: Any, text: str, **options: bool) -> list[in
     ids = torch.as_tensor(found if isinstance(found, list) else found["input_ids"], dtype=torch.long).flatten().tolist()
     known = model.get_input_embeddings().num_embeddings
     if not ids or not 0 <= min(ids) <= max(ids) < known:
-        raise ValueError(
-            f"the tokenizer must return tokens of the model, from 0 to {known - 1}, for {text[:20]!r}, got {short(ids)}"
-        )
+        expected = f"tokens of the model, from 0 to {known - 1}, for {text[:20]!r}"
+        raise ValueError(f"the tokenizer must return {expected}, got {short(ids)}")
     return ids

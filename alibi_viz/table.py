@@ -54,8 +54,7 @@ def over_seeds(
     table = rows.groupby(list(by), sort=False)["value"].agg(["mean", "std", "count"])
     half_width = stdtrit(table["count"] - 1, (1 + LEVEL) / 2) * table["std"] / table["count"] ** 0.5
     low, high = (table["mean"] - half_width).clip(lower=limits[0]), (table["mean"] + half_width).clip(upper=limits[1])
-    columns = {"mean": table["mean"], "half_width": half_width, "low": low, "high": high, "seeds": table["count"]}
-    return pd.DataFrame(columns)
+    return table[["mean"]].assign(half_width=half_width, low=low, high=high, seeds=table["count"])
 
 
 @dataclass(frozen=True)

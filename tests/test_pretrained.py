@@ -84,10 +84,15 @@ def test_attention_equals_a_reference(name: str, change: dict[str, Any], mask_na
         torch.testing.assert_close(mixed[mask.bool()], expected[mask.bool()], atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("change", [{}, EVERYTHING], ids=["as loaded", "changed"])
+TWICE = [{"window": 4}, {"window": 2, "sinks": 1}]
+
+
+@pytest.mark.parametrize("changes", [[], [EVERYTHING], TWICE], ids=["as loaded", "changed", "twice"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_generating_with_a_cache_gives_the_same_logits(name: str, change: dict[str, Any]) -> None:
-    model, mask = lab.modify(small_model(name), **change), MASKS["full" if name == "mpt" and change else "padded"]
+def test_generating_with_a_cache_gives_the_same_logits(name: str, changes: list[dict[str, Any]]) -> None:
+    model, mask = small_model(name), MASKS["full" if name == "mpt" and changes else "padded"]
+    for change in changes:
+        model = lab.modify(model, **change)
     options = {"max_new_tokens": 8, "do_sample": False, "output_logits": True, "return_dict_in_generate": True}
     logits = [
         torch.stack(model.generate(IDS, attention_mask=mask, pad_token_id=0, use_cache=use_cache, **options).logits)

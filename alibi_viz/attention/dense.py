@@ -147,9 +147,8 @@ def _attend_blocks(inputs: AttentionInputs) -> Tensor:
     outputs = []
     for block in query.split(_SMALL_BLOCK if inputs.key_length <= _SHORT_KEYS else _ROWS, dim=2):
         end += block.shape[2]
-        pair = key, value
-        if end < inputs.key_length:  # a full slice would still cost a copy in the backward pass
-            pair = key[:, :, :end], value[:, :, :end]
+        # a full slice would still cost a copy in the backward pass
+        pair = (key[:, :, :end], value[:, :, :end]) if end < inputs.key_length else (key, value)
         bias = shared[:, :, height - block.shape[2] :, width - end :]  # 4 axes: with 3, torch takes a slow path
         # the kernel's own layout, so a model joins the heads without a copy
         outputs.append(inputs.fused_attention(block, *pair, attn_mask=bias).transpose(1, 2))

@@ -270,6 +270,11 @@ def _schemes(slopes: ByHeads, reference: Slopes, dims: Sequence[int], least: flo
     yield ("geometric slopes",), lambda heads: alibi_slopes(heads, "geometric").double()
     yield ("halving slopes",), lambda heads: alibi_slopes(heads, "halving").double()
     yield ("first slope is 1",), lambda heads: torch.tensor(first_slope_is_one(heads), dtype=torch.float64)
+    yield ("halving slopes", "first slope is 1"), lambda heads: 2.0 ** -torch.arange(heads, dtype=torch.float64)
+    yield (
+        ("first slope is 1",),
+        lambda heads: (-8 * torch.arange(heads) / 2 ** int(math.log2(heads)) % -8).double().exp2(),
+    )
     yield ("first slope is 1",), lambda heads: 2 ** (-8 * torch.arange(heads, dtype=torch.float64) / heads)
     for devices in range(2, max(slopes) + 1):
         if all(

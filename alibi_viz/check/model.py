@@ -34,13 +34,13 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     Args:
         model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head, whose heads have keys
             of their own. What the weights of its family were trained with is a note of the report, not a fault: Falcon
-            divides its bias by sqrt(head_dim), and Falcon and BLOOM round it to half precision.
+            divides its bias by sqrt(head_dim), and Falcon and BLOOM-176B round it to half precision.
         layer: index of the layer, from 0.
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.
 
-    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer, or
-    shares keys between heads.
+    Raises TypeError if `model` is not a module or `layer` not an integer, and ValueError if it has no such layer,
+    shares keys between heads, is quantized, or allows fewer than 16 tokens.
     """
     check_instance("model", model, nn.Module)
     config: Any = getattr(model, "config", None)
@@ -67,11 +67,16 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 
+    if (longest := longest_context(model) or length) < SHORT:
+        raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
+    whose = "right for BLOOM-176B; smaller ones had float16" if family == "bloom" else "right for these weights"
     with torch.device("cpu"):
-        report = examine(min(length, longest_context(model) or length), 1.0, torch.bfloat16 if half else torch.float32)
+        report = examine(min(length, longest), 1.0, torch.bfloat16 if half else torch.float32)
         found = {finding.name: finding for finding in report.findings}
+        if half:  # rounded logits differ more, the longer the text: what follows looks at a short one
+            found.pop("unknown fault", None)
         notes = [
-            f"Differs from the paper; right for these weights: {exhibit.effect} ({exhibit.system}, {exhibit.source})"
+            f"Differs from the paper; {whose}: {exhibit.effect} ({exhibit.system}, {exhibit.source})"
             for name, exhibit in trained.items()
             if name in found
         ]

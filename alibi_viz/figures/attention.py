@@ -177,9 +177,8 @@ def _draw_grid(figure: go.Figure, words: Texts, steps: Floats, *, head: int, que
     update_changed(y, range=[down[1] + _GRID_HEIGHT, down[1]])
     side, height = grid.side, max(grid.side / length, 3)  # at least 3 pixels
     top = (query + 0.5) * side / length - height / 2
-    frames = [  # plotly has no relative commands
-        f"M{x},{y + top:.2f}H{x + side}V{y + top + height:.2f}H{x}Z" for x, y in grid.corners.tolist()
-    ]
+    # plotly has no relative commands
+    frames = [f"M{x},{y + top:.2f}H{x + side}V{y + top + height:.2f}H{x}Z" for x, y in grid.corners.tolist()]
     update_changed(_shape(figure, "query in the grid"), path="".join(frames))
     x0, y0 = grid.corners[head].tolist()
     update_changed(_shape(figure, "head in the grid"), x0=x0 - 2, x1=x0 + side + 2, y0=y0 - 2, y1=y0 + side + 2)

@@ -203,10 +203,8 @@ def draw(
 
 def add_grid(figure: go.Figure, template: str, x: str = "x", y: str = "y") -> None:
     """Add a grid's image, titles and hover layer to a pair of axes. In the hover `template`, z is the tile's number."""
-    axes = {"xaxis": x, "yaxis": y}
-    figure.add_heatmap(
-        name=_TILES, opacity=0, showscale=False, hoverongaps=False, hovertemplate=f"{template}<extra></extra>", **axes
-    )
+    axes, hidden = {"xaxis": x, "yaxis": y}, {"opacity": 0, "showscale": False, "hoverongaps": False}
+    figure.add_heatmap(name=_TILES, hovertemplate=f"{template}<extra></extra>", **hidden, **axes)
     text = {"textposition": "top right", "textfont": {"size": 11}, "cliponaxis": False, "hoverinfo": "skip"}
     figure.add_scatter(name=_TITLES, mode="markers+text", marker={"opacity": 0, "size": 1}, **text, **axes)
     figure.add_layout_image(xref=x, yref=y, x=0, y=0, sizing="stretch", layer="below")
@@ -273,9 +271,11 @@ def comparison_html(wanted: Tensor, got: Tensor, place: tuple[int, int, int]) ->
 
 
 def weights_html(weights: Mapping[str, Tensor], rows: str) -> str:
-    """Draw weights [rows, keys], each relative to the largest of its row, as HTML. `rows` says what a row is."""
+    """Draw weights [rows, keys] relative to the largest of each row, as HTML. `rows` says what a row is."""
     check_instance("weights", weights, Mapping)
-    pictures = [_picture(name, as_array(each), WEIGHT_SCALE) for name, each in weights.items()]
+    arrays = {name: as_array(each) for name, each in weights.items()}
+    largest = {name: each.max(-1, keepdims=True).clip(1e-30) for name, each in arrays.items()}
+    pictures = [_picture(name, each / largest[name], WEIGHT_SCALE) for name, each in arrays.items()]
     return _side_by_side(f"{rows} (down), keys (across). Yellow is the largest weight of a row.", pictures)
 
 
@@ -292,10 +292,8 @@ def _picture(caption: str, values: NDArray[np.float64], scale: ColorScale, cell:
     height, width = (round(size * length) for length in values.shape)
     if cell is not None:
         top, left = (place * size - 1 for place in cell)
-        frame = (
-            f'<div style="position:absolute;top:{top:g}px;left:{left:g}px;width:{size:g}px;height:{size:g}px;'
-            f'box-sizing:border-box;outline:2px solid {theme.COLORS[1]}"></div>'
-        )
+        box = f"top:{top:g}px;left:{left:g}px;width:{size:g}px;height:{size:g}px;box-sizing:border-box"
+        frame = f'<div style="position:absolute;{box};outline:2px solid {theme.COLORS[1]}"></div>'
     return (
         f'<figure style="margin:0"><div style="position:relative"><img alt="{caption}" width="{width}" '
         f'height="{height}" style="image-rendering:pixelated;outline:1px solid #888" src="{source}">{frame}</div>'

@@ -90,10 +90,8 @@ def power_ticks(powers: range) -> dict[str, object]:
     """
     texts = {power: f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in range(-10, 11)}
     powers = powers[:: max(1, math.ceil(len(powers) / 9))]
-    return {
-        "tickvals": [2.0**power for power in powers],
-        "ticktext": [texts.get(power, f"2<sup>{power}</sup>") for power in powers],
-    }
+    words = [texts.get(power, f"2<sup>{power}</sup>") for power in powers]
+    return {"tickvals": [2.0**power for power in powers], "ticktext": words}
 
 
 def blank_spans() -> go.Figure:

@@ -72,7 +72,7 @@ def flashinfer(num_heads: int, devices: int = 2) -> list[float]:
 
 
 def llama_cpp_cann(num_heads: int) -> list[float]:
-    """The last slopes are 0 here. In llama.cpp, whatever was in that memory was used."""
+    """The last slopes are 0 here. In llama.cpp's flash attention, whatever was in that memory was used."""
     closest = 2 ** math.floor(math.log2(num_heads))
     slopes = [0.0] * num_heads
     for head in range(closest):
@@ -96,9 +96,7 @@ def compare_slope_rules(num_heads: int) -> list[dict[str, object]]:
     """Compare each system's slopes with the official ones.
 
     Returns one row per system: "system"; "agrees", whether every slope equals the official one of that head to within a
-    millionth; "group", a letter shared by the systems that agree with each other.
-
-    Raises as `alibi_slopes` does.
+    millionth; "group", a letter shared by the systems that agree with each other. Raises as `alibi_slopes` does.
 
     >>> [row["system"] for row in compare_slope_rules(12) if row["agrees"]]
     ['fairseq', 'bloom', 'mpt']

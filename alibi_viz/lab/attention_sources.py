@@ -178,8 +178,9 @@ class PretrainedModel(ModelSource):
         widgets.AttentionExplorer(source="bigscience/bloom-560m")
         widgets.AttentionExplorer(source=lab.PretrainedModel(model, tokenizer))
 
-    The result equals what the model computes, with two exceptions for Falcon: it rounds biases to bfloat16, and eager
-    attention adds them twice. Raises ValueError for another family of models, or one without ALiBi.
+    The result equals what the model computes, except that BLOOM in half precision rounds biases and logits, and Falcon
+    rounds biases to bfloat16, and adds them twice with eager attention. Raises ValueError for another family of models,
+    or one without ALiBi.
     """
 
     name = "a pretrained model"

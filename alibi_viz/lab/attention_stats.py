@@ -64,10 +64,8 @@ def attention_stats(
     spacing = length if spacing is None else spacing
     check_positive_integers(length=length, trained=trained, windows=windows, queries=queries, spacing=spacing)
     if windows * spacing > len(text.validation):
-        raise ValueError(
-            f"{windows} sequences of {spacing} bytes need {windows * spacing:,}; "
-            f"the validation part of {text.name} has {len(text.validation):,}"
-        )
+        has = f"the validation part of {text.name} has {len(text.validation):,}"
+        raise ValueError(f"{windows} sequences of {spacing} bytes need {windows * spacing:,}; {has}")
     if length > spacing:
         raise ValueError(f"spacing must be at least the length {length}, got {spacing}")
     check_memory("length", length, partial(needed_memory, model))
@@ -128,9 +126,8 @@ def window_table(
 
     Returns one row per layer (or other "content" of the source) and "head", counted from 1, with its "slope"; "bound",
     the span that `alibi_attention` finds without computing the weights; "needed", the smallest span, read from the
-    weights; and "left_out", the share of the pairs of query and key beyond the bound.
-
-    Raises TypeError for another source, and ValueError for an empty text, a model without ALiBi, and numbers below 1.
+    weights; and "left_out", the share of the pairs of query and key beyond the bound. Raises TypeError for another
+    source, and ValueError for an empty text, a model without ALiBi, and numbers below 1.
 
     >>> from alibi_viz.lab.attention_sources import Words
     >>> table = lab.window_table(Words(), "word " * 1000, num_heads=2)

@@ -66,12 +66,11 @@ def save_run(
     check_instance("model", model, LanguageModel)
     model = getattr(model, "_orig_mod", model)  # the one that `torch.compile` has wrapped
     check_new(path)
-    name = model.config.position
     if not _is_as_configured(model):
         why = "was changed by `lab.modify`, has tied, replaced or converted weights, or its own method has changed"
         raise ValueError(f"the model {why}: save one that is as its configuration describes it")
     table = results_table([]) if results is None else results[list(COLUMNS)[1:]].astype({"value": object})
-    custom = custom_method(name)
+    custom = custom_method(model.config.position)
     content = {
         "format": FORMAT,
         "config": asdict(model.config),
@@ -95,9 +94,8 @@ def load_run(path: str | Path, method: Method | None = None) -> SavedRun:
     """Load the run that was saved in the folder `path`.
 
     A run that was trained with your own position method keeps the source text of that method, for reading only: code
-    from a file is never executed. Pass the function or class as `method`.
-
-    Raises FileNotFoundError if the folder is no saved run, and `BadRun` with the reason if it cannot be loaded.
+    from a file is never executed. Pass the function or class as `method`. Raises FileNotFoundError if the folder is no
+    saved run, and `BadRun` with the reason if it cannot be loaded.
     """
     path = as_path("path", path)
     try:
@@ -134,7 +132,6 @@ def _is_as_configured(model: LanguageModel) -> bool:
     if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
         return False
     sizes, other = ([(n, p.shape, p.dtype) for n, p in each.named_parameters()] for each in (model, expected))
-    if sizes != other:  # tied weights have one name
-        return False
-    buffers = dict(model.named_buffers())  # they include ALiBi's slopes
-    return all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())
+    # Tied weights have one name, and buffers include ALiBi's slopes.
+    buffers = dict(model.named_buffers())
+    return sizes == other and all(torch.equal(buffers[name].cpu(), buffer) for name, buffer in expected.named_buffers())

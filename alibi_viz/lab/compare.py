@@ -100,11 +100,9 @@ class Comparison:
     def caption(self) -> str:
         """What the table and the figure show, and how the intervals are made."""
         over = f"mean over {self.seeds} seeds ± half of the {LEVEL:.0%} t interval over seeds"
-        return (
-            f"Bits per byte on sequences of several lengths, always on the same target bytes, after {self.run.steps:,} "
-            f"steps of training on sequences of L = {self.run.length:,} bytes ({self.text}): "
-            f"{over if self.seeds > 1 else 'one seed'}." + "".join(f" {failure}" for failure in self.failures)
-        )
+        trained = f"{self.run.steps:,} steps of training on sequences of L = {self.run.length:,} bytes ({self.text})"
+        what = f"Bits per byte on sequences of several lengths, always on the same target bytes, after {trained}"
+        return " ".join([f"{what}: {over if self.seeds > 1 else 'one seed'}.", *self.failures])
 
     def latex(self) -> str:
         r"""The summary as a LaTeX table, which needs `\usepackage{booktabs}`."""
@@ -153,8 +151,6 @@ def compare(
     none against alibi: undecided at 16 (...) and 32 (...).
     """
     names = register_methods(methods)
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"methods must be one or more different names, got {names!r}")
     check_integer("seeds", seeds, 1, 1000)
     check_integer("longest", longest, 1)
     if not isinstance(text, Path | None):
@@ -166,11 +162,8 @@ def compare(
         run.new_model(source)  # a law that fails does so before anything is trained
     records = list(sweep(runs, executor, path=out, progress=progress))
     records.sort(key=lambda record: (record["run"]["seed"], names.index(record["run"]["position"])))
-    failures = (
-        "{label}, seed {seed}, is left out: {error}.".format(**record["run"], error=record["error"])
-        for record in records
-        if record["error"]
-    )
+    failed = [record["run"] | record for record in records if record["error"]]
+    failures = ("{label}, seed {seed}, is left out: {error}.".format_map(each) for each in failed)
     origin = "live" if out is None else Path(out).name
     return Comparison(record_table(records, origin), tuple(names), common, source.name, tuple(failures))
 
@@ -184,9 +177,8 @@ def summary(results: pd.DataFrame, question: str) -> pd.DataFrame:
 
     Returns strings: "2.165 ± 0.006", or both ends of the interval for a value that has limits; the last column is the
     number of seeds. The rows are the labels; a change to the model follows after a comma: "rotary, window". Up to the
-    training length, changed models are equal to unchanged ones and left out.
-
-    Raises ValueError where models learned different texts, or several share a label.
+    training length, changed models are equal to unchanged ones and left out. Raises ValueError where models learned
+    different texts, or several share a label.
     """
     check_instance("results", results, pd.DataFrame)
     limits = find_question(question).scale.limits

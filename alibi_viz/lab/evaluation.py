@@ -62,10 +62,9 @@ def shared_losses(
     arguments.check_positive_integers(targets=targets)
     available = max(0, min(targets, len(text.validation) - 1))
     if max(lengths) > available:
-        raise ValueError(
-            f"length {max(lengths)} is too long: {text.name} has {len(text.validation):,} bytes of validation text and "
-            f"{targets:,} targets were requested, so sequences of at most {available} fit"
-        )
+        has = f"{text.name} has {len(text.validation):,} bytes of validation text"
+        why = f"{has} and {targets:,} targets were requested, so sequences of at most {available} fit"
+        raise ValueError(f"length {max(lengths)} is too long: {why}")
     check_memory("length", max(lengths), partial(needed_memory, model))
     multiple = math.lcm(*lengths)
     shared = available // multiple * multiple or min(available // length * length for length in lengths)
@@ -160,9 +159,8 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
     """Eight continuations of the first `length // 2` bytes of the validation text, sampled at temperature 0.4.
 
     They end after `8 * length` bytes, but at the latest after 256 bytes or twice the length, whichever is more. Equal
-    seeds give equal texts on one machine. `length` is the training length in bytes, at least 2.
-
-    Raises ValueError if the validation part is shorter than the prompt.
+    seeds give equal texts on one machine. `length` is the training length in bytes, at least 2. Raises ValueError if
+    the validation part is shorter than the prompt.
 
     >>> texts = lab.continuations(lab.make_model("alibi"), lab.load_text(), 64)
     >>> len(texts), texts[0].prompt
@@ -176,9 +174,8 @@ def continuations(model: LanguageModel, text: Text, length: int, *, seed: int = 
     end = end if model.is_defined_at(end) else length
     prompt = text.validation[: length // 2]
     if len(prompt) < length // 2:
-        raise ValueError(
-            f"{text.name} is too short for a prompt of {length // 2:,} bytes: its validation part has {len(prompt):,}"
-        )
+        has = f"its validation part has {len(prompt):,}"
+        raise ValueError(f"{text.name} is too short for a prompt of {length // 2:,} bytes: {has}")
     with evaluating(model) as device:
         tokens = prompt.long().to(device).expand(SAMPLES, -1)
         generator = torch.Generator(device).manual_seed(seed)

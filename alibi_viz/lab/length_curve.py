@@ -80,10 +80,9 @@ def length_curve(
         check_memory("lengths", longest, lambda n: 8 * heads * n * n, next(model.parameters()).device)
     if not cut or len(context) < longest:
         hint = "; a string is the text itself, for a file give a pathlib.Path" * isinstance(text, str)
-        raise ValueError(
-            f"the text is too short: sequences of {longest:,} tokens are needed before the {targets:,} bytes to "
-            f"predict, and {source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
-        )
+        needs = f"sequences of {longest:,} tokens are needed before the {targets:,} bytes to predict"
+        has = f"{source.name} has {len(context):,} there; choose shorter lengths or fewer targets{hint}"
+        raise ValueError(f"the text is too short: {needs}, and {has}")
     family = str(config.model_type)
     name = getattr(config, "_name_or_path", "") or family
     tokens, count = torch.cat((context, predicted)), math.ceil(len(predicted) / stride)

@@ -59,7 +59,7 @@ def modify(
             2309.17453, section 3.2), distances skip the tokens between sinks and window.
         rotary: how rotary positions are scaled: "plain", "pi", "ntk" or "yarn", see `models.positions.rotary`.
         trained_length: the training length L, for "interpolate" and `rotary`; by default the model's `max_length`, to
-            which `race` and `Run` set it, or what the configuration of a pretrained model says.
+            which `race` and `Run` set it, or what a pretrained model's configuration says (raise MPT's limit later).
 
     Raises TypeError for another object, and ValueError for another family of models, a value out of range, and a change
     that doesn't apply to the position method. A changed MPT model refuses padded batches with sinks or "interpolate".
@@ -102,7 +102,11 @@ def modify(
     changed = shared_copy(model)
     if change != Change():
         for attention in family.layers(changed):
-            attention.register_forward_pre_hook(_Hook(family, change), with_kwargs=True)
+            for number, hook in [*attention._forward_pre_hooks.items()]:
+                if isinstance(hook, _Hook):
+                    del attention._forward_pre_hooks[number]
+            hook = _Hook(family, (*changes_of(model), change))
+            attention.register_forward_pre_hook(hook, with_kwargs=True)
     return changed
 
 
@@ -227,14 +231,17 @@ class _Hook:
     """A forward pre-hook that changes what an attention module of a pretrained model receives."""
 
     family: Family
-    change: Change
+    changes: tuple[Change, ...]  # all, because later ones no longer see which tokens are real
 
     def __call__(self, attention: nn.Module, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         bias, visible = self.family.read(attention, inputs)
         keys = visible[:, 0].any(-2).cumsum(-1) - 1  # real tokens: each is seen by some query, last by itself
-        changed, kept = self.change.apply(bias, keys[:, None].masked_fill(~visible[:, 0], -1).amax(-1), keys)
-        assert changed is not None
-        return args, self.family.write(attention, inputs, changed, visible if kept is None else visible & kept)
+        queries = keys[:, None].masked_fill(~visible[:, 0], -1).amax(-1)
+        for change in self.changes:
+            changed, kept = change.apply(bias, queries, keys)
+            assert changed is not None
+            bias, visible = changed, visible if kept is None else visible & kept
+        return args, self.family.write(attention, inputs, bias, visible)
 
 
 def changes_of(model: nn.Module) -> list[Change]:
@@ -242,8 +249,9 @@ def changes_of(model: nn.Module) -> list[Change]:
     for module in model.modules():
         if isinstance(module, ChangedPosition):
             return [*changes_of(module.original), module.change]
-        if hooks := [hook.change for hook in module._forward_pre_hooks.values() if isinstance(hook, _Hook)]:
-            return hooks
+        for hook in module._forward_pre_hooks.values():
+            if isinstance(hook, _Hook):
+                return [*hook.changes]
     return []
 
 
@@ -269,7 +277,6 @@ def _factors_per_head(slopes: Any, heads: int) -> tuple[float, ...]:
     except (TypeError, ValueError):  # not numbers
         factors = torch.tensor(math.nan)
     if factors.shape not in ((), (heads,)) or not bool((factors.isfinite() & (factors >= 0)).all()):
-        raise ValueError(
-            f'slopes must be "interpolate", a number of at least 0, or one for each of {heads} heads, got {slopes!r}'
-        )
+        expected = f'"interpolate", a number of at least 0, or one for each of {heads} heads'
+        raise ValueError(f"slopes must be {expected}, got {slopes!r}")
     return tuple(factors.expand(heads).tolist())

@@ -11,7 +11,7 @@ import pandas as pd
 
 MAX_RISE_HOLDING = 0.1  # bits per byte: a method whose loss rises by no more than this beyond its training length holds
 MIN_RISE_FAILING = 0.5  # bits per byte: one whose loss rises by at least this fails; in between it degrades
-TIE = 0.02  # bits per byte, or share of answers: a smaller lead doesn't make a method the best
+TIE = 0.02  # bits per byte, or share of many answers: a smaller lead doesn't make a method the best
 SOLVED = 0.9  # share of answers: a task counts as solved at this accuracy
 
 
@@ -34,8 +34,7 @@ def outcome(rises: Sequence[float]) -> str:
     """Classify rises in loss, one per seed: "holds", "degrades", "fails", "mixed", or "undefined" for a NaN or none."""
     if not rises or not all(map(math.isfinite, rises)):
         return "undefined"
-    names = {True: "holds", False: "degrades"}
-    kinds = {"fails" if rise >= MIN_RISE_FAILING else names[rise <= MAX_RISE_HOLDING] for rise in rises}
+    kinds = {"holds" if x <= MAX_RISE_HOLDING else "fails" if x >= MIN_RISE_FAILING else "degrades" for x in rises}
     return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
@@ -51,21 +50,21 @@ def outcomes(rises: Mapping[str, Sequence[float]]) -> list[str]:
     return clauses
 
 
-def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True) -> list[str]:
-    """Which labels are best at x, or within `TIE` of the best, in every seed; nothing for fewer than two labels."""
+def best_at(rows: pd.DataFrame, x: int, where: str, *, lowest: bool = True, tie: float = TIE) -> list[str]:
+    """Which labels are best at x, or within `tie` of the best, in every seed; nothing for fewer than two labels."""
     values = rows[rows["x"] == x].set_index(["seed", "label"])["value"].unstack("label", sort=False)
     values = values.dropna(axis="columns", how="all").dropna() * (1 if lowest else -1)
     if len(values.columns) < 2 or values.empty:
         return []
-    near = values.le(values.min(axis="columns") + TIE, axis="index").all()
+    near = values.le(values.min(axis="columns") + tie, axis="index").all()
     leaders, seeds = list(map(quoted, near.index[near])), " in every seed" if len(values) > 1 else ""
     behind = bool(values.min(axis="columns").lt(values.loc[:, near].min(axis="columns")).any())
     if len(leaders) == len(near) or (behind and len(leaders) > 1):
         who = "all" if len(leaders) == len(near) else join(leaders)
-        return [f"{where} {who} are within {TIE:g} of the best{seeds}."]
+        return [f"{where} {who} are within {tie:.2g} of the best{seeds}."]
     if len(leaders) > 1:
-        return [f"{where} {join(leaders)} are best{seeds}, within {TIE:g} of each other."]
-    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{f', or within {TIE:g} of the best' * behind}."]
+        return [f"{where} {join(leaders)} are best{seeds}, within {tie:.2g} of each other."]
+    return [f"{where} {(leaders or ['no method'])[0]} is best{seeds}{f', or within {tie:.2g} of the best' * behind}."]
 
 
 # What a `Question` (whose module imports this one) says about its rows, of which there are some.
@@ -87,7 +86,8 @@ def answers(question: Any, rows: pd.DataFrame) -> list[str]:
     reached = every_seed(rows, lambda line: max(takewhile(lambda x: line[x] >= SOLVED, line.index), default=0))
     solved = [f"{quoted(label)} {f'up to {min(xs):,}' if min(xs) else 'not at all'}" for label, xs in reached.items()]
     seeds, last = " in every seed" if rows["seed"].nunique() > 1 else "", rows["x"].max()
-    best = best_at(rows, last, f"With {question.at(last)}", lowest=False)
+    noise = 1 / math.sqrt(rows["count"].min())  # two standard errors of a share of so many answers, at most
+    best = best_at(rows, last, f"With {question.at(last)}", lowest=False, tie=max(TIE, noise))
     return [f"Solved, with at least {SOLVED:.0%} correct answers{seeds}: {join(solved)}.", *best]
 
 

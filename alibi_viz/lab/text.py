@@ -157,9 +157,8 @@ def python_text() -> Text:
     """The language reference of the Python that is running, as `help()` shows it: a real text, about 470 kB.
 
     It is read from Python's own `pydoc_data`. The last 15% of every 160 to 320 kB are for validation, about 70 kB.
-    Each version of Python has another, so compare `fingerprint` before you compare results.
-
-    Raises ImportError if this Python comes without it.
+    Each version of Python has another, so compare `fingerprint` before you compare results. Raises ImportError if this
+    Python comes without it.
 
     >>> lab.python_text().name.startswith("Python 3.")
     True
@@ -175,15 +174,12 @@ def check_testable(text: Text, longest: int) -> None:
     """Raise ValueError unless models trained on the text can be tested on sequences of `longest` bytes."""
     if longest + 2 > len(text.validation):  # "same targets" starts a byte later than others
         is_name = " (is it the name of a file? give a pathlib.Path)" if text.name == YOURS else ""
-        raise ValueError(
-            f"{text.name} is too short to test at length {longest:,}: its validation part has "
-            f"{len(text.validation):,} bytes, at least {longest + 2:,} are needed{is_name}"
-        )
+        has = f"its validation part has {len(text.validation):,} bytes, at least {longest + 2:,} are needed"
+        raise ValueError(f"{text.name} is too short to test at length {longest:,}: {has}{is_name}")
     if text.repeats == 1:
-        raise ValueError(
-            f"{text.name} has nothing but repeats: each {REPEAT} bytes of its validation part also stand in its "
-            "training part, so a test would only show what a model knows by heart"
-        )
+        repeats = f"each {REPEAT} bytes of its validation part also stand in its training part"
+        why = f"{repeats}, so a test would only show what a model knows by heart"
+        raise ValueError(f"{text.name} has nothing but repeats: {why}")
 
 
 def _split(data: bytes, held_out: int = 10) -> tuple[Tensor, Tensor]:

@@ -82,10 +82,8 @@ def _check_causal(model: LanguageModel) -> None:
     model.train()
     difference = (first - second).abs().amax(-1)
     if float(difference.max()) > 1e-6:
-        raise ValueError(
-            f"position method {model.config.position!r} looks ahead: another token at position {length - 1} changes "
-            f"the prediction at position {int(difference.argmax())}"
-        )
+        what = f"another token at position {length - 1} changes the prediction at position {int(difference.argmax())}"
+        raise ValueError(f"position method {model.config.position!r} looks ahead: {what}")
 
 
 def train(
@@ -136,10 +134,8 @@ def train(
     elif len(source.train) > length:
         pairs = ((batch[:, :-1], batch[:, 1:]) for batch in batches(source.train, length, batch_size, seed))
     else:
-        raise ValueError(
-            f"{source.name} is too short to train on sequences of {length}: its training part has "
-            f"{len(source.train):,} bytes, at least {length + 1} are needed"
-        )
+        has = f"its training part has {len(source.train):,} bytes, at least {length + 1} are needed"
+        raise ValueError(f"{source.name} is too short to train on sequences of {length}: {has}")
     task, unit = (source.name, "bits per answer") if isinstance(source, Task) else ("text", "bits per byte")
     row: Row = {"origin": "live", "task": task, "method": model.config.position, "label": model.config.position}
     row |= {"variant": AS_TRAINED, "question": TRAINING_LOSS, "unit": unit, "seed": seed, "length": length}
@@ -192,9 +188,8 @@ def _training_rows(
             loss = cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=NOT_ASKED)
         bits = loss.item() / math.log(2)
         if not math.isfinite(bits):
-            raise TrainingDiverged(
-                f"the loss became {bits} at step {index} of {steps}; try a learning rate below {learning_rate:g}"
-            )
+            advice = f"try a learning rate below {learning_rate:g}"
+            raise TrainingDiverged(f"the loss became {bits} at step {index} of {steps}; {advice}")
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip_grad_norm_(model.parameters(), 1.0)
@@ -295,11 +290,7 @@ def race(
     arguments.check_instance("source", source, Text, Task)
     arguments.check_positive_integers(length=length, steps=steps, checkpoints=checkpoints, targets=targets)
     names = register_methods(methods)
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"methods must be one or more different names, got {names!r}")
-    if lengths is None:
-        lengths = evaluation_lengths(length)
-    tested = arguments.positive_integers("lengths", lengths)
+    tested = arguments.positive_integers("lengths", evaluation_lengths(length) if lengths is None else lengths)
     if isinstance(source, Text):
         check_testable(source, max(tested))
     sizes = {"vocabulary": source.vocabulary, "max_length": length, **sizes}

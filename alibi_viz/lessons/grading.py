@@ -6,6 +6,7 @@ A grade says whether the function is right. If not, it adds a hint to each fault
 import math
 import tomllib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
@@ -53,10 +54,9 @@ class Grade:
         return self.text
 
     def _repr_html_(self) -> str:
-        if self.report and not self.report.ok:
-            return notebook_html(self.text, self.report.comparison)
-        page = notebook_html(self.text, None)
-        if self.weights:
+        comparison = self.report.comparison if self.report else None
+        page = notebook_html(self.text, comparison)
+        if self.weights and comparison is None:
             from alibi_viz.figures import weights_html  # noqa: PLC0415  # a test of a solution shouldn't load plotly
 
             page += weights_html(self.weights, self.rows)
@@ -104,8 +104,11 @@ def grade_fold(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Grade:
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         result = function(query, key, alibi_slopes(query.shape[1]))
+        parts = (
+            [type(part).__name__ for part in result] if isinstance(result, tuple | list) else [type(result).__name__]
+        )
         if not isinstance(result, tuple | list) or [isinstance(part, Tensor) for part in result] != [True, True]:
-            raise Unusable("wrong type", f"returned {type(result).__name__}, expected a tuple of two tensors")
+            raise Unusable("wrong type", f"returned {' and '.join(parts)}, expected two tensors")
         for name, wide in zip(("query", "key"), result, strict=True):
             if (shape := list(wide.shape)) != (expected := [*query.shape[:3], result[1].shape[-1]]):
                 raise Unusable("wrong shape", f"the wider {name} is {shape}, expected {expected}")
@@ -187,8 +190,9 @@ def _grade(exercise: str, function: Callable[..., Any], example: Iterable[Any], 
     for finding in report.findings:
         hint = hints.get(finding.name) or f"{check.FAULTS[finding.name].problem}."
         text += f"\n  {finding.name}: {finding.evidence}\n  Hint: {hint[0].upper()}{hint[1:]}"
-    if view and report.ok:
-        weights["yours"] = view.weights(facts["check"], checked, True, SECONDS)
+    if view and report.comparison is None:
+        with suppress(Unusable):
+            weights["yours"] = view.weights(facts["check"], checked, True, SECONDS)
     return Grade(text, report, weights, rows)
 
 

@@ -16,7 +16,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73")  # of the lanes
 
 _COLUMN = '<div style="flex: 1 1 300px; line-height: 1.5"><b>{}</b><br><span style="opacity: 0.6">{}</span>{}</div>'
 _ROW = '<div style="display: flex; flex-wrap: wrap; gap: 8px 32px; max-width: 60em; text-align: left">{}</div>'
-_STYLE = f"<style>{(files('alibi_viz.lessons') / 'history.css').read_text('utf-8')}</style>"
+# Readable without it, too: GitHub and notebooks that are not trusted leave styles out.
+_STYLE = f"<style>\n{(files('alibi_viz.lessons') / 'history.css').read_text('utf-8')}</style>"
 
 
 class Page:

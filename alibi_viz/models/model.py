@@ -258,10 +258,8 @@ class Transformer(nn.Module):
         Raises ValueError for a position method whose positions change as the text grows.
         """
         if not self.position.supports_cache:
-            name, advice = self.config.position, "pass all tokens, or generate(..., use_cache=False)"
-            raise ValueError(
-                f"position method {name!r} supports no cache, because new tokens move earlier ones: {advice}"
-            )
+            why = "new tokens move earlier ones: pass all tokens, or generate(..., use_cache=False)"
+            raise ValueError(f"position method {self.config.position!r} supports no cache, because {why}")
         return [KeyValueCache() for _ in self.blocks]
 
     def forward(self, x: Tensor, cache: list[KeyValueCache] | None = None, *, last: int | None = None) -> Tensor:

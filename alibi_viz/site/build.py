@@ -52,12 +52,10 @@ def page_data() -> dict[str, Any]:
     """What the page computes with, as JSON: models, words, colors, and the texts of the race."""
     training, validation = (write_tales(size, seed, VARIETY)[0] for size, seed in ((TRAINING, 1), (VALIDATION, 2)))
     race = {"characters": "".join(sorted(set(training))), "training": training, "validation": validation}
-    models = {name: _packed(study.published_model(name).model) for name in MODELS}
-    words = sorted(set(WORD.findall(bytes(lab.load_text().train.tolist()).decode())))
     return {
-        "models": models,
+        "models": {name: _packed(study.published_model(name).model) for name in MODELS},
         "length": lab.Run.length,
-        "words": words,
+        "words": sorted(set(WORD.findall(bytes(lab.load_text().train.tolist()).decode()))),
         "race": {**race, "config": RACE_MODEL, "settings": RACE},
         "colors": COLORS,
     }
@@ -98,7 +96,6 @@ def _written(model: LanguageModel) -> str:
 def _content() -> dict[str, Any]:
     results = study.published_results(by_block=True)
     table = study.verdict_table(results)
-    heads = mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()
     bugs = []
     for bug in lessons.BUGS.values():
         weights, exhibit = bug.weights().numpy(), bug.exhibit
@@ -115,7 +112,7 @@ def _content() -> dict[str, Any]:
         "lanes": [(name, MODELS[name]) for name in ("alibi", "sinusoidal")],
         "runs": results.groupby(["task", "label", "seed"]).ngroups,
         "claims": [_claim(row) for _, row in table[table["setting"] == table["setting"].iloc[0]].iterrows()],
-        "heads": [_picture(weights) for weights in heads],
+        "heads": [_picture(weights) for weights in mask_future(alibi_bias(alibi_slopes(8), 32)).exp().numpy()],
         "bugs": bugs,
     }
 

@@ -214,11 +214,9 @@ def conclusion(table: pd.DataFrame) -> str:
     survive = decided & (table["holm"] < 1 - LEVEL)
     groups = {known: rows["verdict"] == SEEN for known in KNOWN if len(rows := table[table["known"] == known])}
     shares = ", ".join(f"{known} {seen.sum()} of {len(seen)}" for known, seen in groups.items())
-    return (
-        f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold. After Holm's correction for "
-        f"testing all of them at once, {survive.sum()} still do.\n"
-        f"Seen here, by what we knew of the result when we wrote the claim down: {shares}."
-    )
+    excluded = f"Of these {len(table)} intervals, {decided.sum()} exclude their threshold."
+    left = f"After Holm's correction for testing all of them at once, {survive.sum()} still do."
+    return f"{excluded} {left}\nSeen here, by what we knew of the result when we wrote the claim down: {shares}."
 
 
 def holm(p_values: Iterable[float]) -> NDArray[np.float64]:

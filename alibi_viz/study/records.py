@@ -95,9 +95,8 @@ def published_model(name: str) -> SavedRun:
 
     `alibi`, `rotary` and `sinusoidal` are those of the default race with seed 0: 130,000 weights, trained for 800 steps
     on sequences of 64 bytes. `alibi-large` has 860,000 weights and was trained for 1,200 steps on sequences of 256
-    bytes of 5 MB of tales, about ten minutes on two cores. All were tested on the same validation part.
-
-    Raises ValueError for an unknown name.
+    bytes of 5 MB of tales, about ten minutes on two cores. All were tested on the same validation part. Raises
+    ValueError for an unknown name.
 
     >>> saved = study.published_model("alibi")
     >>> saved.settings["steps"], saved.model.config.position

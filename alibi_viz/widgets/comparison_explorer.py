@@ -91,8 +91,6 @@ class ComparisonExplorer(App):
         shown = (table["question"] == self.question) & (table["variant"] == variant)
         return table[shown & table["label"].isin(self.methods)]
 
-    # Methods that `App` requires.
-
     def blank(self) -> go.Figure:
         return picture.blank(430) if self._verdicts is None else forest_figure(self._verdicts)
 
@@ -116,6 +114,8 @@ class ComparisonExplorer(App):
         picture.draw(self.figure, picture.assign_slots(shown, picture.COMMON_METHODS), axes, results)
         missing = [quoted(name) for name in self.methods if name not in shown]
         left_out = [f"Left out, because there are no such results: {join(missing)}."] if missing else []
+        if self.variant not in (*question.variants, AS_TRAINED):
+            left_out.insert(0, f"This is as trained, because it wasn't measured with {self.variant}.")
         if not self.methods:
             left_out = ["No method is chosen: select at least one."]
         sentences = say.sentences([*left_out, *question.say(results, length)])
@@ -131,10 +131,8 @@ def _claims_in_words(table: Any) -> tuple[str, str]:
         f"and {counts.get('not seen here', 0)} are not; of {counts.get(OPEN, 0)}, one can't tell. On Python's "
         f"reference, {agree.sum()} of {len(agree)} get the same verdict."
     )
-    return caption, (
-        f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers other seeds and "
-        "other passages of the same kind of text, not other sizes of models."
-    )
+    covers = "other seeds and other passages of the same kind of text, not other sizes of models"
+    return caption, f"A bar is the {LEVEL:.0%} interval over seeds and blocks of held-out text: it covers {covers}."
 
 
 def _published() -> pd.DataFrame:

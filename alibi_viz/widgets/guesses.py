@@ -194,11 +194,8 @@ def guess_curve(
             every = [y for trace in figure.data[1:] for y in trace.y]
             figure.layout.yaxis.range = [min(low, *every), max(high, 1.03 * max(every))]
         found = " and ".join(f"{right:.2f} at {point:,}" for point, right in zip(at, truths, strict=True))
-        close = (
-            f"{good} of your {len(at)} points {'is' if good == 1 else 'are'}"
-            if len(at) > 1
-            else f"your point is{' not' * (not good)}"
-        )
+        close = f"{good} of your {len(at)} points {'is' if good == 1 else 'are'}"
+        close = close if len(at) > 1 else f"your point is{' not' * (not good)}"
         return good / len(at), f"It is {found}: {close} close."
 
     hint = Label("Drag a circle up or down, or move a slider:")

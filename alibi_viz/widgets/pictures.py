@@ -51,11 +51,9 @@ class Picture(App):
     """An app with a slider for each of its `Count` traits, whose `help` is "label: tooltip"."""
 
     def controls(self) -> list[Widget]:
-        sliders = []
-        for name in self._names():
-            if isinstance(trait := self.traits()[name], Count):
-                label, tip = trait.help.split(": ")
-                sliders.append(self.slider(name, label, f"s-{name}", tip))
+        traits = {name: self.traits()[name] for name in self._names()}
+        words = {name: trait.help.split(": ") for name, trait in traits.items() if isinstance(trait, Count)}
+        sliders = [self.slider(name, label, f"s-{name}", tip) for name, (label, tip) in words.items()]
         return [*sliders, self.reset_button()]
 
 
@@ -107,10 +105,8 @@ class Forgetting(Picture):
             note = {"text": "the square root, with the same slope", "x": 0, "y": roots[0], "visible": self.square_root}
             self.figure.layout.annotations[1].update(note)
         kept = f"{math.exp(-slope * back[0]):.1%}" + f", and with the square root {roots[0]:.0%}" * self.square_root
-        return (
-            f"A half-life of {life} is a slope of {slope:.2g}: {life} back, a word weighs half as much as the last "
-            f"one. The first word, {back[0]} back, keeps {kept}."
-        )
+        rule = f"{life} back, a word weighs half as much as the last one"
+        return f"A half-life of {life} is a slope of {slope:.2g}: {rule}. The first word, {back[0]} back, keeps {kept}."
 
 
 class AddConstant(Picture):
@@ -210,10 +206,8 @@ class TugOfWar(Picture):
             tie = self.content / slope
             self.figure.layout.shapes[0].update(x0=tie, x1=tie, visible=1 <= tie < LONGEST)
         winner = "Content wins" if self.content > cost else "Distance wins" if self.content < cost else "A tie"
-        return (
-            f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives {self.content}: the match gets "
-            f"{weights[self.distance]:.0%} of the weight. They tie {tie:,.0f} tokens back."
-        )
+        result = f"the match gets {weights[self.distance]:.0%} of the weight. They tie {tie:,.0f} tokens back."
+        return f"{winner}: a distance of {self.distance} costs {cost:.3g}, content gives {self.content}: {result}"
 
 
 class PositionZoo(Picture):
@@ -259,9 +253,8 @@ class PositionZoo(Picture):
         figure.add_shape(type="line", y0=0, y1=1, yref="y2 domain", line={"color": ORANGE, "width": 3})
         for text, at in (("seen in training", TRAINED / 2), ("never seen", 2.5 * TRAINED)):
             figure.add_annotation(text=text, x=at, y=1, yref="paper", yshift=18, showarrow=False)
-        for clock, turn in enumerate(2 * np.pi / SPEEDS):
-            text = f"turns in {turn:,.0f}"
-            figure.add_annotation(text=text, x=clock, y=-0.58, xref="x2", yref="y3", showarrow=False)
+        for x, turn in enumerate(2 * np.pi / SPEEDS):
+            figure.add_annotation(text=f"turns in {turn:,.0f}", x=x, y=-0.58, xref="x2", yref="y3", showarrow=False)
         return figure
 
     def draw(self) -> str:

@@ -138,10 +138,8 @@ class SpotTheBug(App):
             self._progress,
             button("Reset", "undo", "s-reset", "Forget the guess and the repair of this case", self.reset),
         )
-        answers = [
-            button("", "", f"s-answer-{at}", "Your guess", partial(self._on_answer, at), width="auto")
-            for at in range(4)
-        ]
+        choose = [partial(self._on_answer, at) for at in range(4)]
+        answers = [button("", "", f"s-answer-{at}", "Your guess", do, width="auto") for at, do in enumerate(choose)]
         self._choices = [(answer, HTML().add_class("s-problem")) for answer in answers]
         table = Layout(grid_template_columns="220px 1fr", grid_gap="4px 12px", align_items="center", width="100%")
         tip, layout = "Your repair; empty it for the faulty code", Layout(width="calc(100% - 4px)")

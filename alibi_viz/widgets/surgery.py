@@ -190,8 +190,6 @@ class SlopeSurgery(App):
         self._trained.clear()
         super().refresh()
 
-    # Methods that `App` requires.
-
     def blank(self) -> go.Figure:
         return picture.blank()
 
@@ -220,10 +218,9 @@ class SlopeSurgery(App):
             changed = lab.modify(subject.model, **values, trained_length=subject.length)
         after = subject.evaluate(changed) if changes else before
         self._before, self._after, self.models = before, after, {BEFORE: subject.model, AFTER: changed}
-        for control in self._of_slopes:
-            control.disabled = not subject.has_slopes
-        for control in self._of_sinks:
-            control.disabled = not subject.has_sinks
+        for controls, apply in ((self._of_slopes, subject.has_slopes), (self._of_sinks, subject.has_sinks)):
+            for control in controls:
+                control.disabled = not apply
         shown = [(each.losses, each.distance) for each in (before, after)[: 1 + bool(changes)]]
         picture.draw(self.figure, subject.length, subject.unit, *shown)
         change = f"with {', '.join(words for _, words in changes.values())}" if changes else "as it was trained"
@@ -268,7 +265,6 @@ def _describe(subject: Subject, change: str, before: Evaluation, after: Evaluati
     distance, original = (format_number(each.distance.mean()) for each in (after, before))
     trained = f" (as trained {original})" if distance != original else ""
     beyond = f", with {after.beyond:.0%} of their weight on keys at least {length:,} back, the training length"
-    return f"{subject.name} {change}: {'; '.join(losses)}.", (
-        f"The model was trained on sequences of {length:,} {subject.unit}. On sequences of {after.tested:,}, its heads "
-        f"look {distance} tokens back on average{trained}{beyond * (after.tested > length)}."
-    )
+    look = f"On sequences of {after.tested:,}, its heads look {distance} tokens back on average{trained}"
+    more = f"The model was trained on sequences of {length:,} {subject.unit}. {look}{beyond * (after.tested > length)}."
+    return f"{subject.name} {change}: {'; '.join(losses)}.", more

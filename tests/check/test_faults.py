@@ -42,7 +42,10 @@ CASES: dict[str, list[tuple[Callable[..., check.Report], Callable[..., Any], dic
     ],
     "sign reversed in one branch": [(check.bias, reversed_while_decoding, {})],
     "length cap": [(check.bias, wrapped, {})],
-    "first slope is 1": [(check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8})],
+    "first slope is 1": [
+        (check.slopes, lambda heads: 2 * alibi_slopes(heads), {"num_heads": 8}),
+        (check.slopes, lambda heads: [2.0**-head for head in (*range(8), *range(heads - 8))], {"num_heads": [8, 12]}),
+    ],
     "slopes of a head slice": [
         (check.slopes, lambda heads: alibi_slopes(heads)[: heads // 2].repeat(2), {"num_heads": [8, 12]}),
     ],

@@ -68,6 +68,7 @@ def test_the_rows_and_the_means_on_screen_are_those_of_the_table(
     means = {trace.legendgroup: list(trace.y) for trace in app.figure.data[:7] if trace.visible}
     expected = over_seeds(rows)["mean"]
     assert means == {label: pytest.approx(expected[label].tolist()) for label in shown}
+    assert ("as trained, because it wasn't measured with window" in words(app)) == (asked != variant)
     left_out = [label for label in SHOWN if label not in shown]
     assert all(label in words(app).partition("Left out, ")[2] for label in left_out)
     assert control(app, "s-variant").disabled == (question != "longer sequences")

@@ -12,24 +12,22 @@ from alibi_viz.models.positions.rotary import Rotary, Xpos
 
 __all__ = ["POSITIONS", "Position"]
 
-POSITIONS.update(
-    {  # in the order of menus
-        "alibi": Alibi,
-        "sinusoidal": Sinusoidal,
-        "rotary": Rotary,
-        "learned": Learned,
-        "none": NoPosition,
-        "t5": T5Buckets,
-        "kerple-log": KerpleLog,
-        "sandwich": Sandwich,
-        "fire": Fire,
-        "decay": Decay,
-        "forget": Forget,
-        "xpos": Xpos,
-        "bam": Bam,
-        "stick-breaking": StickBreaking,
-        "cope": Cope,
-    }
-)
+POSITIONS |= {  # in the order of menus
+    "alibi": Alibi,
+    "sinusoidal": Sinusoidal,
+    "rotary": Rotary,
+    "learned": Learned,
+    "none": NoPosition,
+    "t5": T5Buckets,
+    "kerple-log": KerpleLog,
+    "sandwich": Sandwich,
+    "fire": Fire,
+    "decay": Decay,
+    "forget": Forget,
+    "xpos": Xpos,
+    "bam": Bam,
+    "stick-breaking": StickBreaking,
+    "cope": Cope,
+}
 for name, method in POSITIONS.items():
     method.name = name

@@ -35,15 +35,13 @@ class Cope(Position):
     A gate g_it = sigmoid(q_i . k_t / sqrt(head_dim)) is how much query i counts token t. The logits are
     q_i . (k_j + e[p_ij]) / sqrt(head_dim). The position p_ij is a fraction, so e[p] is interpolated between the vectors
     of the integers around it. It is capped at a quarter of the training length, so that training reaches the cap. Each
-    layer has its own vectors e, shared by its heads, which start at zero. Decoders only.
-
-    This is the default of the authors' code (facebookresearch/RAM); in the paper (arXiv 2405.18719) q . e isn't scaled.
+    layer has its own vectors e, shared by its heads, which start at zero. Decoders only. This is the default of the
+    authors' code (facebookresearch/RAM); in the paper (arXiv 2405.18719) q . e isn't scaled.
     """
 
     is_per_layer = True
     is_additive = False
     decoder_only = True
-
     config_fields = ("head_dim", "max_length")
 
     def __init__(self, head_dim: int, trained_length: int) -> None:

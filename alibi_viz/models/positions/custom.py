@@ -67,8 +67,11 @@ def register_method(method: Method) -> str:
 
 
 def register_methods(methods: Iterable[Method]) -> list[str]:
-    """`register_method` for each. Raises TypeError for what isn't a list, such as a single name or function."""
-    return [register_method(method) for method in as_list("methods", methods, "position methods")]
+    """`register_method` for each. Raises TypeError for what isn't a list, ValueError for none or repeated ones."""
+    names = [register_method(method) for method in as_list("methods", methods, "position methods")]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"methods must be one or more different names, got {names!r}")
+    return names
 
 
 def custom_method(name: str) -> LawFunction | type[Position] | None:

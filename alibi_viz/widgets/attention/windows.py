@@ -62,10 +62,9 @@ class WindowExplorer(TextApp):
             caption = f"The bound of every head includes the whole text, {tokens}: nothing can be left out."
         else:
             steep = spans.loc[spans["slope"].idxmax()]
-            caption = (
-                f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])}), looks "
-                f"{steep['needed']:,.0f} steps back: keys beyond that have at most 2^-24 of a query's weight together. "
-                f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
-            )
+            head = f"Head {steep['head']:.0f}, the steepest (slope {format_slope(steep['slope'])})"
+            beyond = "keys beyond that have at most 2^-24 of a query's weight together"
+            share = f"On average, a head can leave out {format_percent(left_out.mean())} of the pairs."
+            caption = f"{head}, looks {steep['needed']:,.0f} steps back: {beyond}. {share}"
             details = f"Bounds that include all {length:,} tokens: {(left_out == 0).sum()} of {len(spans)}. {details}"
         return caption, details

@@ -73,8 +73,7 @@ class App(Controls):
 
     def __init__(self, **state: Any) -> None:
         self._lock = threading.RLock()  # JupyterLab may send changes of one control to two threads
-        unknown = sorted(state.keys() - self.class_traits(state=True).keys())
-        if unknown:
+        if unknown := sorted(state.keys() - self.class_traits(state=True).keys()):
             raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}; it has {', '.join(self._names())}")
         super().__init__(**{name: state[name] for name in self._names() if name in state})  # one may depend on another
         self._message, self._caption, self._details = HTML(), HTML().add_class("alibi-caption"), HTML()

@@ -86,7 +86,7 @@ def written_html(race: RaceState) -> str:
 
 def _status(race: RaceState) -> str:
     """What is to be done, being done, or was ended early; empty for a race that has finished."""
-    seeds = f", seed {len(race.models)} of {race.seeds}" * (race.seeds > 1)
+    seeds = f", seed {max(1, len(race.models))} of {race.seeds}" * (race.seeds > 1)
     match race.state:
         case "ready" if not race.methods:
             return "No method is chosen: select at least one."
@@ -94,8 +94,9 @@ def _status(race: RaceState) -> str:
             train, are = ("trains", "is") if len(race.methods) == 1 else ("train", "are")
             return f"Press Train: {join(race.methods)} {train} on {race.source_name}, and {are} tested on longer ones."
         case "running":  # without the step, which screen readers would announce
-            step = race.results(race.main)["step"].max()
-            tested = "not tested yet" if pd.isna(step) else f"last tested after step {step}"
+            seed, name = max(race.models, default=None), race.main.name
+            step = max((row["step"] for row in race.rows if (row["seed"], row["question"]) == (seed, name)), default=0)
+            tested = f"last tested after step {step}" if step else "not tested yet"
             return f"Training on {race.source_name}{seeds}, {tested}."
         case "finished":
             return ""
@@ -122,14 +123,12 @@ def _marked(text: Continuation) -> str:
 
 
 def _mark(part: str, opening: list[Mention]) -> str:
-    """A part of a text, with its mentions marked that are of a kind that occurs in the opening."""
-    values, kinds = {mention.value for mention in opening}, {mention.kind for mention in opening}
-    shown, end = "", 0
+    """A part of a text, with its mentions marked: those of the opening, and new ones."""
+    values, shown, end = {mention.value for mention in opening}, "", 0
     for mention in mentions(part):
-        if mention.kind in kinds:
-            tag = "b" if mention.value in values else "u"
-            shown += f"{_printable(part[end : mention.start])}<{tag}>{_printable(mention.value)}</{tag}>"
-            end = mention.stop
+        tag = "b" if mention.value in values else "u"
+        shown += f"{_printable(part[end : mention.start])}<{tag}>{_printable(mention.value)}</{tag}>"
+        end = mention.stop
     return shown + _printable(part[end:])
 
 

@@ -35,6 +35,7 @@ NUMBERS = (
     ("seed", "first seed", "Sets the starting weights and the batches"),
 )
 MAX_PATH = 400  # characters of a line: more are a text
+_python = cache(lab.python_text)
 GUESS = """<div style="line-height: 1.5; max-width: 60em">What happens at up to 16 times the training length?
 A model <b>holds</b> if its loss rises by at most 0.1 bits per byte, and <b>fails</b> from 0.5 on.</div>"""
 
@@ -75,9 +76,8 @@ class Guesses(State):
 
     def validate(self, obj: HasTraits, value: Any) -> dict[str, str | None]:
         known = isinstance(value, Mapping) and {*value} <= {*POSITIONS}
-        if known and all(
-            guess is None or (isinstance(guess, str) and guess in captions.OUTCOMES) for guess in value.values()
-        ):
+        guesses = (None, *captions.OUTCOMES)
+        if known and all(isinstance(each, str | None) and each in guesses for each in value.values()):
             return dict(value)
         self.error(obj, value)
 
@@ -165,8 +165,6 @@ class LengthLab(App):
         with self._lock:
             return self._work is not None
 
-    # Actions.
-
     def train(self) -> Background:
         """Start a new race, on the task that the open question is about, and return its future.
 
@@ -194,8 +192,6 @@ class LengthLab(App):
         """End the race after the current row, within a fraction of a second. Does nothing without a race."""
         for work in self.works:
             work.stop()
-
-    # Methods that `App` requires.
 
     def blank(self) -> go.Figure:
         return picture.blank(400)
@@ -297,8 +293,6 @@ class LengthLab(App):
             if self._work is None and self._race and self._race.unmeasured(self._question):
                 self._run(())
 
-    # Controls.
-
     def _show_controls(self) -> None:
         """Show what belongs to the mode and the methods, and lock the settings while a race shows their effect."""
         new = [name for name in POSITIONS if name not in [box.description for box in self._methods.children]]
@@ -349,11 +343,6 @@ class LengthLab(App):
         own.observe(read, names="value")
         self.observe(lambda c: getattr(c.new, "name", 0) != lab.text.YOURS and own.set_trait("value", ""), names="text")
         return row(menu, own)
-
-
-@cache
-def _python() -> lab.Text:
-    return lab.python_text()
 
 
 def _describe(method: str) -> str:

@@ -59,11 +59,6 @@ class RaceState:
         return main_question(self.task)
 
     @property
-    def lengths(self) -> list[int]:
-        """The lengths at which models are evaluated."""
-        return lab.evaluation_lengths(self.length)
-
-    @property
     def source_name(self) -> str:
         """What the models train on, in words."""
         if self.task in lab.TASKS:
@@ -116,7 +111,7 @@ class RaceState:
     def measure(self, question: Question) -> Iterator[None]:
         """Measure one model after the other; nothing is kept if this is stopped."""
         trained = {(row["seed"], row["method"]): row for row in self.rows if row["seed"] in self.counted}
-        rows, longest = [], self.lengths[-1] // self.length
+        rows, longest = [], lab.evaluation_lengths(self.length)[-1] // self.length
         for (seed, method), row in trained.items():
             for answer in question.measure(self.models[seed][method], self.source, self.length, longest):
                 rows.append(question.row(row, *answer))
@@ -160,7 +155,7 @@ class RaceState:
         table = self.table  # once, because the race goes on on its thread
         rows = table[(table["question"] == question.name) & table["seed"].isin(self.counted)]
         if question is self.main:
-            sizes = rows.groupby(["seed", "step"]).size()
-            last = sizes[sizes == len(self.methods) * len(self.lengths)].reset_index().groupby("seed")["step"].max()
+            sizes, tests = rows.groupby(["seed", "step"]).size(), len(lab.evaluation_lengths(self.length))
+            last = sizes[sizes == len(self.methods) * tests].reset_index().groupby("seed")["step"].max()
             rows = rows[rows["step"] == rows["seed"].map(last)]
         return rows
