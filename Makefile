@@ -68,7 +68,7 @@ mutants: $(VENV)/.installed-tests ## count how many of 200 small mistakes the te
 	$(PIP_INSTALL) --quiet pytest-cov
 	$(PY) -m benchmarks.mutants $(ARGS)
 
-# Takes about 80 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
+# Takes 80 to 100 minutes on two cores. If interrupted, run it again to continue. The results ship with the package.
 reproduce: $(VENV)/.installed ## train the study again and judge its twelve claims (PARTS="search needle")
 	$(PY) -m alibi_viz reproduce $(PARTS) --workers 2 --publish alibi_viz/study/published $(ARGS)
 
