@@ -46,11 +46,17 @@ def check_slopes(name: str, slopes: Tensor) -> None:
             raise ValueError(f"{name} must be finite, got {values.tolist()}")
 
 
+def levels(tensor: Tensor) -> list[Tensor]:
+    """The tensor, and what is inside the wrappers of `torch.func`, if there are any."""
+    found = [tensor]
+    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(found[-1]):
+        found.append(torch._C._functorch.get_unwrapped(found[-1]))
+    return found
+
+
 def unwrapped(tensor: Tensor) -> Tensor:
-    """The tensor inside the wrappers of `torch.func`, whose values can be read; under `vmap`, with the mapped axis."""
-    while not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor
+    """The innermost of its `levels`, whose values can be read; under `vmap`, with the mapped axis."""
+    return levels(tensor)[-1]
 
 
 def check_integer(name: str, value: object, low: int, high: int | None = None) -> None:

@@ -237,6 +237,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--decoding": {"action": SWITCH, "help": "also try fewer queries than keys (the default)"},
     "--heads": {"dest": "num_heads", "type": int, "nargs": "+", "metavar": "N", "help": "head counts to try"},
     "--head-dim": {"type": int, "help": "channels per head (default: 64)"},
+    "--group-size": {"type": int, "help": "query heads that share a key (default: 1)"},
     "--dtype": {"choices": ("float32", "float64", "float16", "bfloat16"), "help": "of query, key and value"},
     "--slopes": {"help": "the correct slopes: official (the default), geometric or halving"},
     "--seconds": {"type": float, "help": "time limit of a call (default: 60)"},
@@ -252,7 +253,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--no-browser": {"action": "store_true", "help": "only print the address"},
     "--publish": {"metavar": "FOLDER", "help": "write the records there as well, one file per part"},
 }
-SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--length"
+SHAPES = "--layout", "--causal", "--decoding", "--head-dim", "--group-size", "--length"
 SWEEPING = "--workers", "--seeds", "--out"
 COMMANDS = {
     _lab: ("lesson", "--out", "--port", "--no-browser"),

@@ -3,29 +3,20 @@
 from typing import Any
 
 import torch
-from transformers import (
-    BloomConfig,
-    BloomForCausalLM,
-    FalconConfig,
-    FalconForCausalLM,
-    MptConfig,
-    MptForCausalLM,
-    PreTrainedModel,
-)
+from transformers import BloomConfig, BloomForCausalLM, FalconConfig, FalconForCausalLM, MptConfig, MptForCausalLM
 
 FAMILIES = ("bloom", "mpt", "falcon sdpa", "falcon eager", "falcon multi-query")
 
 
-def small_model(family: str, *, vocabulary: int = 256, heads: int = 4) -> PreTrainedModel:
+def small_model(family: str, *, vocabulary: int = 256, heads: int = 4) -> Any:
     """Two layers with heads of 16; weights are large enough that content matters."""
     torch.manual_seed(0)
     width = 16 * heads
     if family == "bloom":
         model = BloomForCausalLM(BloomConfig(vocab_size=vocabulary, hidden_size=width, n_layer=2, n_head=heads))
     elif family == "mpt":
-        model = MptForCausalLM(
-            MptConfig(vocab_size=vocabulary, d_model=width, n_layers=2, n_heads=heads, max_seq_len=64)
-        )
+        config = MptConfig(vocab_size=vocabulary, d_model=width, n_layers=2, n_heads=heads, max_seq_len=64)
+        model = MptForCausalLM(config)
     else:
         sizes = {"hidden_size": width, "num_hidden_layers": 2, "num_attention_heads": heads}
         config = FalconConfig(vocab_size=vocabulary, **sizes, alibi=True, multi_query=family == "falcon multi-query")

@@ -36,8 +36,6 @@ def test_every_form_matches_its_formula(form: str, lengths: list[int], heads: in
     assert actual.dtype == torch.float32
     assert actual.shape == ((heads, 1, columns) if form in ("key", "end") else (heads, rows, columns))
     assert torch.equal(actual.double().expand_as(expected), expected)
-    if columns == 1:
-        assert not actual.any()
 
 
 @given(st.sampled_from(FORMS), st.lists(FAR, max_size=5), st.data(), st.sampled_from(INTEGERS))
@@ -68,12 +66,8 @@ def test_half_precision_bias_is_rounded_once_and_last(slopes: torch.Tensor, dtyp
     assert torch.equal(alibi_bias(slopes, 2048, dtype=dtype), exact.to(dtype))
 
 
-@given(
-    st.lists(LENGTHS, min_size=1, max_size=6), st.sampled_from(FORMS), st.sampled_from([torch.float32, torch.float16])
-)
-def test_cached_bias_equals_alibi_bias_for_any_sequence_of_lengths(
-    requests: list[list[int]], form: str, dtype: torch.dtype
-) -> None:
+@given(st.lists(LENGTHS, max_size=6), st.sampled_from(FORMS), st.sampled_from([torch.float32, torch.float16]))
+def test_cached_bias_equals_a_new_one_at_any_lengths(requests: list[list[int]], form: str, dtype: torch.dtype) -> None:
     cached = AlibiBias(3, form=form)
     for rows, columns in requests:
         fresh = alibi_bias(alibi_slopes(3), rows, columns, form=form, dtype=dtype)

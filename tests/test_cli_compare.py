@@ -22,9 +22,7 @@ def command(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.skipif(chromium.find() is None, reason=chromium.MISSING)
-def test_tables_figures_and_verdicts_are_written(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_figures_verdicts_are_written(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main(command) == 0
     shown, verdicts = capsys.readouterr(), (tmp_path / "out" / "verdicts.txt").read_text()
     assert verdicts in shown.out and "alibi against root: undecided at 16" in verdicts and "figure" not in shown.err

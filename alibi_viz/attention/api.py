@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alibi_viz.arguments import check_choice, unwrapped
+from alibi_viz.arguments import check_choice
 from alibi_viz.attention.dense import EAGER, MASK, shares_blocks
 from alibi_viz.attention.flex import FLEX
 from alibi_viz.attention.folded import FOLDED
@@ -117,7 +117,7 @@ class _Call(NamedTuple):
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
     elements: int  # heads * queries * keys: of a mask
     key_elements: int  # of the key tensor, if a ball around the keys is given; otherwise 0
-    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "learned, mapped" by torch.func
+    slopes: str  # "none", "fixed", "learned", "learned, rounded" by "folded", or "learned, mapped" by vmap
     uses_blocks: bool  # whether "mask" goes block by block
 
     @classmethod
@@ -134,8 +134,7 @@ class _Call(NamedTuple):
         if inputs.slopes_need_gradients:
             rounds = inputs.query.element_size() == 2 or inputs.positions is not None
             slopes = "learned, rounded" if rounds else "learned"
-            if inputs.slopes is not None and unwrapped(inputs.slopes) is not inputs.slopes:
-                slopes = "learned, mapped"
+            slopes = "learned, mapped" if inputs.maps_bias else slopes
         key_elements = 0 if inputs.key_ball is None else inputs.key.numel()
         sizes = queries, keys, batch * queries * keys * head_dim, heads * queries * keys
         return cls(kind, *sizes, key_elements, slopes, shares_blocks(inputs))
@@ -153,8 +152,8 @@ class Rule(NamedTuple):
 _SKIP = "skipping keys of negligible weight saves more than a kernel call per head costs"
 _BLOCKS = "on the CPU, blocks that share one bias are fastest"
 _ROW = "a single query needs only a single row of bias"
-_ROUND = "'folded' would round the gradient of the slopes in half precision and with explicit positions"
-_MAPPED = "torch's kernel takes a mask that is mapped by torch.func for one without a gradient"
+_ROUND = "'folded' would round the gradient of the slopes in half precision and with far positions"
+_MAPPED = "torch's kernel takes a mask that is mapped by vmap for one without a gradient"
 _FOLD = "with so many queries, attention without a [query, key] tensor of biases is fastest"
 RULES = (
     Rule("eager", _MAPPED, "not a matter of speed", lambda c: c.slopes == "learned, mapped"),

@@ -15,7 +15,7 @@ from alibi_viz.arguments import (
     check_number,
     check_slopes,
     check_tensor,
-    unwrapped,
+    levels,
 )
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
@@ -102,7 +102,16 @@ class AttentionInputs(NamedTuple):
 
     @property
     def slopes_need_gradients(self) -> bool:
-        return self.slopes is not None and unwrapped(self.slopes).requires_grad and torch.is_grad_enabled()
+        if self.slopes is None or not torch.is_grad_enabled():
+            return False
+        return any(level.requires_grad for level in levels(self.slopes))
+
+    @property
+    def maps_bias(self) -> bool:  # by vmap
+        if torch.compiler.is_compiling():
+            return False
+        parts = self.slopes, self.positions, self.key_padding_mask, self.attn_mask
+        return any(part is not None and torch._C._functorch.is_batchedtensor(part) for part in parts)
 
     def ball(self) -> KeyBall:
         """The ball around the keys: that given, or computed from the tensors."""

@@ -67,7 +67,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
         expected = Expectation(lambda num_heads: alibi_slopes(num_heads).double() / divisor)
         return examine_attention(reader, subject, probes([heads], True, length), expected, padding=True)
 
-    if (longest := longest_context(model) or length) < SHORT:
+    if (longest := longest_context(model) or max(length, SHORT)) < SHORT:
         raise ValueError(f"the model must allow {SHORT} tokens, got {longest}")
     whose = "right for BLOOM-176B; smaller ones had float16" if family == "bloom" else "right for these weights"
     with torch.device("cpu"):

@@ -217,13 +217,20 @@ class ChangedPosition(Position):
         return self.original.has_bias
 
     def bias(self, query_length: int, key_length: int, x: Tensor | None = None) -> Tensor | None:
-        bias = self.original.bias(query_length, key_length, x)
+        source, changes = self.original, changes_of(self)
+        while isinstance(source, ChangedPosition):  # what an earlier window hides, a later sink may need
+            source = source.original
+        bias = source.bias(query_length, key_length, x)
         device = bias.device if bias is not None else x.device if x is not None else None
-        bias, kept = self.change.apply(bias, *right_aligned(query_length, key_length, device=device))
-        if kept is None:
+        positions, hidden = right_aligned(query_length, key_length, device=device), None
+        for change in changes:
+            bias, kept = change.apply(bias, *positions)
+            if kept is not None:
+                hidden = ~kept if hidden is None else hidden | ~kept
+        if hidden is None:
             return bias
         bias = torch.zeros(1, query_length, key_length, device=device) if bias is None else bias
-        return bias.masked_fill(~kept, -math.inf)
+        return bias.masked_fill(hidden, -math.inf)
 
 
 @dataclass(frozen=True)

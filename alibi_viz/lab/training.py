@@ -175,7 +175,7 @@ def _training_rows(
 ) -> Iterator[Row]:
     """Train on pairs of inputs and targets, each [batch, length]; `row` has what all rows share."""
     device, learning_rate = next(model.parameters()).device, optimizer.defaults["lr"]
-    is_random = model.config.dropout > 0 or model.transformer.position.is_random
+    is_random = _is_random(model)
     model.train()
     for index in range(1, steps + 1):
         started = time.perf_counter()
@@ -198,6 +198,11 @@ def _training_rows(
         yield row | {"step": index, "x": index, "value": bits, "count": len(inputs), "tokens_per_second": speed}
 
 
+def _is_random(model: LanguageModel) -> bool:
+    """Whether its training draws from torch's random state."""
+    return model.config.dropout > 0 or bool(model.transformer.position.is_random)
+
+
 def _schedule(index: int, steps: int) -> float:
     """The learning rate at step `index`, as a share of its maximum."""
     warm_up = max(1, steps // 20)
@@ -217,12 +222,12 @@ def _random_state(seed: int, device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def limited_threads(count: int) -> Iterator[None]:
-    """Use that many threads of torch inside a `with` block. The numbers depend on it, a little.
+def limited_threads(count: int, before: int | None = None) -> Iterator[None]:
+    """Use that many threads of torch inside a `with` block, and then `before`. The numbers depend on it, a little.
 
     On busy cores one thread is much faster for models this small: several wait for the slowest in each step.
     """
-    before = torch.get_num_threads()
+    before = before or torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
@@ -306,7 +311,7 @@ def race(
         """The training of one model, and its tests at checkpoints."""
         try:
             for row in steps:
-                yield row
+                yield {**row}  # the caller may change it
                 if row["step"] in tested_steps:
                     yield from _test(model, source, row, tested, targets)
         except TrainingDiverged as error:
@@ -314,7 +319,8 @@ def race(
 
     def rows(streams: list[Iterator[Row]]) -> Generator[Row, None, None]:
         weights = {name: [list(each[name].state_dict().values()) for each in (models, copies)] for name in names}
-        with closing(round_robin(streams, threads)) as in_turn:
+        ahead = not any(map(_is_random, models.values()))  # else it and the caller would draw from one random state
+        with closing(round_robin(streams, threads, ahead=ahead)) as in_turn:
             for row in in_turn:
                 if row["question"] == TRAINING_LOSS:  # copy the weights: the model may be a step ahead when asked for
                     for new, old in zip(*weights[row["method"]], strict=True):
@@ -343,11 +349,12 @@ def _test(model: LanguageModel, source: Text | Task, last: Row, lengths: Sequenc
         yield find_question("gap").row(last, step, values[4 * length] - values[length], count)
 
 
-def round_robin(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, None, None]:
+def round_robin(streams: Iterable[Iterator[T]], threads: int, *, ahead: bool = True) -> Generator[T, None, None]:
     """Yield one item of each stream in turn, until all streams have ended.
 
     Up to `threads` of the streams work at once, each on a thread on which torch is limited to one thread, so it gives
-    the same numbers as alone. None is more than one item ahead. Errors are raised in turn. Closing leaves no thread.
+    the same numbers as alone. None is more than one item ahead; without `ahead`, one works while the caller waits for
+    it. Errors are raised in turn. Closing leaves no thread.
 
     >>> from alibi_viz.lab.training import round_robin
     >>> list(round_robin([iter(["a1", "a2"]), iter(["b1", "b2", "b3"])], threads=2))
@@ -355,12 +362,12 @@ def round_robin(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, No
     """
     pool = ThreadPoolExecutor(threads, "alibi_viz race", initializer=torch.set_num_threads, initargs=(1,))
     try:
-        turns = deque((stream, pool.submit(next, stream, None)) for stream in streams)
+        turns = deque((stream, pool.submit(next, stream, None) if ahead else None) for stream in streams)
         while turns:
             stream, turn = turns.popleft()
-            if (item := turn.result()) is not None:
+            if (item := (turn or pool.submit(next, stream, None)).result()) is not None:
                 yield item  # before the stream goes on: the caller may read what it has made
-                turns.append((stream, pool.submit(next, stream, None)))
+                turns.append((stream, pool.submit(next, stream, None) if ahead else None))
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(torch.get_num_threads())  # the threads above changed the default of new threads

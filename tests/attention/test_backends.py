@@ -74,9 +74,7 @@ def is_supported(call: dict[str, Any]) -> bool:
 
 
 @given(calls(), st.sampled_from([None, *TOLERANCE]))
-def test_a_valid_call_equals_the_minimal_implementation_or_says_why_not(
-    call: dict[str, Any], slopes_dtype: torch.dtype | None
-) -> None:
+def test_a_valid_call_equals_minimal_or_says_why_not(call: dict[str, Any], slopes_dtype: torch.dtype | None) -> None:
     if call["slopes"] is not None and slopes_dtype is not None:  # half precision rounds slopes such as 0.3
         call["slopes"] = call["slopes"].to(slopes_dtype)
     if not is_supported(call):
@@ -152,9 +150,7 @@ UNSUPPORTED: list[tuple[str, torch.dtype, dict[str, Any]]] = [  # beyond those o
 
 
 @pytest.mark.parametrize(("backend", "dtype", "options"), UNSUPPORTED)
-def test_an_unsupported_call_raises_with_the_reason_and_auto_is_exact(
-    *, backend: str, dtype: torch.dtype, options: dict[str, Any]
-) -> None:
+def test_unsupported_call_raises_the_reason_and_auto_is_exact(backend: str, dtype: torch.dtype, options: Any) -> None:
     tensors, slopes = qkv(50, dtype=dtype), options.get("slopes", alibi_slopes(4))
     options = {name: value for name, value in options.items() if name != "slopes"}
     with pytest.raises(ValueError, match=f"backend '{backend}' does not support this call: .*"):

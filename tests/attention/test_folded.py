@@ -165,9 +165,7 @@ def test_padded_keys_have_weight_0_at_any_scale_and_size(factor: float, slopes: 
 def test_padding_is_as_exact_as_with_a_mask_however_low_the_real_logits_are(content: float, dtype: torch.dtype) -> None:
     q, k, v = qkv(900, heads=8, dim=32)
     q, k, v = (content * q.abs()).to(dtype), (-content * k.abs()).to(dtype), v.to(dtype)
-    is_real = torch.arange(900)[None] >= 40
-    assert choose_backend(q, k, SLOPES, key_padding_mask=is_real).name == "folded"
-    folded, mask = (
-        largest_error(q, k, v, SLOPES, key_padding_mask=is_real, backend=backend) for backend in ("folded", "mask")
-    )
+    case = {"key_padding_mask": torch.arange(900)[None] >= 40}
+    assert choose_backend(q, k, SLOPES, **case).name == "folded"
+    folded, mask = (largest_error(q, k, v, SLOPES, **case, backend=backend) for backend in ("folded", "mask"))
     assert folded <= 1.5 * mask + 1e-6

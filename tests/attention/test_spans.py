@@ -105,15 +105,13 @@ def test_spans_leave_something_out_and_nothing_that_matters(content: str, causal
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_bound_is_nearly_tight_and_holds_in_its_worst_case(causal: bool) -> None:
     """The last query of a group matches the 64 keys before it, and even more all beyond its span; others oppose it."""
-    length, position, slope, tolerance = 3000, 1408 + 63, 0.02, 1e-3
+    length, position, slopes, tolerance = 3000, 1408 + 63, torch.tensor([0.02]), 1e-3
     query, key = torch.zeros(2, 1, 1, length, 1, dtype=torch.float64)
     query[:, :, position] = 1.0
     key[:] = 5.0
     key[:, :, 1408 - 64 : 1408] = 4.0
     ball = KeyBall(torch.zeros(1, 1, 1, 1, dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64))
-    inputs = AttentionInputs(
-        query, key, key, torch.tensor([slope]), causal, scale=1.0, tolerance=tolerance, key_ball=ball
-    )
+    inputs = AttentionInputs(query, key, key, slopes, causal, scale=1.0, tolerance=tolerance, key_ball=ball)
     (span,) = spans_of(inputs)
     assert span < 600
     key[:, :, position - span : position + span + 1] = -5.0

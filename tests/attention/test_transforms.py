@@ -15,6 +15,7 @@ from alibi_viz import AlibiBias, AlibiSelfAttention, alibi_attention, alibi_slop
 from tests.attention import cases
 from tests.attention.cases import MASKING, expected
 
+IS_REAL = (torch.arange(700) > 2).expand(2, -1)
 qkv = partial(cases.qkv, heads=2, dim=8, batch=2, dtype=torch.float32)
 
 
@@ -32,9 +33,25 @@ def test_vmap_over_slopes_equals_a_loop(length: int, backend: str) -> None:
 def test_gradients_of_mapped_slopes_are_those_of_a_loop(length: int) -> None:
     q, k, v = qkv(length)
     slopes = torch.stack((alibi_slopes(2), 3 * alibi_slopes(2))).requires_grad_()
-    (mapped,) = torch.autograd.grad(vmap(lambda each: alibi_attention(q, k, v, each))(slopes).square().sum(), slopes)
-    each = [alibi_attention(q, k, v, row, backend="eager").square().sum() for row in slopes]
-    torch.testing.assert_close(mapped, torch.autograd.grad(sum(each), slopes)[0], rtol=1e-3, atol=1e-3)
+    positions = torch.arange(length) * torch.tensor([[1], [2]])
+
+    def total(slopes: Tensor, **options: Any) -> Tensor:
+        return vmap(lambda each, at: alibi_attention(q, k, v, each, positions=at, **options))(slopes, positions).sum()
+
+    def loop(slopes: Tensor) -> Tensor:
+        each = zip(slopes, positions, strict=True)
+        return sum(alibi_attention(q, k, v, row, positions=at, backend="eager").sum() for row, at in each)  # type: ignore[return-value]
+
+    (expected,) = torch.autograd.grad(loop(slopes), slopes)
+    for got in (torch.autograd.grad(total(slopes), slopes)[0], torch.func.grad(total)(slopes.detach())):
+        torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_torch_func_does_not_round_the_gradient_of_slopes_either() -> None:
+    q, k, v = (each.bfloat16() for each in qkv(700))
+    loss = lambda slopes: alibi_attention(q, k, v, slopes, key_padding_mask=IS_REAL).float().square().sum()  # noqa: E731
+    learned = alibi_slopes(2).requires_grad_()
+    assert torch.equal(torch.func.grad(loss)(alibi_slopes(2)), torch.autograd.grad(loss(learned), learned)[0])
 
 
 @pytest.mark.parametrize("backend", MASKING)

@@ -77,12 +77,7 @@ def test_loss_and_gradients_equal_those_of_torch(arithmetic: Page, data: dict[st
             model.backward(gradient);
             return [bits, [...model.gradients]];
         }""",
-        [
-            config_of(model),
-            flat(model.parameters()),
-            windows[:, :-1].flatten().tolist(),
-            windows[:, 1:].flatten().tolist(),
-        ],
+        [config_of(model), flat(model.parameters()), inputs.flatten().tolist(), targets.flatten().tolist()],
     )
     assert bits == pytest.approx(loss.item() / math.log(2), abs=1e-5)
     expected = torch.tensor(flat(parameter.grad for parameter in model.parameters()))

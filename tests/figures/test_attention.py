@@ -11,14 +11,11 @@ from alibi_viz import AttentionTrace, alibi_slopes, attention_trace
 from alibi_viz.figures.attention import STEPS, blank, draw
 from alibi_viz.figures.matrices import Grid, named_trace
 from tests.figures.reading import hovered, numbers
-from tests.reference import reference_attention, reference_bias
 
 LENGTH, COUNT = 7, 4
 TOKENS = ["the", "cat", "<b>x</b>", "saw", "the", "other", "cat"]
 MINUS = "\N{MINUS SIGN}"
 GRID = Grid(COUNT, 880 - 92 - 84 - 10, 110)
-
-
 QUERY, KEY = torch.randn(2, 1, COUNT, LENGTH, 8, generator=torch.Generator().manual_seed(0))
 
 
@@ -37,21 +34,14 @@ def attention_figure(*arguments: Any, **options: Any) -> go.Figure:
 
 @pytest.mark.parametrize("head", [0, 3])
 @pytest.mark.parametrize("causal", [True, False])
-def test_matrices_show_the_steps_of_the_head_and_equal_the_reference(causal: bool, head: int) -> None:
+def test_matrices_show_the_steps_of_the_head(causal: bool, head: int) -> None:
     on, off = trace(alibi_slopes(COUNT), causal), trace(None, causal)
-    places = list(range(LENGTH))
-    bias = reference_bias(alibi_slopes(COUNT), places, places, "relative" if causal else "symmetric")
-    _, weights = reference_attention(QUERY, KEY, KEY, bias, causal=causal)
     figure = attention_figure(TOKENS, on, off, head=head)
     future = np.triu(np.ones((LENGTH, LENGTH), dtype=bool), 1) & causal
     for name in STEPS:
         shown = numbers(figure, name)
         np.testing.assert_array_equal(np.isnan(shown), future)
         np.testing.assert_allclose(shown[~future], getattr(on, name)[0, head].numpy()[~future], atol=1e-5)
-    np.testing.assert_allclose(numbers(figure, "bias")[~future], bias[head].numpy()[~future], atol=1e-5)
-    np.testing.assert_allclose(numbers(figure, "weights")[~future], weights[0, head].numpy()[~future], atol=1e-5)
-    total = numbers(figure, "content") + numbers(figure, "bias")
-    np.testing.assert_allclose(total[~future], numbers(figure, "logits")[~future], atol=3e-5)
 
 
 def test_terms_of_the_sum_share_one_color_scale_that_is_the_same_for_every_head() -> None:

@@ -73,9 +73,7 @@ def test_any_table_is_read_back_from_its_figure(rows: pd.DataFrame) -> None:
 
 @settings(max_examples=25)
 @given(st.integers(1, 2000), st.lists(st.floats(0, 1e12), max_size=300))
-def test_the_loss_while_training_is_averaged_in_groups_on_an_axis_that_holds_every_point(
-    steps: int, losses: list[float]
-) -> None:
+def test_the_training_loss_is_averaged_in_groups_on_an_axis_that_holds_them(steps: int, losses: list[float]) -> None:
     losses = losses[:steps]
     rows = table("longer sequences", {"none": [dict(enumerate(losses, start=1))]})
     figure, axes = FIGURE, lab.find_question("longer sequences").axes(64)

@@ -96,9 +96,7 @@ def edit(folder: Path, removed: str = "", **changes: Any) -> None:
         (lambda f: edit(f, "results"), "do not fit together"),
     ],
 )
-def test_a_damaged_folder_raises_with_the_reason_and_stays_unchanged(
-    folder: Path, damage: Callable[[Path], object], message: str
-) -> None:
+def test_a_damaged_folder_raises_the_reason_and_stays_unchanged(folder: Path, damage: Callable, message: str) -> None:
     damage(folder)
     before = content(folder)
     with pytest.raises(BadRun, match=message):

@@ -74,9 +74,7 @@ def test_differences_are_paired_by_seed_and_decided_by_their_interval() -> None:
         ([1.0, 1.1, 1.2, math.nan], [2.0, 2.1, 2.2], "lower"),  # the seed that is not defined is left out
     ],
 )
-def test_a_difference_is_decided_with_three_seeds_and_an_interval_without_zero(
-    first: list[float], second: list[float], verdict: str
-) -> None:
+def test_three_seeds_and_an_interval_without_zero_decide(first: list[float], second: list[float], verdict: str) -> None:
     both = compared({"a": {64: first}, "b": {64: second}, "c": {64: [math.nan] * 3}})
     assert both.differences[["second", "verdict", "seeds"]].values.tolist() == [["b", verdict, min(3, len(first))]]
     sentence, last = both.verdicts
@@ -140,9 +138,6 @@ def test_what_can_not_be_compared_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         lab.compare(methods, text=text, out=tmp_path / "out", **{**TINY, **settings})
     assert not (tmp_path / "out").exists()
-
-
-# The printed table of one question.
 
 
 def results(label: str, values: dict[int, list[float]], variant: str = AS_TRAINED, question: str = "longer sequences"):

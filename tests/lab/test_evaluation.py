@@ -39,9 +39,7 @@ def bits_of_byte(model: LanguageModel, start: int, at: int) -> float:
         ([20], 30, 20),
     ],
 )
-def test_every_length_predicts_the_same_bytes_one_at_a_time(
-    model: LanguageModel, lengths: list[int], targets: int, shared: int
-) -> None:
+def test_lengths_predict_the_same_bytes(model: LanguageModel, lengths: list[int], targets: int, shared: int) -> None:
     means = lab.loss_by_length(model, TEXT, lengths, targets=targets)
     for length, bits in shared_losses(model, TEXT, lengths, targets=targets):
         expected = [bits_of_byte(model, at // length * length, at + 1) for at in range(shared)]
@@ -67,7 +65,6 @@ EVALUATIONS: dict[str, Callable[[LanguageModel], Any]] = {
     "accuracy": lambda model: lab.accuracy(model, lab.TASKS["needle"], 5, samples=4),
     "continuations": lambda model: lab.continuations(model, TEXT, 4),
     "attention_stats": lambda model: attention_stats(model, TEXT, 8, trained=4, windows=1),
-    "make_model with the same weights": lambda model: lab.make_model(model.config.position),
 }
 
 

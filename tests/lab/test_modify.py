@@ -205,6 +205,8 @@ def test_the_same_change_twice_acts_twice() -> None:
     for name in ("alibi", "bloom", "mpt", "falcon sdpa"):
         narrowed = lab.modify(lab.modify(model_of(name), window=9, sinks=2), window=4, sinks=2)
         torch.testing.assert_close(logits(narrowed), logits(lab.modify(model_of(name), window=4, sinks=2)))
+    widened = lab.modify(lab.modify(model_of("alibi"), window=4, sinks=1), window=9, sinks=1)
+    assert widened.transformer.position.bias(1, 20)[0, 0].isfinite().nonzero().flatten().tolist() == [0, 16, 17, 18, 19]
 
 
 @pytest.mark.parametrize("name", ["bloom", "mpt", "falcon sdpa"])

@@ -73,9 +73,7 @@ def test_the_same_targets_are_predicted_from_more_and_more_context(model: Langua
 
 
 @pytest.mark.parametrize("length", [8, 9, 16, 100])
-def test_bins_of_positions_average_each_position_once_and_split_at_the_training_length(
-    model: LanguageModel, length: int
-) -> None:
+def test_bins_average_each_position_once_and_split_at_the_training_length(model: LanguageModel, length: int) -> None:
     answers = measured("by position", model, length=length)
     bits = lab.loss_by_position(model, TEXT, 4 * length, targets=min(32_768, 128 * 4 * length))
     windows = min(32_768, 128 * 4 * length) // (4 * length)
@@ -93,9 +91,6 @@ def test_a_task_is_measured_by_its_accuracy() -> None:
     model = lab.make_model("alibi", vocabulary=NEEDLE.vocabulary)
     answers = measured("needle", model, NEEDLE, 8)
     assert (list(answers), answers[8]) == ([8, 16, 32], (lab.accuracy(model, NEEDLE, 8, samples=512), 512))
-
-
-# Attention.
 
 
 def equal_content(position: str) -> LanguageModel:
@@ -146,9 +141,6 @@ def test_beyond_a_learned_table_answers_are_nan_and_a_short_text_has_fewer_windo
     assert 1 <= windows < 8
     answers = measured("softmax denominator", lab.make_model(**SMALL), text)
     assert {count for _, count in answers.values()} == {windows * 16}
-
-
-# Facts of the tales.
 
 
 class Parrot(LanguageModel):

@@ -146,9 +146,6 @@ def test_what_can_not_be_raced_is_refused_at_the_call(methods: Any, source: Any,
         lab.race(methods, source, **given)
 
 
-# The streams behind a race.
-
-
 def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:
     for item in range(items):
         time.sleep(pause)
@@ -157,9 +154,7 @@ def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 5), max_size=4), st.integers(1, 4), st.sampled_from([0.0, 0.002]))
-def test_items_come_in_turn_however_many_threads_and_whichever_stream_is_slow(
-    sizes: list[int], threads: int, pause: float
-) -> None:
+def test_items_come_in_turn_by_any_threads_from_slow_streams(sizes: list[int], threads: int, pause: float) -> None:
     streams = [stream(name, items, pause * (name % 2)) for name, items in enumerate(sizes)]
     assert list(round_robin(streams, threads)) == [
         (name, item) for item in range(max(sizes, default=0)) for name, items in enumerate(sizes) if item < items

@@ -56,9 +56,7 @@ def test_a_record_has_what_training_and_testing_by_hand_give() -> None:
         ("induction", {"induction"}),
     ],
 )  # fmt: skip
-def test_a_run_answers_the_questions_of_its_task_and_is_read_back_from_its_folder(
-    task: str, questions: set[str], tmp_path: Path
-) -> None:
+def test_a_run_answers_questions_of_its_task_and_is_read_back(task: str, questions: set[str], tmp_path: Path) -> None:
     run = lab.Run("alibi", task=task, **{**TINY, "batch_size": 2})
     (record,) = lab.sweep([run], path=tmp_path, progress=False)
     rows = lab.read_results(tmp_path)
@@ -81,9 +79,7 @@ def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -
     assert untested == [row for row in one if row["question"] == TRAINING_LOSS]
 
 
-def test_an_own_text_is_read_once_and_one_that_is_too_short_is_refused_before_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_own_text_is_read_once_and_refused_at_once_if_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, reads, read = tmp_path / "text.txt", [], Path.read_bytes
     path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
     monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path) or read(path))
@@ -184,11 +180,6 @@ def test_a_record_per_line_is_read_with_the_number_of_a_bad_line(tmp_path: Path)
         lab.read_results(tmp_path / "runs.jsonl")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         lab.read_results(tmp_path / "nowhere")
-
-
-def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=rf"{tmp_path.name}' has no results"):
-        lab.read_results(tmp_path)
 
 
 def test_the_progress_within_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

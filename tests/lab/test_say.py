@@ -19,9 +19,7 @@ def said(question: str, values: dict[str, list[dict[int, float]]], length: int =
 @pytest.mark.parametrize("seeds", [1, 2])
 @pytest.mark.parametrize("ends", [(4, 4, 4), (4, 1, 0), (0, 0, 0)], ids="defined at {} lengths".format)
 @pytest.mark.parametrize("question", [*QUESTIONS, SLIDING_WINDOWS], ids=lambda question: question.name)
-def test_any_table_gives_whole_sentences_that_count_seeds_and_quote_labels(
-    question: Question, ends: tuple[int, ...], seeds: int
-) -> None:
+def test_sentences_are_whole_count_seeds_quote_labels(question: Question, ends: tuple[int, ...], seeds: int) -> None:
     """Methods may be undefined from some length on, in every seed."""
     random, xs = Random(seeds), [32, 64, 128, 512]
     low, high = (0, 1) if question.scale.limits[1] == 1 else (-9, 9)
@@ -91,9 +89,8 @@ def test_other_answers_are_told_as_means_at_both_ends() -> None:
     values = {"alibi": [{16: 0.0, 32: 0.1, 64: 0.25}, {16: 0.0, 32: 0.1, 64: 0.27}], "learned": [{16: 0.0}] * 2}
     text = said("attention beyond L", values, 16)
     assert "From 16 bytes to 64 bytes, means of 2 seeds: alibi 0.0% to 26.0%." in text
-    assert "23 bytes before to names told 724 bytes before: a 3.10 to 1.00 bits per name." in said(
-        "names", {"a": [{23: 3.1, 724: 1.0}]}
-    )
+    text = said("names", {"a": [{23: 3.1, 724: 1.0}]})
+    assert "23 bytes before to names told 724 bytes before: a 3.10 to 1.00 bits per name." in text
 
 
 def test_a_task_is_solved_up_to_a_distance_in_every_seed() -> None:

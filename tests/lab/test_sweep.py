@@ -65,9 +65,7 @@ def test_a_pool_gives_the_same_numbers_bit_for_bit_and_keeps_finished_runs_when_
     assert numbers(lab.sweep(many, path=tmp_path, progress=False)) == numbers(records), "nothing is missing"
 
 
-def test_each_run_is_in_the_folder_when_it_is_yielded_and_a_closed_stream_goes_no_further(
-    measured: list[lab.Run], tmp_path: Path
-) -> None:
+def test_each_run_is_saved_when_yielded_and_a_closed_stream_ends(measured: list[lab.Run], tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "results"
     stream = lab.sweep(runs(), path=folder, progress=False)
     assert not measured and not list(folder.iterdir()), "nothing starts before the first record is asked for"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t
+from scipy.stats import sem, t
 
 from alibi_viz import lab
 from alibi_viz.table import over_seeds, results_table
@@ -33,8 +33,6 @@ def test_each_group_has_mean_and_t_interval_of_its_defined_values(groups: dict[t
         if len(defined) < 2:
             assert row[["half_width", "low", "high"]].isna().all()
         elif np.ptp(defined) > 1e-6:
-            low, high = t.interval(
-                0.95, len(defined) - 1, np.mean(defined), np.std(defined, ddof=1) / len(defined) ** 0.5
-            )
+            low, high = t.interval(0.95, len(defined) - 1, np.mean(defined), sem(defined))
             assert row["half_width"] == pytest.approx((high - low) / 2)
             assert (row["low"], row["high"]) == pytest.approx((max(low, -9), min(high, 9)))

@@ -61,9 +61,7 @@ def test_a_long_text_without_lines_is_cut_between_characters(letter: str) -> Non
         assert len(validation.encode()) == pytest.approx(0.1 * len(content.encode()), rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [(lab.load_text(LINES), 0.1), (lab.python_text(), 0.15)], ids=["lines", "python"]
-)
+@pytest.mark.parametrize(("text", "share"), [(lab.load_text(LINES), 0.1), (lab.python_text(), 0.15)])
 def test_the_validation_part_is_the_end_of_each_long_stretch_in_whole_lines(text: Text, share: float) -> None:
     train, validation = parts(text)
     assert len(validation) / len(train + validation) == pytest.approx(share, abs=0.01)

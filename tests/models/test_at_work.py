@@ -5,7 +5,6 @@ import torch
 
 from alibi_viz import lab
 from alibi_viz.lab.training import LENGTH
-from alibi_viz.models.positions.rotary import rotary_frequencies, yarn_frequencies
 
 
 def position(name: str, **fields):
@@ -38,11 +37,6 @@ def test_fire_squeezes_distances_in_three_quarters_of_a_training_window() -> Non
 def test_xpos_decays_to_less_than_a_tenth_over_a_training_window() -> None:
     growth = position("xpos").growth(torch.tensor([0, LENGTH]))
     assert float((growth[1] / growth[0]).min()) < 0.1
-
-
-def test_yarn_keeps_one_pair_slows_others_and_blends_between() -> None:
-    ratios = (yarn_frequencies(8, LENGTH, 4.0) / rotary_frequencies(8)).tolist()
-    assert ratios[0] == 1 and 0.25 < ratios[1] < 1 and ratios[2:] == [0.25, 0.25]
 
 
 def test_cope_counts_up_to_its_last_vector_and_caps_farther_keys() -> None:

@@ -123,9 +123,7 @@ def test_relative_methods_do_not_notice_a_token_in_front_and_absolute_ones_act_o
 
 @every_method
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (5, 5), (1, 6), (3, 7)])
-def test_output_is_the_weights_times_the_values_and_the_weights_follow_from_the_bias(
-    name: str, rows: int, columns: int
-) -> None:
+def test_output_is_weights_times_values_and_weights_follow_from_the_bias(name: str, rows: int, columns: int) -> None:
     """Figures read `bias` and statistics read `weights`, while models call `attend`."""
     position, (q, k, v, x) = position_of(name), inputs(rows, columns)
     weights = position.weights(q, k, x=x)

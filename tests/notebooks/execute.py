@@ -18,7 +18,6 @@ from tests.notebooks import pictures
 from tests.notebooks.lessons import named
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-
 KEPT = ("tags", "jupyter")  # metadata of a cell; "jupyter" says whether its source and its outputs are hidden
 
 

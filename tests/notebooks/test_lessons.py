@@ -19,7 +19,6 @@ from tests.notebooks.lessons import FOLDER, LESSONS, app_outputs, code_cells, re
 MAX_LINES = 12  # of a cell
 MAX_BYTES = 600_000  # of a notebook
 MAX_PICTURE_BYTES = 200_000  # with all colors
-
 README = FOLDER.parent / "README.md"
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 

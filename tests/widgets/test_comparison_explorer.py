@@ -113,8 +113,6 @@ def test_checkboxes_choose_methods_and_an_eighth_is_refused_in_the_app(app: Comp
         ("results", r"results must have the columns of lab\.COLUMNS, and .*, value, .* are missing"),
         (TABLE.head(0), "results must answer a question out of longer sequences, .*, got none"),
         (pd.concat([TABLE, TABLE.assign(step=9)]), "have one 'step': choose by that column, or label the models apart"),
-        (pd.concat([TABLE, TABLE.tail(1).assign(length=9, x=9)]), "one 'length'"),
-        (pd.concat([TABLE, TABLE.tail(1).assign(text="other")]), "one 'text'"),
         (pd.concat([TABLE, TABLE]), "one row for a label, seed and x: label the models apart"),
     ],
 )

@@ -18,9 +18,8 @@ def test_weights_halve_after_the_half_life():
         bars = Forgetting(half_life=half_life, text="word " * 40).figure.data[0].y[::-1]
         np.testing.assert_allclose(bars, 0.5 ** (np.arange(40) / half_life))
     app = Forgetting(half_life=1, text='an "unbelievably_long" <word>')
-    assert (
-        app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;") and " 1 word back" in app.caption
-    )
+    assert app.figure.layout.xaxis.ticktext == ("an", '"unbelievably_l…', "&lt;word&gt;")
+    assert " 1 word back" in app.caption
     with pytest.raises(BadValue, match="a text of 2 to 40 words, got 'one'"):
         Forgetting(text="one")
 

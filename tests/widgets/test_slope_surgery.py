@@ -55,9 +55,7 @@ def test_app_opens_with_a_published_model_as_trained() -> None:
         ("sinusoidal", {"window": 1, "sinks": 4}, {"window": 1}, "a window of 1 key imposed"),
     ],
 )  # fmt: skip
-def test_what_is_shown_is_the_model_with_these_changes(
-    position: str, traits: dict[str, Any], change: dict[str, Any], words: str
-) -> None:
+def test_what_is_shown_is_the_model_with_these_changes(position: str, traits: Any, change: Any, words: str) -> None:
     model, app = lab.make_model(position, **SMALL), small_app(position)
     for name, value in traits.items():
         setattr(app, name, value)
@@ -74,9 +72,7 @@ def test_what_is_shown_is_the_model_with_these_changes(
 
 
 @pytest.mark.parametrize(("position", "bias", "sinks"), [("alibi", True, True), ("rotary", False, False)])
-def test_changes_that_do_not_apply_have_no_effect_and_their_controls_are_disabled(
-    position: str, bias: bool, sinks: bool
-) -> None:
+def test_changes_that_do_not_apply_have_no_effect_and_are_disabled(position: str, bias: bool, sinks: bool) -> None:
     app = small_app(position, sinks=4, factor=1.0 if bias else 2.0)
     controls = {"s-factor": bias, "s-dropped": bias, "s-sinks": sinks, "s-window": True}
     assert {css: not control(app, css).disabled for css in controls} == controls
@@ -126,9 +122,6 @@ def test_controls_and_traits_agree() -> None:
     control(app, "s-window").value = "none"
     assert app.window is None
     assert len(visible_controls(app)) == 6
-
-
-# Models of transformers.
 
 
 def pretrained_losses(model: Any) -> dict[int, float]:

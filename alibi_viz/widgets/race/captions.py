@@ -77,10 +77,11 @@ def written_html(race: RaceState) -> str:
         text = f'<pre tabindex="0" style="border-left: 4px solid {race.color(method)}">{_marked(texts[0])}</pre>'
         blocks.append(f"<div>{html.escape(method)}{note}</div>{text}")
     body = "".join(blocks)
+    legend = LEGEND.format(race.length) if "</b>" in body or "</u>" in body else ""
     return bool(blocks) * (
         '<details open class="alibi-written"><summary>What they write</summary>'
         f"<p>All continue the same {race.length // 2} bytes (paler); text beyond the training length of {race.length} "
-        f'is <span class="beyond">shaded</span>. {LEGEND.format(race.length) * ("</b>" in body)}</p>{body}</details>'
+        f'is <span class="beyond">shaded</span>. {legend}</p>{body}</details>'
     )
 
 

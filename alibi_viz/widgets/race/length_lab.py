@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
-import torch._dynamo  # noqa: F401  # else the first optimizer imports it during the first race, for most of a second
+import torch._dynamo  # else the first optimizer imports it during the first race, for most of a second
 from ipywidgets import HTML, HBox, Layout, Textarea, ToggleButtons, Widget
 from traitlets import HasTraits
 
@@ -142,7 +142,7 @@ class LengthLab(App):
     @property
     def results(self) -> pd.DataFrame:
         """All rows so far, with the columns of `lab.COLUMNS` and the origin "live"."""
-        return self._shown.table
+        return self._shown.table.copy()
 
     @property
     def means(self) -> dict[str, dict[int, float]]:
@@ -249,7 +249,7 @@ class LengthLab(App):
         """The race that Train would start now."""
         task = self._question.task
         training = (self.methods, self.length, self.steps, self.seed, self.seeds)
-        return RaceState(task, *training, self.text if task == "text" else None, self.guesses)
+        return RaceState(task, *training, self.text if task == "text" else None, {**self.guesses})
 
     def _note(self, race: RaceState) -> str:
         """A note on another race or changed settings; empty for none."""
@@ -262,13 +262,14 @@ class LengthLab(App):
     # What runs on the thread: a race, if there is one, and then the measurements for the question that is open.
 
     def _run(self, steps: Iterable[None]) -> Background:
-        self._work = Background(self._steps(steps), self.refresh, self._on_end)
-        self.works = [self._work]
+        work = self._work = Background(self._steps(steps, torch.get_num_threads()), self.refresh, self._on_end)
+        self.works = [work]
+        work.start()
         self.refresh()
-        return self._work.start()
+        return work
 
-    def _steps(self, steps: Iterable[None]) -> Iterator[None]:
-        with limited_threads(1):
+    def _steps(self, steps: Iterable[None], threads: int) -> Iterator[None]:
+        with limited_threads(1, threads):
             yield from steps
             if race := self._active:
                 race.state = "finished"

@@ -29,9 +29,7 @@ def words(app: AttentionExplorer) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(("head", "query", "bias"), [(1, None, True), (3, 8, False), (8, 5, True)])
-def test_caption_gives_the_share_of_the_nearest_and_of_the_farthest_equal_token(
-    head: int, query: int | None, bias: bool
-) -> None:
+def test_caption_gives_shares_of_the_nearest_and_the_farthest_equal(head: int, query: int | None, bias: bool) -> None:
     app = AttentionExplorer(text=TEXT, num_heads=8, head=head, query=query, bias=bias)
     place, tokens = 10 if query is None else query, TEXT.split()
     reading = Words().read(TEXT, app.content, 8, MAX_TOKENS)

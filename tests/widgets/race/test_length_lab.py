@@ -36,8 +36,6 @@ from tests.widgets.race.small_race import (
 
 TEXT = lab.load_text()
 
-# A race.
-
 
 def test_rows_models_and_figure_are_those_of_lab_race_for_every_seed(raced: LengthLab) -> None:
     settings, tables = {"length": 8, "steps": 10, "targets": CHECKPOINT_TARGETS}, []
@@ -150,9 +148,7 @@ def test_a_seed_that_is_stopped_is_not_mixed_with_complete_ones() -> None:
     assert set(app.results.query("question == 'same targets'")["seed"]) == set(done)
 
 
-def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     app = small(steps=300)
     monkeypatch.setattr("alibi_viz.lab.race", partial(lab.race, learning_rate=1000))
     with pytest.raises(lab.TrainingDiverged, match=r"the loss became nan at step .* try a learning rate below 1000"):
@@ -170,9 +166,7 @@ def test_a_loss_that_is_nan_ends_the_race_keeps_the_curves_and_claims_nothing(
     assert message(app) == ""
 
 
-def test_each_question_shows_what_the_lab_measures_and_measures_it_once(
-    raced: LengthLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_question_shows_what_the_lab_measures_and_measures_it_once(raced: LengthLab) -> None:
     for name in ("by position", "same targets", "softmax denominator"):
         open_tab(raced, name)
         measured = lab.find_question(name).measure(raced.models["none"], TEXT, 8, 16)
