@@ -18,23 +18,10 @@ from alibi_viz.models import AlibiSelfAttention, KeyValueCache, LanguageModel, T
 from alibi_viz.slopes import LearnedSlopes, alibi_slopes, half_life
 
 __all__ = [
-    "AlibiBias",
-    "AlibiSelfAttention",
-    "AttentionTrace",
-    "KeyValueCache",
-    "LanguageModel",
-    "LearnedSlopes",
-    "Transformer",
-    "TransformerConfig",
-    "alibi_attention",
-    "alibi_bias",
-    "alibi_slopes",
-    "attention_trace",
-    "causal_mask",
-    "choose_backend",
-    "fold",
-    "half_life",
-]
+    "AlibiBias", "AlibiSelfAttention", "AttentionTrace", "KeyValueCache", "LanguageModel", "LearnedSlopes",
+    "Transformer", "TransformerConfig", "alibi_attention", "alibi_bias", "alibi_slopes", "attention_trace",
+    "causal_mask", "choose_backend", "fold", "half_life",
+]  # fmt: skip
 
 _LAZY = ("check", "figures", "lab", "lessons", "study", "widgets")
 

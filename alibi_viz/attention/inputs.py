@@ -8,15 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from alibi_viz.arguments import (
-    check_dropout,
-    check_flag,
-    check_instance,
-    check_number,
-    check_slopes,
-    check_tensor,
-    levels,
-)
+from alibi_viz.arguments import check_dropout, check_flag, check_number, check_slopes, check_tensor, levels
 from alibi_viz.bias import bias_from_positions, causal_mask, exact_dtype
 
 ROUNDING = 1e-5  # a ball is wider by this share of its center's norm, which exceeds the rounding error of float32 here
@@ -118,7 +110,8 @@ class AttentionInputs(NamedTuple):
         if self.key_ball is None:
             return KeyBall.of(self.key, self.value)
         ball = self.key_ball() if callable(self.key_ball) else self.key_ball
-        check_instance("key_ball", ball, KeyBall)
+        if not isinstance(ball, KeyBall):
+            raise TypeError(f"key_ball must be a KeyBall, or a function that returns one, got {type(ball).__name__}")
         batch, heads, _, head_dim = self.key.shape
         got = list(ball.center.shape), list(ball.radius.shape)
         if got != (expected := ([batch, heads, 1, head_dim], [batch, heads])):

@@ -18,7 +18,7 @@ from safetensors.torch import load_model, save_model
 from alibi_viz.arguments import as_path, check_instance
 from alibi_viz.lab.runs import check_new, versions
 from alibi_viz.models import LanguageModel, TransformerConfig, register_method
-from alibi_viz.models.positions.custom import Method, custom_method, provenance
+from alibi_viz.models.positions.custom import Law, Method, custom_method, provenance
 from alibi_viz.table import COLUMNS, results_table
 
 FORMAT = "alibi_viz run 4"
@@ -127,10 +127,16 @@ def _register(path: Path, name: str, saved: dict[str, str], method: Method | Non
 
 
 def _is_as_configured(model: LanguageModel) -> bool:
-    """Whether the model has the modules, parameters and buffers that its configuration creates."""
-    expected = LanguageModel(model.config)
+    """Whether the model has the modules, parameters, buffers and laws that its configuration creates."""
+    with torch.random.fork_rng([]):
+        expected = LanguageModel(model.config)
     if [type(module) for module in model.modules()] != [type(module) for module in expected.modules()]:
         return False
+    laws = ([module.table.cpu() for module in each.modules() if isinstance(module, Law)] for each in (model, expected))
+    for table, new in zip(*laws, strict=True):  # of which each has as many distances as it was asked for
+        size = min(table.shape[1], new.shape[1])
+        if not torch.equal(table[:, :size], new[:, :size]):
+            return False
     sizes, other = ([(n, p.shape, p.dtype) for n, p in each.named_parameters()] for each in (model, expected))
     # Tied weights have one name, and buffers include ALiBi's slopes.
     buffers = dict(model.named_buffers())

@@ -116,7 +116,7 @@ class Run:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a run in another process, where your own method has to be registered again."""
-        self.__dict__.update(state)
+        self.__dict__.update(state, _was_sent=True)
         if self.custom is not None:
             register_method(self.custom)
 
@@ -140,7 +140,10 @@ class Run:
         return text
 
     def new_model(self, source: Text | Task) -> LanguageModel:
-        """The untrained model."""
+        """The untrained model. Raises ValueError if what its own method reads is no longer what the settings say."""
+        if "_was_sent" not in self.__dict__ and self.custom and provenance(self.custom) != self._provenance:
+            advice = "pass it as a default argument, or in a closure"
+            raise ValueError(f"what {self.position!r} reads has changed since its run was made: {advice}")
         sizes = {"max_length": self.length, "vocabulary": source.vocabulary, **self.model}
         return training.make_model(self.custom or self.position, seed=self.seed, **sizes)  # the name may be taken since
 

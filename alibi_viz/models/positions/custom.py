@@ -6,6 +6,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -175,12 +176,12 @@ def provenance(method: Any) -> dict[str, str]:
         if isinstance(value, list | tuple | set | frozenset):
             texts = [*map(describe, value)]
             return str(texts if isinstance(value, list | tuple) else sorted(texts))
-        value = inspect.unwrap(value)
+        value = inspect.unwrap(value, stop=lambda each: isinstance(each, FunctionType))  # not a decorated function
         if not isinstance(value, FunctionType | type) or value.__module__ != module:
             return _without_addresses(value)
         if value not in parts:
             parts[value] = ""  # it may use itself
-            lines = [f"# class {value.__name__}" if isinstance(value, type) else _text(value)]
+            lines = [f"# class {value.__name__}" if isinstance(value, type) else _text(value.__code__)]
             for name, item in _reads(value).items():
                 text = describe(item)
                 lines.append(f"# {name} = {text if len(text) <= _LONGEST else 'a value with hash ' + _digest(text)}")
@@ -201,7 +202,7 @@ def _reads(definition: Any) -> dict[str, Any]:
         return {"bases": definition.__bases__, **own}
     known, names = definition.__globals__, sorted(_global_names(definition.__code__))
     used = {name: known[name] for name in names if name in known and not isinstance(known[name], ModuleType)}
-    parameters = inspect.signature(definition).parameters.values()
+    parameters = inspect.signature(definition, follow_wrapped=False).parameters.values()
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
     return {**defaults, **inspect.getclosurevars(definition).nonlocals, **used}
 
@@ -211,12 +212,18 @@ def _global_names(code: CodeType) -> set[str]:
     return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _text(function: FunctionType) -> str:
+@cache  # the text that was read first, because a file may be edited while its functions stay as they are
+def _text(code: CodeType) -> str:
     try:
-        return textwrap.dedent(inspect.getsource(function)).rstrip()
+        return textwrap.dedent(inspect.getsource(code)).rstrip()
     except (OSError, TypeError):
-        code = function.__code__
-        return f"# {function.__name__}: bytecode {_digest(_without_addresses((code.co_code, code.co_consts)))}"
+        return f"# {code.co_name}: bytecode {_digest(_without_addresses(_instructions(code)))}"
+
+
+def _instructions(code: CodeType) -> Any:
+    """All that a function without text does, with the functions inside."""
+    constants = [_instructions(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+    return code.co_code, code.co_names, constants
 
 
 def _without_addresses(value: object) -> str:
