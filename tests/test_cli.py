@@ -119,10 +119,7 @@ def test_check_needs_torch_and_numpy_only_and_what_the_lab_needs_is_named() -> N
         (["check", "math:sin", "--kind", "slopes", "--heads", "1000000000"], "num_heads=1000000000 would take"),
         (["check", "math:sin", "--vectors", "golden.json"], "not both"),
         (["check", "--vectors", "golden.json", "--slopes", "halving"], "--slopes can't be used with --vectors"),
-        (
-            ["check", "math:sin", "--kind", "slopes", "--no-causal", "--group-size", "3"],
-            "--causal and --group-size can't",
-        ),
+        (["check", "math:sin", "--kind", "bias", "--head-dim", "3", "--group-size", "3"], "--head-dim and --group"),
         (["vectors", "/no/such/folder/golden.json"], "/no/such/folder"),
         (["compare", "alibi", "--text", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["reproduce", "--workers", "-1"], "workers must be an integer of at least 1, got -1"),

@@ -16,7 +16,7 @@ from alibi_viz.lab.checkpoints import SETTINGS_FILE, WEIGHTS_FILE, BadRun
 from alibi_viz.lab.modify import evaluation_variants
 from alibi_viz.models import POSITIONS
 from tests.custom_laws import root
-from tests.lab.test_runs import steep
+from tests.lab.test_runs import scaled, steep
 from tests.tables import SMALL, table
 
 TOKENS = torch.arange(30)[None]
@@ -131,8 +131,10 @@ def test_a_saved_run_asks_for_its_own_method_and_refuses_another(tmp_path: Path)
         lab.load_run(path, changed)
 
 
-def test_a_model_of_a_replaced_method_is_not_saved_as_the_new_one(tmp_path: Path) -> None:
-    model = lab.make_model(steep(1.0), **SMALL)
+def test_a_model_of_a_replaced_method_is_not_saved_as_the_new_one(tmp_path: Path, monkeypatch: Any) -> None:
+    models = [lab.make_model(steep(1.0), **SMALL), lab.make_model(scaled, **SMALL)]
     lab.make_model(steep(2.0), **SMALL)
-    with pytest.raises(ValueError, match="its own method has changed"):
-        lab.save_run(tmp_path / "mine", model)
+    monkeypatch.setattr("tests.lab.test_runs.SCALE", 2.0)
+    for model in models:
+        with pytest.raises(ValueError, match="its own method has changed"):
+            lab.save_run(tmp_path / "mine", model)

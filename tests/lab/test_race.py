@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -144,6 +144,15 @@ def test_an_error_names_the_method_and_comes_after_its_valid_rows(
 def test_what_can_not_be_raced_is_refused_at_the_call(methods: Any, source: Any, given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lab.race(methods, source, **given)
+
+
+def test_what_a_caller_draws_and_changes_meanwhile_has_no_effect() -> None:
+    def values(meanwhile: Callable[[dict[str, Any]], object]) -> list[float]:
+        race = lab.race(["alibi", "none"], TEXT, dropout=0.2, **{**SHORT, "steps": 6})
+        return [(row["value"], meanwhile(row))[0] for row in race]
+
+    with limited_threads(2):
+        assert values(lambda row: (torch.rand(500), row.pop("step"))) == values(lambda row: None)
 
 
 def stream(name: int, items: int, pause: float) -> Iterator[tuple[int, int]]:

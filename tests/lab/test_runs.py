@@ -79,6 +79,14 @@ def test_equal_settings_give_equal_numbers_and_no_tests_only_a_training_loss() -
     assert untested == [row for row in one if row["question"] == TRAINING_LOSS]
 
 
+def test_a_run_is_refused_once_what_its_law_reads_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = lab.Run(scaled, **TINY)
+    assert lab.measure(run)["error"] is None
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    with pytest.raises(ValueError, match="what 'scaled' reads has changed since its run was made"):
+        lab.measure(run)
+
+
 def test_an_own_text_is_read_once_and_refused_at_once_if_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, reads, read = tmp_path / "text.txt", [], Path.read_bytes
     path.write_text("".join(f"to be or not to be, that is question {number}. " for number in range(300)))
@@ -129,6 +137,13 @@ def test_settings_are_the_same_strings_whatever_was_given(tmp_path: Path) -> Non
 def test_a_run_that_would_fail_later_is_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lab.Run(**{"position": "none", **settings})
+
+
+SCALE = 1.0
+
+
+def scaled(distance: Tensor, head: int, num_heads: int) -> Tensor:
+    return -SCALE * distance.float()
 
 
 def steep(slope: float) -> Method:

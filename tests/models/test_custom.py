@@ -1,5 +1,6 @@
 """Your own functions and classes as position methods: registered, checked, and told apart by what they compute."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -207,15 +208,15 @@ OTHER, head_start = object(), {unused}
 def helper(d):
     return -{factor} * d
 def law(distance, head, num_heads):
-    return sum([helper(distance) * f(VALUES["a"][0]) for _ in "x"]) * distance.shape[0] if OTHER else None
+    return sum([helper(distance).{name}() * f(VALUES["a"][0]) for _ in "x"]) * distance.shape[0] if OTHER else None
 class Mine(Position):
     slope = {factor}
     def embed(self, tokens, start=0):
         return super().embed(tokens, start) * self.head_start
 """
-SETTINGS = {"function": "sqrt", "factor": 1, "unused": 1}
+SETTINGS = {"function": "sqrt", "factor": 1, "unused": 1, "name": "abs"}
 SETTINGS |= {"values": "{'a': [1.0], 'b': torch.ones(300), 'c': {1.5, 'x'}}"}
-CHANGES = [{"function": "log"}, {"factor": 2}] + [
+CHANGES = [{"function": "log"}, {"factor": 2}, {"name": "neg"}] + [
     {"values": str(SETTINGS["values"]).replace(*change)}
     for change in (("1.0", "1.1"), ("torch.ones", "torch.arange"), ("(300)", "(300).half()"))
 ]
@@ -233,6 +234,13 @@ def test_fingerprint_depends_on_everything_that_the_method_reads_and_on_nothing_
     assert fingerprints(unused=2) == known
     assert len({known[0], *(fingerprints(**change)[0] for change in CHANGES)}) == len(CHANGES) + 1
     assert fingerprints(factor=2)[1] != known[1]
+
+
+def test_decorated_laws_are_told_apart_by_what_surrounds_them() -> None:
+    def times(factor: float) -> Any:
+        return functools.wraps(root)(lambda *arguments: factor * root(*arguments))
+
+    assert bias_of(times(2)) == [2 * value for value in bias_of(times(1))]
 
 
 def test_fingerprint_is_the_same_in_another_process_and_in_another_line_of_another_file(tmp_path: Path) -> None:

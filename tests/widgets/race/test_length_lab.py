@@ -98,6 +98,15 @@ def test_a_running_race_shows_its_progress_and_locks_its_settings(long_race: Len
     assert set(losses(long_race)) == {"alibi", "none"} and long_race.figure.layout.shapes[1].x0 == 8
 
 
+def test_an_interrupt_while_it_is_drawn_leaves_a_race_that_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = small(methods=["alibi"], steps=2000)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(app, "refresh", lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+        app.train()
+    stop(app)
+    assert not app.running and not control(app, "s-train").disabled
+
+
 def test_a_stopped_race_keeps_its_rows_and_the_models_of_its_last_steps() -> None:
     app = small(methods=["alibi", "rotary", "none"], steps=2000, seed=6)
     with limited_threads(2):
