@@ -132,6 +132,8 @@ def compare(
 ) -> Comparison:
     """Train every method with every seed, and compare their losses on longer and longer sequences.
 
+    All have the same learning rate, so a difference may be due to it. `lab.sweep` takes runs with others.
+
     Args:
         methods: names, or functions or classes of your own, as in `make_model`.
         seeds: how many, from 0. For one seed, all methods start from the same weights and read the same batches.

@@ -41,7 +41,7 @@ from alibi_viz.lab.questions import QUESTIONS, main_question
 from alibi_viz.lab.tasks import TASKS, Task
 from alibi_viz.lab.text import Text, check_testable, load_text, python_text
 from alibi_viz.models import LanguageModel, register_method
-from alibi_viz.models.positions.custom import Method, custom_method, provenance
+from alibi_viz.models.positions.custom import Method, custom_method, evaluate_law, provenance
 from alibi_viz.table import AS_TRAINED, COLUMNS, Row, results_table
 
 CURVE_POINTS = 60  # of the training loss, each the mean of the steps since the point before
@@ -112,11 +112,11 @@ class Run:
         given["custom"] = custom_method(name)
         for field_name, value in given.items():
             object.__setattr__(self, field_name, value)
-        _ = self._provenance  # computed now, because what the method reads may change
+        _ = self._provenance, self._law  # computed now, because what the method reads may change
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a run in another process, where your own method has to be registered again."""
-        self.__dict__.update(state, _was_sent=True)
+        self.__dict__.update(state)
         if self.custom is not None:
             register_method(self.custom)
 
@@ -130,6 +130,14 @@ class Run:
     def _provenance(self) -> dict[str, str] | None:
         return None if self.custom is None else provenance(self.custom)
 
+    @cached_property
+    def _law(self) -> torch.Tensor | None:
+        """The first values of its own law."""
+        return None if self.custom is None or isinstance(self.custom, type) else self._evaluated()
+
+    def _evaluated(self) -> torch.Tensor:
+        return evaluate_law(self.custom, training.model_config(str(self.position), self.model).num_heads, 64)
+
     def source(self) -> Text | Task:
         """The text or task to train on. Raises ValueError for a text that is too short for the tests."""
         if self.task in TASKS:
@@ -140,10 +148,10 @@ class Run:
         return text
 
     def new_model(self, source: Text | Task) -> LanguageModel:
-        """The untrained model. Raises ValueError if what its own method reads is no longer what the settings say."""
-        if "_was_sent" not in self.__dict__ and self.custom and provenance(self.custom) != self._provenance:
-            advice = "pass it as a default argument, or in a closure"
-            raise ValueError(f"what {self.position!r} reads has changed since its run was made: {advice}")
+        """The untrained model. Raises ValueError if its own law gives other values than when the run was made."""
+        if self._law is not None and not torch.allclose(self._evaluated(), self._law, rtol=1e-4, atol=1e-6):
+            advice = "pass what it reads as a default argument, or in a closure"
+            raise ValueError(f"law {self.position!r} has other values than when its run was made: {advice}")
         sizes = {"max_length": self.length, "vocabulary": source.vocabulary, **self.model}
         return training.make_model(self.custom or self.position, seed=self.seed, **sizes)  # the name may be taken since
 

@@ -6,9 +6,9 @@ A claim says that a number, computed from the runs of one seed, is at least or a
     not seen here  it holds nowhere in the interval
     can't tell     it holds in a part of the interval, or results are missing
 
-The interval covers other seeds and other passages of the same kind of text: the runs and the blocks of the held-out
-text are resampled together (scipy's bootstrap), and the standard error found is widened to the Student t interval of so
-few seeds. It doesn't cover other models, sizes or texts of another kind.
+The interval covers other seeds and, on a text, other passages of the same kind: it is the Student t interval for so few
+seeds around the standard error of a bootstrap over runs and blocks of the held-out text. It doesn't cover other models,
+sizes or texts of another kind, and on a task no other examples.
 """
 
 import math
@@ -30,7 +30,6 @@ from alibi_viz.table import AS_TRAINED, COLUMNS, LEVEL, SEEDS
 SEEN, NOT_SEEN, CANT_TELL = "seen here", "not seen here", "can't tell"
 KNOWN = ("blind", "after a pilot", "afterwards")  # what was known of the result when a claim was written
 SETTINGS = {"tales": "text", "Python's reference": "python reference"}  # {name: task}, the main setting first
-RESAMPLES = 1999
 
 
 @dataclass(frozen=True)
@@ -161,19 +160,15 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
-    """The standard error of the mean of values [seeds, blocks], over both."""
-    from scipy.stats import bootstrap  # noqa: PLC0415 - takes a second to import
+    """Of the mean of numbers [seed, block], where other seeds and other blocks would come together.
 
+    This is the variance of a bootstrap that resamples the seeds and the blocks, computed instead of drawn.
+    """
     seeds, blocks = values.shape
-    if values.std() == 0:
-        return 0.0
-
-    def mean(seed: NDArray[np.int64], block: NDArray[np.int64], axis: int) -> NDArray[np.float64]:
-        return values[seed[..., :, None], block[..., None, :] % blocks].mean((-1, -2))
-
-    samples = (np.arange(seeds), np.arange(max(blocks, 2)))  # scipy asks for two of each
-    found = bootstrap(samples, mean, n_resamples=RESAMPLES, method="percentile", vectorized=True, rng=0)
-    return float(found.standard_error) * math.sqrt(seeds / (seeds - 1))  # a resample varies less than the sample
+    by_seed, by_block = values.mean(1) - values.mean(), values.mean(0) - values.mean()
+    rest = values - values.mean() - by_seed[:, None] - by_block
+    variance = by_seed.var() / seeds + by_block.var() / blocks + rest.var() / values.size
+    return math.sqrt(variance * seeds / (seeds - 1))  # a resample varies less than the sample
 
 
 def verdict_table(results: pd.DataFrame) -> pd.DataFrame:

@@ -83,7 +83,7 @@ def test_a_run_is_refused_once_what_its_law_reads_has_changed(monkeypatch: pytes
     run = lab.Run(scaled, **TINY)
     assert lab.measure(run)["error"] is None
     monkeypatch.setitem(globals(), "SCALE", 2.0)
-    with pytest.raises(ValueError, match="what 'scaled' reads has changed since its run was made"):
+    with pytest.raises(ValueError, match="law 'scaled' has other values than when its run was made"):
         lab.measure(run)
 
 

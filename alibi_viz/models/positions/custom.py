@@ -6,7 +6,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cached_property, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ LawFunction = Callable[[Tensor, int, int], Tensor]
 Method = str | LawFunction | type[Position]
 _TRIED = 64  # distances at which a law is evaluated when a model is created, to find mistakes early
 _LONGEST = 200  # characters of a value in the source of a method; longer ones are given by a hash
+_TEXTS: dict[int, tuple[CodeType, str]] = {}  # by the identity of code, because equal code may have other defaults
 _CUSTOM: dict[str, LawFunction | type[Position]] = {}  # registered by `register_method`
 
 
@@ -49,7 +50,8 @@ def register_method(method: Method) -> str:
         if method not in POSITIONS:
             raise ValueError(f"position must be one of {', '.join(POSITIONS)}, or a function, got {method!r}")
         return method
-    is_function = isinstance(inspect.unwrap(method), FunctionType)
+    unwrapped = inspect.unwrap(method, stop=lambda each: isinstance(each, partial))  # whose arguments have no text
+    is_function = isinstance(unwrapped, FunctionType)
     if not (issubclass(method, Position) if isinstance(method, type) else is_function):
         raise TypeError(f"a position method must be a name, a function or a subclass of Position, got {method!r}")
     if method in POSITIONS.values():
@@ -167,8 +169,8 @@ def provenance(method: Any) -> dict[str, str]:
 
     def describe(value: Any) -> str:
         """A value as text. The functions and classes of the module that it uses are added to `parts`."""
-        if isinstance(value, property):
-            value = value.fget
+        if isinstance(value, property | cached_property):
+            value = value.fget if isinstance(value, property) else value.func
         if isinstance(value, Tensor | np.ndarray):
             value = value.dtype, value.tolist()
         elif isinstance(value, dict):
@@ -212,18 +214,22 @@ def _global_names(code: CodeType) -> set[str]:
     return names.union(*(_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-@cache  # the text that was read first, because a file may be edited while its functions stay as they are
 def _text(code: CodeType) -> str:
-    try:
-        return textwrap.dedent(inspect.getsource(code)).rstrip()
-    except (OSError, TypeError):
-        return f"# {code.co_name}: bytecode {_digest(_without_addresses(_instructions(code)))}"
+    """The text that was read first, because a file may be edited while its functions stay as they are."""
+    if id(code) not in _TEXTS:
+        try:
+            text = textwrap.dedent(inspect.getsource(code)).rstrip()
+        except (OSError, TypeError):
+            text = f"# {code.co_name}: bytecode {_digest(_without_addresses(_instructions(code)))}"
+        _TEXTS[id(code)] = code, text
+    return _TEXTS[id(code)][1]
 
 
 def _instructions(code: CodeType) -> Any:
     """All that a function without text does, with the functions inside."""
     constants = [_instructions(each) if isinstance(each, CodeType) else each for each in code.co_consts]
-    return code.co_code, code.co_names, constants
+    in_order = [sorted(map(repr, each)) if isinstance(each, frozenset) else each for each in constants]
+    return code.co_code, code.co_names, in_order
 
 
 def _without_addresses(value: object) -> str:
