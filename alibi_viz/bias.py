@@ -92,8 +92,8 @@ def alibi_bias(
         query_length: number of queries, 0 or more.
         key_length: number of keys, at least `query_length`; by default that of `positions`, or `query_length`.
         form: one of the above.
-        positions: integers [..., key], for left padding, packed documents or dropped tokens; 0, 1, 2, ... by default.
-            "end" counts from the largest.
+        positions: integers [..., key], for dropped tokens; 0, 1, 2, ... by default. "end" counts from the largest.
+            Packed documents need a mask, and no positions: if these restart, earlier documents are rewarded.
         dtype: dtype of the result. The arithmetic is float32, or float64 if `dtype` is.
 
     Returns [..., heads, query, key], or [..., heads, 1, key] for "key" and "end", which don't depend on the query.

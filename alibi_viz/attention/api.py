@@ -40,10 +40,11 @@ def alibi_attention(
         query: [batch, heads, query, head_dim].
         key, value: [batch, key_heads, key, head_dim], key >= query; the queries are the last positions. With fewer key
             heads than heads, neighboring heads share a key head (grouped-query attention).
-        slopes: [heads], or None for no bias. They may require a gradient. (In forward mode, all need backend "eager".)
+        slopes: [heads], or None for no bias. They may require a gradient. (In forward mode, each tensor needs "eager".)
         causal: mask the keys after each query. If False, the bias is the symmetric form, -m |i - j|.
         key_padding_mask: bool [batch, key], True for a real token.
-        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend.
+        attn_mask: bool, broadcastable to [batch, heads, query, key], True where a query may attend; for packed
+            documents, `document[:, None] == document`.
         positions: integers [key] or [batch, key], for sequences with gaps; 0, 1, 2, ... by default. Left padding needs
             none, because only differences matter. `causal` uses the order of the keys, not their positions.
         scale: factor of q . k; 1 / sqrt(head_dim) by default.

@@ -19,16 +19,6 @@ from alibi_viz.check.report import FAULTS, AlibiFaultError, Comparison, Fault, F
 from alibi_viz.check.vectors import check_vectors, write_vectors
 
 __all__ = [
-    "FAULTS",
-    "AlibiFaultError",
-    "Comparison",
-    "Fault",
-    "Finding",
-    "Report",
-    "attention",
-    "bias",
-    "check_vectors",
-    "model",
-    "slopes",
-    "write_vectors",
-]
+    "FAULTS", "AlibiFaultError", "Comparison", "Fault", "Finding", "Report", "attention", "bias", "check_vectors",
+    "model", "slopes", "write_vectors",
+]  # fmt: skip

@@ -117,13 +117,13 @@ def attention(
     """Check an attention function by its outputs alone.
 
     Args:
-        function: (query, key, value) -> output. Adapt others with a lambda, such as for groups of four query heads that
-            share a key `lambda q, k, v: mine(q, k[:, ::4], v[:, ::4])`, with `group_size=4`.
+        function: (query, key, value) -> output. Adapt others with a lambda: where four query heads share a key,
+            `lambda q, k, v: mine(q, k[:, ::4], v[:, ::4])` and `group_size=4`.
         layout: axes of arguments and output, such as "bhld" or "hld": b(atch), h(eads), l(ength), d (size of a head).
         causal: whether keys after a query are masked. Otherwise the bias should be -m |i - j|.
         num_heads, decoding, length: as in `check.bias`.
         head_dim: size of a head.
-        group_size: how many query heads share a key, the first one's; a divisor of every head count.
+        group_size: how many neighboring heads share the key of their first; a divisor of every head count.
         padding: also call it with padding in front, as `function(query, key, value, mask)`; the mask is bool
             [batch, key], True for a real token.
         slopes, seconds: as in `check.slopes`.

@@ -34,7 +34,7 @@ def model(model: nn.Module, layer: int = 0, *, length: int = 300, seconds: float
     Args:
         model: a BLOOM, MPT, Falcon or GPT-NeoX model of transformers, with or without its head, whose heads have keys
             of their own. What the weights of its family were trained with is a note of the report, not a fault: Falcon
-            divides its bias by sqrt(head_dim), and Falcon and BLOOM-176B round it to half precision.
+            divides its bias by sqrt(head_dim), and Falcon and BLOOM-176B round it to bfloat16.
         layer: index of the layer, from 0.
         length: the longest length to try, beside 16; no longer than the model allows.
         seconds: time limit of a call.

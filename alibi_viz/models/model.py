@@ -131,7 +131,8 @@ class SelfAttention(nn.Module):
         arguments.check_tensor("x", x, "floating-point", axes, ndim=3)
         if x.shape[-1] != self.d_model:
             raise ValueError(f"x must be {axes}, got shape {list(x.shape)}")
-        dtype = weight.dtype if isinstance(weight, Tensor) else torch.float32  # quantization makes it a method
+        is_plain = isinstance(weight, Tensor) and weight.is_floating_point()  # not quantized, as a method or integers
+        dtype = weight.dtype if is_plain else torch.float32
         if x.dtype != dtype and autocast_dtype(x) is None:
             raise TypeError(f"x must be {dtype}, like the weights, {axes}, got {x.dtype}")
         heads = self.qkv(x).unflatten(-1, (sum(self.sizes), self.head_dim)).transpose(1, 2)

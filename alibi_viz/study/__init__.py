@@ -11,18 +11,6 @@ from alibi_viz.study.records import (
 from alibi_viz.study.report import write_report
 
 __all__ = [
-    "CLAIMS",
-    "PAPERS",
-    "PUBLISHED_MODELS",
-    "Claim",
-    "Term",
-    "Verdict",
-    "conclusion",
-    "judge",
-    "published_model",
-    "published_results",
-    "reproduce",
-    "train_published_models",
-    "verdict_table",
-    "write_report",
-]
+    "CLAIMS", "PAPERS", "PUBLISHED_MODELS", "Claim", "Term", "Verdict", "conclusion", "judge", "published_model",
+    "published_results", "reproduce", "train_published_models", "verdict_table", "write_report",
+]  # fmt: skip
