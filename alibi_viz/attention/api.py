@@ -112,7 +112,7 @@ def choose_backend(query: Tensor, key: Tensor, slopes: Tensor | None, **options:
 class _Call(NamedTuple):
     """What the choice depends on."""
 
-    kind: str  # "compiled", "decoding" (few queries), "encoder", "training" (autograd is on) or "inference"
+    kind: str  # "compiled", "exported", "decoding" (few queries), "encoder", "training" (autograd is on) or "inference"
     queries: int
     keys: int
     products: int  # batch * queries * keys * head_dim: the multiplications of one head, which pay for its kernel call
@@ -126,7 +126,7 @@ class _Call(NamedTuple):
         (batch, heads, queries, head_dim), keys = inputs.query.shape, inputs.key_length
         # "compiled" comes first, because comparing lengths would compile a graph for each side of the comparison
         if torch.compiler.is_compiling():
-            kind = "compiled"
+            kind = "exported" if torch.compiler.is_exporting() else "compiled"  # for one length, or for all
         elif queries < _FEW:
             kind = "decoding"
         else:
@@ -171,7 +171,12 @@ RULES = (
     # no fused kernel computes the gradient of a mask
     Rule("folded", _FOLD, "learned slopes", lambda c: c.slopes == "learned" and c.queries >= 192),
     Rule("folded", _FOLD, "padding", lambda c: c.kind == "inference" and c.queries >= 384),
-    Rule("folded", _FOLD, "padding, also with gradients", lambda c: c.slopes != "learned" and c.queries >= 640),
+    Rule(
+        "folded",
+        _FOLD,
+        "padding, also with gradients",
+        lambda c: c.kind != "exported" and c.slopes != "learned" and c.queries >= 640,
+    ),
 )
 
 

@@ -132,10 +132,11 @@ def test_attention_compiles_for_any_number_of_heads() -> None:
         assert torch.allclose(compiled(*inputs), alibi_attention(*inputs), atol=1e-5)
 
 
-def test_causal_attention_is_exported_for_any_length() -> None:
-    layer, lengths = AlibiSelfAttention(32, 4).eval(), {1: torch.export.Dim("length", min=2, max=600)}
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_is_exported_for_any_length(causal: bool) -> None:
+    layer, lengths = AlibiSelfAttention(32, 4, causal=causal).eval(), {1: torch.export.Dim("length", min=2, max=4096)}
     program = torch.export.export(layer, (torch.randn(1, 80, 32),), dynamic_shapes=(lengths,))
-    longer = torch.randn(1, 333, 32)
+    longer = torch.randn(1, 733, 32)
     assert torch.allclose(program.module()(longer), layer(longer), atol=1e-5)
 
 

@@ -172,8 +172,6 @@ def test_a_change_that_does_not_apply_is_refused(name: str, change: dict[str, An
 
 def test_a_method_with_an_attention_of_its_own_cannot_be_modified() -> None:
     class Own(Position):
-        """Attends to nothing."""
-
         def attend(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> Tensor:
             return 0 * value
 
