@@ -219,7 +219,7 @@ def name_slopes(
 ) -> list[Finding]:
     """Name the faults of slopes, {num_heads: [heads]}: those of the hypothesis with the fewest. Empty if correct.
 
-    They are known with the `factors` and the sign of a bias, or alone.
+    Without `factors`, a function returned the slopes; else they were read from a bias, with its sign and size.
     """
     close = partial(torch.allclose, rtol=relative, atol=absolute)
     got, wanted = (torch.cat(list(each)) for each in (slopes.values(), map(expected.slopes, slopes)))

@@ -132,7 +132,7 @@ class Run:
 
     @cached_property
     def _law(self) -> torch.Tensor | None:
-        """The first values of its own law."""
+        """The values of a law of your own at the first distances; None for other methods."""
         return None if self.custom is None or isinstance(self.custom, type) else self._evaluated()
 
     def _evaluated(self) -> torch.Tensor:

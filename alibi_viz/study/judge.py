@@ -160,9 +160,9 @@ def _values(claim: Claim, results: pd.DataFrame, task: str) -> NDArray[np.float6
 
 
 def standard_error(values: NDArray[np.float64]) -> float:
-    """Of the mean of numbers [seed, block], where other seeds and other blocks would come together.
+    """The standard error of the mean of numbers [seed, block], over other seeds and other blocks.
 
-    This is the variance of a bootstrap that resamples the seeds and the blocks, computed instead of drawn.
+    It is that of a bootstrap that resamples seeds and blocks together, computed instead of drawn.
     """
     seeds, blocks = values.shape
     by_seed, by_block = values.mean(1) - values.mean(), values.mean(0) - values.mean()
